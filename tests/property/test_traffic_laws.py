@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windtunnel.serving.event_loop.fleet import alike
+from windtunnel.serving.event_loop.fleet import single_pool
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.traffic import Sessions, TrafficSpec
@@ -141,7 +141,7 @@ def test_closed_loop_has_as_many_heads_as_are_sent_at_once(count: int, turns: in
         TrafficSpec(concurrency=users, num_requests=count, input_tokens=9, output_tokens=3, sessions=session, seed=seed)
     )
     limits = Limits(concurrency=traffic.concurrency, blocks=10**6)
-    twin = Twin(traffic.requests, alike(limits, np.full(10**4, 1e-3), 1))
+    twin = Twin(traffic.requests, single_pool(limits, np.full(10**4, 1e-3), 1))
     served = twin.run()
     at_start = [q for q in served if q.arrival == 0.0]
     assert len(at_start) == min(users, len(traffic.requests.order()))

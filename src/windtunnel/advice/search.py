@@ -16,7 +16,7 @@ from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source, load
-from windtunnel.serving.iteration import pricing_cache as surfaces
+from windtunnel.serving.iteration import pricing_cache
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import applied, idle
 
@@ -59,7 +59,7 @@ def advise(
         BadInput: everything wrong with the scenario.
         Infeasible: serving, where the model does not fit.
     """
-    with surfaces.shared():
+    with pricing_cache.reuse_prices():
         search = Search(*_opened(source, tuple(overrides), objective), report)
         return search.run(pairs=pairs)
 

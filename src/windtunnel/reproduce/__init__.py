@@ -120,10 +120,10 @@ def run_paper(paper_id: str) -> list[ClaimResult]:
     Raises:
         BadInput: no paper has this id.
     """
-    from windtunnel.serving.iteration.pricing_cache import shared
+    from windtunnel.serving.iteration.pricing_cache import reuse_prices
 
     (folder,) = folders([paper_id])
-    with shared():
+    with reuse_prices():
         return [replace(one, paper=folder) for one in experiment_of(folder).run()]
 
 

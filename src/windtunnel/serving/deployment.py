@@ -15,17 +15,17 @@ from windtunnel.errors import UNSET, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import engines
 from windtunnel.serving.deployment_checks import check, check_agreement, check_room, group_of, widest
-from windtunnel.serving.engines.kv_handover import HANDING
-from windtunnel.serving.event_loop.fleet import Fleet, Handover, stacked
+from windtunnel.serving.engines.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
+from windtunnel.serving.event_loop.fleet import Fleet, KvTransfer, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
-from windtunnel.serving.iteration import pricing_cache as surfaces
-from windtunnel.serving.iteration.co_scheduled_layers import overlapped
+from windtunnel.serving.iteration import pricing_cache
+from windtunnel.serving.iteration.co_scheduled_layers import with_overlap
 from windtunnel.serving.iteration.context_parallel import with_context
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.iteration.linear_layers import Layers
-from windtunnel.serving.iteration.power_cap import Capped, capped
+from windtunnel.serving.iteration.power_cap import PowerCap, with_power_cap
 from windtunnel.serving.kv_tiers.checks import check_host_room
-from windtunnel.serving.kv_transfer import decided, handover
+from windtunnel.serving.kv_transfer import lane_transfers, transfer_settings
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.cluster import ClusterSpec, groups_of
 from windtunnel.specs.scenario import Scenario
@@ -61,7 +61,7 @@ class Pool:
     iteration: IterationModel
     limits: Limits
     """Of one lane; a pipeline of pp stages is pp of them, each with its share of cache and batch."""
-    capped: Capped
+    power_cap: PowerCap
     """What its devices do in an iteration, and at which clock under a power cap."""
 
     @property
@@ -91,7 +91,7 @@ class Deployment:
     lines: SourceMap
     """Where each field was written, for problems that are found later."""
     techniques: tuple[Applied, ...] = ()
-    handover: Handover | None = None
+    kv_transfer: KvTransfer | None = None
     assumed: tuple[tuple[str, object, str], ...] = ()
     """(field, value, why) of the handover."""
 
@@ -116,9 +116,9 @@ class Deployment:
         return replace(self.pools[0].limits, concurrency=self.concurrency, seed=self.serving.traffic.seed)
 
     @property
-    def capped(self) -> Capped:
+    def power_cap(self) -> PowerCap:
         """Under a power cap."""
-        return self.pools[0].capped
+        return self.pools[0].power_cap
 
     @property
     def lanes(self) -> int:
@@ -158,17 +158,17 @@ class Deployment:
         roles = np.repeat([p.spec.role for p in self.pools], counts)
         return Fleet(
             limits=tuple(own),
-            tables=stacked([t if t.ndim == 2 else np.stack([t, 0 * t]) for t in tables]),
+            tables=stack_tables([t if t.ndim == 2 else np.stack([t, 0 * t]) for t in tables]),
             pool=np.repeat(np.arange(len(own)), counts),
-            hands=roles == "prefill",
+            prefill_only=roles == "prefill",
             entries=int((roles != "decode").sum()),
-            handover=self.handover,
+            kv_transfer=self.kv_transfer,
             overlaps=tuple(p.iteration.overlap for p in self.pools),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class LoadedDeployment:
     """A scenario's serving section with what it names looked up."""
 
     scenario: Scenario
@@ -183,7 +183,7 @@ class Opened:
     techniques: tuple[Applied, ...]
 
 
-def opened(source: Source, overrides: Sequence[str], required: str) -> Opened:
+def load_deployment(source: Source, overrides: Sequence[str], required: str) -> LoadedDeployment:
     """Read a scenario and look up model, cluster and techniques.
 
     Args:
@@ -207,7 +207,7 @@ def opened(source: Source, overrides: Sequence[str], required: str) -> Opened:
     assert serving is not None
     if not serving.pools:
         serving = serving.model_copy(update={"pools": (_default_pool(scenario),)})
-    return Opened(
+    return LoadedDeployment(
         scenario=scenario,
         lines=lines,
         folder=folder,
@@ -226,7 +226,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
         BadInput: everything wrong with the scenario, at once.
         Infeasible: weights alone leave no room for a cache.
     """
-    o = opened(source, overrides, "is required for `serve`: traffic at least")
+    o = load_deployment(source, overrides, "is required for `serve`: traffic at least")
     scenario, lines, folder, problems = o.scenario, o.lines, o.folder, o.problems
     model, cluster, serving, techniques = o.model, o.cluster, o.serving, o.techniques
     for technique in techniques:
@@ -259,7 +259,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
         lines=lines,
         techniques=techniques,
     )
-    return handing(out, problems) if pools[-1].spec.role == "decode" else out
+    return with_kv_transfer(out, problems) if pools[-1].spec.role == "decode" else out
 
 
 def _default_pool(scenario: Scenario) -> PoolSpec:
@@ -286,14 +286,14 @@ def _pool(
         serving.engine, serving.engine_version, cluster.device, streamed=serving.streams
     )
     skew, graphs = serving.expert_skew, instance.cuda_graphs
-    own = surfaces.once(
-        lambda: capped(
+    own = pricing_cache.price_once(
+        lambda: with_power_cap(
             model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=skew, cuda_graphs=graphs
         ),
         ("capped", model, cluster, instance.shape, coefficients, most, skew, graphs),
     )
     layers = Layers(model, cluster, instance.shape, own.iteration.coefficients, serving.expert_skew)
-    iteration = overlapped(layers, own.iteration, techniques, most_tokens=most, cuda_graphs=instance.cuda_graphs)
+    iteration = with_overlap(layers, own.iteration, techniques, most_tokens=most, cuda_graphs=instance.cuda_graphs)
     iteration = with_context(
         iteration, model, cluster, instance.shape, own.iteration.coefficients, instance.limits.budget
     )
@@ -321,11 +321,11 @@ def _pool(
         instance=instance,
         iteration=iteration,
         limits=limits,
-        capped=own,
+        power_cap=own,
     )
 
 
-def reaching(d: Deployment, longest: int) -> Deployment:
+def with_longer_tables(d: Deployment, longest: int) -> Deployment:
     """With iterations priced up to whole prompts of `longest` tokens, where a policy does not cut prompts."""
     pools = []
     for p in d.pools:
@@ -351,7 +351,7 @@ def pool_limits(serving: ServingSpec, spec: PoolSpec, iteration: IterationModel,
 
 def to_host(serving: ServingSpec, pool: PoolSpec) -> bool:
     """Whether answers that have to give way go to host memory because the engine's decode servers work that way."""
-    return pool.role == "decode" and not pool.kv.swap_space_bytes and HANDING[serving.engine].to_host
+    return pool.role == "decode" and not pool.kv.swap_space_bytes and KV_TRANSFER_DEFAULTS[serving.engine].to_host
 
 
 def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: int = 0, seed: int = 0) -> Limits:
@@ -382,13 +382,13 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
     )
 
 
-def handing(d: Deployment, problems: ProblemList) -> Deployment:
+def with_kv_transfer(d: Deployment, problems: ProblemList) -> Deployment:
     """A deployment with how its caches move: as the scenario says, else as the engine does."""
     from windtunnel.serving.registry_choice import choose
     from windtunnel.serving.routers import ROUTERS
 
-    own, usual = d.serving.transfer, HANDING[d.serving.engine]
-    way = decided(d.serving, d.iteration.coefficients.request_s)
+    own, usual = d.serving.transfer, KV_TRANSFER_DEFAULTS[d.serving.engine]
+    way = transfer_settings(d.serving, d.iteration.coefficients.request_s)
     asked = own.router if own.router is not None else d.serving.router
     where = "serving.transfer.router" if own.router is not None else "serving.router"
     router = choose(ROUTERS, asked, where, "round_robin", problems)
@@ -396,7 +396,7 @@ def handing(d: Deployment, problems: ProblemList) -> Deployment:
         problems.add(where, own.router, "is written in Python; decode instances are chosen by built-in rules alone")
     problems.raise_if_any()
     rule = router.entry.rule
-    moved = handover(d.pools, d.cluster, way, router=int(rule) if rule is not None else 0)
+    moved = lane_transfers(d.pools, d.cluster, way, router=int(rule) if rule is not None else 0)
     said = [
         (f"serving.transfer.{name}", getattr(way, name), usual.sources.get(name, "engine default"))
         for name in ("mode", "reserve_first", "first_token", "control_s")
@@ -409,4 +409,4 @@ def handing(d: Deployment, problems: ProblemList) -> Deployment:
     ]
     if rule is None:
         said.append(("serving.transfer.router", "round_robin", "serving.router is written in Python"))
-    return replace(d, handover=moved, assumed=tuple(said))
+    return replace(d, kv_transfer=moved, assumed=tuple(said))

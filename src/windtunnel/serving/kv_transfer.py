@@ -18,8 +18,8 @@ import numpy as np
 from windtunnel.network import NetworkCoefficients, placement
 from windtunnel.network.clock import rates
 from windtunnel.network.packing import Packer, Strided
-from windtunnel.serving.engines.kv_handover import HANDING
-from windtunnel.serving.event_loop.fleet import FirstToken, Handover
+from windtunnel.serving.engines.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
+from windtunnel.serving.event_loop.fleet import FirstToken, KvTransfer
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def outside(cluster: ClusterSpec) -> Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class TransferSettings:
     """`specs.transfer.TransferSpec` with nothing left open."""
 
     mode: str
@@ -107,23 +107,25 @@ class Way:
     pieces: str = "contiguous"
 
 
-def decided(serving: ServingSpec, request_s: float) -> Way:
+def transfer_settings(serving: ServingSpec, request_s: float) -> TransferSettings:
     """What the scenario says, else what the engine does.
 
     Args:
         serving: section of the scenario.
         request_s: the engine's time for a request, outside of its iterations.
     """
-    own, usual = serving.transfer, HANDING[serving.engine]
+    own, usual = serving.transfer, KV_TRANSFER_DEFAULTS[serving.engine]
     mode = own.mode or usual.mode
     reserve = usual.reserve_first if own.reserve_first is None else own.reserve_first
     reserve = reserve or mode != "whole"
     hop = request_s if usual.proxied and not reserve else 0.0
     control_s = hop if own.control_s is None else own.control_s
-    return Way(mode, reserve, own.first_token or usual.first_token, control_s, own.pieces)
+    return TransferSettings(mode, reserve, own.first_token or usual.first_token, control_s, own.pieces)
 
 
-def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: int = 0) -> Handover:
+def lane_transfers(
+    pools: Sequence[Pool], cluster: ClusterSpec, way: TransferSettings, *, router: int = 0
+) -> KvTransfer:
     """Seconds between all lanes.
 
     Args:
@@ -163,7 +165,7 @@ def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: i
             *token_s[:, a, b], fixed_s[a, b] = known[key]
     source = next(pool for pool in pools if pool.spec.role == "prefill")
     layers = len(source.model.layer_kinds())
-    return Handover(
+    return KvTransfer(
         token_s=token_s,
         fixed_s=fixed_s,
         port=np.array(lanes),

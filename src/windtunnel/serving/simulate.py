@@ -16,7 +16,7 @@ from windtunnel.arrays import Int32s
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source
 from windtunnel.serving.autoscale import Elastic, Replicas, paid, scaler, scaling, sizes
-from windtunnel.serving.deployment import Deployment, Pool, prepare, reaching
+from windtunnel.serving.deployment import Deployment, Pool, prepare, with_longer_tables
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop import sm_split
 from windtunnel.serving.event_loop.instance_limits import Router as Rule
@@ -24,7 +24,7 @@ from windtunnel.serving.event_loop.prefix_chains import chains_of
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.serving.event_loop.swapping import swaps_of
 from windtunnel.serving.iteration.linear_layers import Layers
-from windtunnel.serving.iteration.sm_share import shared
+from windtunnel.serving.iteration.sm_share import on_sm_share
 from windtunnel.serving.kv_tiers import memory_of
 from windtunnel.serving.multi_model.deployment import mesh
 from windtunnel.serving.results.metrics import (
@@ -108,7 +108,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     every = 1 if count <= KEEP_EVENTS_BELOW else -(-count // KEEP_EVENTS_BELOW)
     if count:
         longest = int((requests.input_tokens + requests.output_tokens).max())
-        d = reaching(d, min(longest, d.instance.max_model_len or longest))
+        d = with_longer_tables(d, min(longest, d.instance.max_model_len or longest))
     limits, fleet = d.limits, d.fleet(every)
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, fleet.block, shared) if fleet.caching else None
@@ -302,7 +302,7 @@ def _split(d: Deployment, requests: Requests) -> loop.Outcome:
     limits = replace(d.limits, every=1)
     router = pool.instance.router.entry.twin(Rule(limits.router), limits.seed)
     objectives = d.serving.slo.ttft_s or float("inf"), d.serving.slo.tpot_s or float("inf")
-    priced = cache(lambda share: shared(layers, pool.iteration, share))
+    priced = cache(lambda share: on_sm_share(layers, pool.iteration, share))
     return sm_split.serve(requests, limits, pool.lanes, spec, priced, router, objectives)
 
 
@@ -368,7 +368,7 @@ def _described(pool: Pool) -> dict[str, Any]:
 
 def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, ...]:
     out = list(remarks(d.techniques, d.scenario, serving=True))
-    if not all(p.capped.within for p in d.pools):
+    if not all(p.power_cap.within for p in d.pools):
         out.append(f"power_cap_w {d.cluster.power_cap_w:g} is below what some iterations draw at the least clock")
     if saturated and d.serving.traffic.num_requests:
         out.append("no steady state: ask for a lower rate, or for more instances")

@@ -10,18 +10,18 @@ from tests.property.serving.test_loop import TIMES, scenario
 
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop import run as loop
-from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, Handover, stacked
+from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, KvTransfer, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 
 LINEAR = 0.004 + np.arange(4000) * 2e-5
 
 
-def handover(g: np.random.Generator, lanes: int, *, scale: float = 1.0) -> Handover:
+def handover(g: np.random.Generator, lanes: int, *, scale: float = 1.0) -> KvTransfer:
     """Random links between lanes."""
     alone = g.uniform(0, 3e-4, (lanes, lanes)) * scale * float(g.choice([0.01, 1.0]))
     early = bool(g.random() < 0.5)
-    return Handover(
+    return KvTransfer(
         token_s=np.stack([alone, alone * g.uniform(0.2, 1), alone * g.uniform(0.2, 1)]),
         fixed_s=g.uniform(0, 1e-3, (lanes, lanes)),
         port=g.integers(0, lanes, lanes),
@@ -61,11 +61,11 @@ def split(seed: int) -> tuple[Requests, Fleet]:
     entries = sum(k < mixed + prompts for k in lanes)
     return requests, Fleet(
         limits=tuple(pools),
-        tables=stacked(tables),
+        tables=stack_tables(tables),
         pool=np.array(lanes),
-        hands=np.array(hands),
+        prefill_only=np.array(hands),
         entries=entries,
-        handover=handover(g, len(lanes)),
+        kv_transfer=handover(g, len(lanes)),
     )
 
 
@@ -112,14 +112,14 @@ def test_nothing_is_lost_and_no_cache_overflows(seed: int) -> None:
     assert (requests.first_token_s[done] <= requests.finish_s[done]).all()
     assert (requests.moved_s[moved] >= requests.prompt_end_s[moved]).all()
     assert (requests.answer_scheduled_s[moved] <= requests.moved_s[moved]).all()
-    assert fleet.hands[requests.instance[moved]].all()
+    assert fleet.prefill_only[requests.instance[moved]].all()
     assert (requests.answered_by[moved] >= fleet.entries).all()
     for k, total in enumerate(outcome.totals):
         own = fleet.limits[fleet.pool[k]]
         assert total["kv_max"] <= own.blocks
         assert total["running_max"] <= own.max_seqs
     # every token but the first is made by a decode step, or again by a prompt that was taken out
-    rule = fleet.handover
+    rule = fleet.kv_transfer
     assert rule is not None
     again = requests.preemptions[requests.state == DONE].sum()
     own_first = moved.sum() if rule.first is FirstToken.DECODE else 0
@@ -133,7 +133,7 @@ def test_nothing_is_lost_and_no_cache_overflows(seed: int) -> None:
 def test_no_transfer_is_faster_than_its_link(seed: int) -> None:
     requests, fleet = split(seed)
     loop.serve_fleet(requests, fleet)
-    rule = fleet.handover
+    rule = fleet.kv_transfer
     assert rule is not None
     q = requests
     moved = np.flatnonzero(np.isfinite(q.moved_s))
@@ -160,11 +160,11 @@ def test_layers_that_leave_early_help_and_are_bounded_by_the_last_one() -> None:
         token = np.full((3, 2, 2), 1e-5)
         fleet = Fleet(
             limits=(limits, limits),
-            tables=stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+            tables=stack_tables([np.stack([LINEAR, 0 * LINEAR])] * 2),
             pool=np.array([0, 1]),
-            hands=np.array([True, False]),
+            prefill_only=np.array([True, False]),
             entries=1,
-            handover=Handover(
+            kv_transfer=KvTransfer(
                 token_s=token, fixed_s=np.full((2, 2), 0.001), port=np.arange(2), pieces=pieces, early=True
             ),
         )
@@ -190,11 +190,11 @@ def test_two_pools_are_a_model_of_every_token(seed: int) -> None:
     two = Limits(budget=512, max_seqs=7, block=16, blocks=10**5, per_sequence=1e-5, kv=1e-7)
     fleet = Fleet(
         limits=(one, two),
-        tables=stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        tables=stack_tables([np.stack([LINEAR, 0 * LINEAR])] * 2),
         pool=np.array([0, 1]),
-        hands=np.array([True, False]),
+        prefill_only=np.array([True, False]),
         entries=1,
-        handover=Handover(token_s=np.full((3, 2, 2), token), fixed_s=np.zeros((2, 2)), port=np.arange(2)),
+        kv_transfer=KvTransfer(token_s=np.full((3, 2, 2), token), fixed_s=np.zeros((2, 2)), port=np.arange(2)),
     )
     q = Requests(arrival_s=arrival.copy(), input_tokens=inputs, output_tokens=outputs)
     loop.serve_fleet(q, fleet)
@@ -243,11 +243,11 @@ def test_a_prompt_keeps_its_blocks_until_they_have_left() -> None:
     token = np.full((3, 2, 2), 1e-3)
     fleet = Fleet(
         limits=(one, two),
-        tables=stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        tables=stack_tables([np.stack([LINEAR, 0 * LINEAR])] * 2),
         pool=np.array([0, 1]),
-        hands=np.array([True, False]),
+        prefill_only=np.array([True, False]),
         entries=1,
-        handover=Handover(token_s=token, fixed_s=np.zeros((2, 2)), port=np.arange(2)),
+        kv_transfer=KvTransfer(token_s=token, fixed_s=np.zeros((2, 2)), port=np.arange(2)),
     )
     q = Requests(arrival_s=np.zeros(3), input_tokens=np.full(3, 160, np.int32), output_tokens=np.full(3, 4, np.int32))
     loop.serve_fleet(q, fleet)
@@ -271,7 +271,7 @@ def test_a_fleet_needs_both_kinds() -> None:
             limits=(limits,),
             tables=np.zeros((1, 2, 9)),
             pool=np.zeros(1, np.int64),
-            hands=np.ones(1, np.bool_),
+            prefill_only=np.ones(1, np.bool_),
             entries=1,
         )
 
@@ -325,11 +325,11 @@ def test_a_mixed_pool_shortens_the_line_of_a_burst() -> None:
     limits = Limits(budget=2048, max_seqs=64, block=16, blocks=10**5, kv=1e-7)
     fleet = Fleet(
         limits=(limits, limits),
-        tables=stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        tables=stack_tables([np.stack([LINEAR, 0 * LINEAR])] * 2),
         pool=np.array([0, 1, 1]),
-        hands=np.array([True, False, False]),
+        prefill_only=np.array([True, False, False]),
         entries=1,
-        handover=Handover(token_s=np.full((3, 3, 3), 1e-6), fixed_s=np.zeros((3, 3)), port=np.arange(3)),
+        kv_transfer=KvTransfer(token_s=np.full((3, 3, 3), 1e-6), fixed_s=np.zeros((3, 3)), port=np.arange(3)),
     )
     last = {}
     for tokens in (1 << 30, 2000):

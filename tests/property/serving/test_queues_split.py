@@ -40,7 +40,7 @@ def test_service_is_charged_once_wherever_it_is_given() -> None:
 
         reference.serve_fleet(requests, fleet, queue=Counting(context(1)))
         done = requests.state == DONE
-        if requests.preemptions.any() or not done.all() or fleet.handover is None:
+        if requests.preemptions.any() or not done.all() or fleet.kv_transfer is None:
             continue
         whole: Any = requests.input_tokens[done].sum() + 2.0 * requests.output_tokens[done].sum()
         # a second look at a prompt's last token (FirstToken.DECODE) makes the first token on the other instance

@@ -82,7 +82,7 @@ def test_first_token_conventions() -> None:
 
 def test_caches_move_at_the_rate_of_their_links() -> None:
     """Near instances use NVLink, far ones the ports of their nodes; layers that leave early leave one to wait for."""
-    near = prepare(SPLIT).handover
+    near = prepare(SPLIT).kv_transfer
     apart = [{"role": "prefill", "plan": {"tp": 8}}, {"role": "decode", "plan": {"tp": 8}}]
     far = prepare(scenario(pools=apart)).handover
     assert near is not None and far is not None

@@ -8,7 +8,7 @@ import numpy as np
 
 from windtunnel import api
 from windtunnel.serving import deployment
-from windtunnel.serving.iteration import pricing_cache as surfaces
+from windtunnel.serving.iteration import pricing_cache
 
 
 def scenario(rate: float, **cluster: Any) -> dict[str, Any]:
@@ -22,17 +22,17 @@ def scenario(rate: float, **cluster: Any) -> dict[str, Any]:
 
 def test_the_same_instance_is_priced_once_and_gives_the_same(monkeypatch: Any) -> None:
     alone = [api.simulate_serving(scenario(rate)) for rate in (1.0, 4.0)]
-    real, priced = deployment.capped, []
+    real, priced = deployment.with_power_cap, []
 
     def counted(*given: Any, **more: Any) -> Any:
         priced.append(given)
         return real(*given, **more)
 
-    monkeypatch.setattr(deployment, "capped", counted)
-    with surfaces.shared():
+    monkeypatch.setattr(deployment, "with_power_cap", counted)
+    with pricing_cache.reuse_prices():
         together = [api.simulate_serving(scenario(rate)) for rate in (1.0, 4.0)]
         assert len(priced) == 1
-        with surfaces.shared():  # inside, what is known stays known
+        with pricing_cache.reuse_prices():  # inside, what is known stays known
             api.simulate_serving(scenario(2.0))
         assert len(priced) == 1
         api.simulate_serving(scenario(1.0, power_cap_w=400))

@@ -15,7 +15,7 @@ from windtunnel.cost.serving_power import Use, held_clock, power_coefficients
 from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMM
 from windtunnel.serving.event_loop import reference
-from windtunnel.serving.iteration.co_scheduled_layers import View, memory_rate, savings
+from windtunnel.serving.iteration.co_scheduled_layers import View, memory_rate, overlap_savings_s
 from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.iteration.overlap_savings import RATIOS
 from windtunnel.serving.results.time_breakdown import iteration_parts
@@ -126,7 +126,7 @@ def test_the_surface_is_near_the_engine(search: bool, most: float) -> None:
     linear = np.interp(tokens, d.iteration.linear.tokens, d.iteration.linear.seconds)
     uses = zip(tokens, linear, rng.random(112), rng.random(112) * 2, strict=True)
     points = [(n, s * u, s * v) for n, s, u, v in uses]
-    saved, extra = savings(layers_of(d), d.iteration, chosen, points, cuda_graphs=True)
+    saved, extra = overlap_savings_s(layers_of(d), d.iteration, chosen, points, cuda_graphs=True)
     row = np.array([s + x + y + d.iteration.base_s for (_, x, y), s in zip(points, linear, strict=True)])
     found = row - [overlap.saved(*p) for p in points]
     error = np.abs(found / np.maximum(row - saved, d.iteration.base_s + extra) - 1.0)
@@ -317,7 +317,7 @@ def test_searched_parts_are_no_slower_than_equal_ones(point: tuple[float, float,
     layers, saved = layers_of(d), []
     for knobs in ({}, *({"search": False, "nano_batches": parts} for parts in (2, 3, 4))):
         chosen = applied([{"nanoflow": knobs}])
-        saved.append(float(savings(layers, d.iteration, chosen, [point], cuda_graphs=True)[0][0]))
+        saved.append(float(overlap_savings_s(layers, d.iteration, chosen, [point], cuda_graphs=True)[0][0]))
     assert saved[0] >= 0.9 * max(saved[1:])  # compared at one clock; what a fuller device loses comes after
     assert saved[0] > 0.0
 

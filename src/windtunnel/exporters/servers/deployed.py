@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.importers.scenario import Source
 from windtunnel.serving import engines
-from windtunnel.serving.deployment import opened
+from windtunnel.serving.deployment import load_deployment
 from windtunnel.serving.deployment_checks import group_of
 from windtunnel.serving.engines import version_of
 from windtunnel.specs.cluster import groups_of
@@ -77,7 +77,7 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
         BadInput: everything wrong with the scenario, at once.
         Infeasible: weights alone leave no room for a cache.
     """
-    o = opened(source, overrides, "is required to write a server's launch files")
+    o = load_deployment(source, overrides, "is required to write a server's launch files")
     problems, model, cluster, serving = o.problems, o.model, o.cluster, o.serving
     left = []
     for technique in o.techniques:

@@ -11,7 +11,7 @@ from windtunnel import api
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.settings import Values, load
-from windtunnel.serving.deployment import prepare, reaching
+from windtunnel.serving.deployment import prepare, with_longer_tables
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.results.serving_result import ServingResult
 
@@ -77,7 +77,7 @@ def scenario(kind: str, machines: int, tokens: int, rate: float, values: Values,
 def _undisturbed(model: str, load: str) -> IterationModel:
     """Iterations of an A100 machine, up to the longest prompt."""
     longest = max(fixed("lengths")[load]["input"])
-    return reaching(prepare(scenario("a100", 1, 0, 1.0, {"model": model, "load": load})), longest).iteration
+    return with_longer_tables(prepare(scenario("a100", 1, 0, 1.0, {"model": model, "load": load})), longest).iteration
 
 
 def alone(result: ServingResult, values: Values) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from windtunnel.errors import ProblemList
 from windtunnel.planner.serving.candidate_table import Choice
 from windtunnel.planner.serving.instance_types import Kind
 from windtunnel.planner.serving.question import Question
-from windtunnel.serving.deployment import Deployment, Pool, handing, pool_limits
-from windtunnel.serving.event_loop.fleet import Fleet, alike, stacked
+from windtunnel.serving.deployment import Deployment, Pool, pool_limits, with_kv_transfer
+from windtunnel.serving.event_loop.fleet import Fleet, single_pool, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
-from windtunnel.serving.iteration.power_cap import Capped
+from windtunnel.serving.iteration.power_cap import PowerCap
 from windtunnel.serving.results.power import WorkTable
 from windtunnel.specs.serving import PoolSpec
 
@@ -46,7 +46,7 @@ def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | 
         return None
     first = replace(first, concurrency=concurrency)
     if c.answers is None:
-        return alike(first, table_of(q, c.kind, first, longest), c.replicas * c.kind.lanes)
+        return single_pool(first, table_of(q, c.kind, first, longest), c.replicas * c.kind.lanes)
     pools = []
     for i, (kind, spec) in enumerate(zip((c.kind, c.answers), c.pools(q.pool), strict=True)):
         own = _pool(q, i, kind, spec)
@@ -64,7 +64,7 @@ def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | 
         concurrency=concurrency,
         lines=q.lines,
     )
-    moved = handing(d, ProblemList(q.lines)).handover
+    moved = with_kv_transfer(d, ProblemList(q.lines)).kv_transfer
     limits = tuple(replace(p.limits, concurrency=concurrency) for p in pools)
     tables = [
         table_of(q, kind, own, longest if i == 0 else 0)
@@ -73,11 +73,11 @@ def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | 
     counts = [p.lanes for p in pools]
     return Fleet(
         limits=limits,
-        tables=stacked(tables),
+        tables=stack_tables(tables),
         pool=np.repeat([0, 1], counts),
-        hands=np.repeat([True, False], counts),
+        prefill_only=np.repeat([True, False], counts),
         entries=counts[0],
-        handover=moved,
+        kv_transfer=moved,
         overlaps=(None, None),
     )
 
@@ -89,7 +89,7 @@ def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
     if instance is None:
         return None
     limits = pool_limits(q.serving, spec, kind.iteration, instance)
-    nothing = Capped(kind.iteration, _WORK, _NONE, within=True)
+    nothing = PowerCap(kind.iteration, _WORK, _NONE, within=True)
     return Pool(
         index=index,
         name=spec.role,
@@ -100,5 +100,5 @@ def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
         instance=instance,
         iteration=kind.iteration,
         limits=limits,
-        capped=nothing,
+        power_cap=nothing,
     )

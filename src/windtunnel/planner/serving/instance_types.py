@@ -252,9 +252,9 @@ def _kind(
     step = instance.limits.step_tokens
     most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1] * step) * ranks
     if cluster.power_cap_w is not None or cluster.clock_share is not None:
-        from windtunnel.serving.iteration.power_cap import capped
+        from windtunnel.serving.iteration.power_cap import with_power_cap
 
-        iteration = capped(
+        iteration = with_power_cap(
             model,
             cluster,
             instance.shape,

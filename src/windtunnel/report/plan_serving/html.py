@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.report import html_shell as page
+from windtunnel.report import html_shell
 from windtunnel.report.plan_serving.text import (
     autoscale_words,
     certain_words,
@@ -41,18 +41,18 @@ def render(plan: ServingPlan) -> str:
 
     best, first = plan.best, plan.objectives[0]
     tiles = [
-        page.tile(
+        html_shell.tile(
             escape(f"best {first.replace('_', ' ')}"),
             escape(metric_words(first, best.values[first])),
             escape(f"{cut_words(best)} on {best.plan['device']}"),
         ),
-        page.tile("load", escape(load_words(best, plan)), escape(", ".join(slo_words(best, plan)))),
-        page.tile(
+        html_shell.tile("load", escape(load_words(best, plan)), escape(", ".join(slo_words(best, plan)))),
+        html_shell.tile(
             "tokens/s a device",
             f"{best.values['tokens_per_s_per_device']:,.4g}",
             f"{best.values['tokens_per_s_per_user']:,.4g} tokens/s a user",
         ),
-        page.tile(
+        html_shell.tile(
             "search",
             f"{plan.proof.candidates:,}",
             escape(f"deployments, {plan.evaluated:,} simulated, in {seconds(plan.elapsed_s)}"),
@@ -62,30 +62,30 @@ def render(plan: ServingPlan) -> str:
         f"<h1>{escape(plan.result.scenario_name)}</h1>",
         f'<p class="hint">{escape(where_words(best))}; {escape(limits_words(best))}; {escape(certain_words(plan))}</p>',
         f'<div class="tiles">{"".join(tiles)}</div>',
-        page.card(
+        html_shell.card(
             "Throughput against speed",
             "Each point is a simulated deployment that keeps the objective; open ones at the central prediction alone. "
             "Nothing simulated is better in both than the line.",
-            page.plot(pareto(plan)),
+            html_shell.plot(pareto(plan)),
         ),
-        page.card("Best of each cut", "", _table(plan, plan.frontier)),
+        html_shell.card("Best of each cut", "", _table(plan, plan.frontier)),
         *(
-            [page.card("Pareto front", "Of points within 1 % one is shown.", _table(plan, thinned(plan)))]
+            [html_shell.card("Pareto front", "Of points within 1 % one is shown.", _table(plan, thinned(plan)))]
             if plan.front
             else []
         ),
-        page.card("Why not another", "", _list(why_words(plan))),
-        page.card("Proof", "What was left out with certainty, and what was simulated.", _list(proof_words(plan))),
+        html_shell.card("Why not another", "", _list(why_words(plan))),
+        html_shell.card("Proof", "What was left out with certainty, and what was simulated.", _list(proof_words(plan))),
     ]
     if plan.instances:
         words = [w for w in (instances_words(plan), autoscale_words(plan)) if w]
-        body.insert(3, page.card("Autoscaling", "Fewest instances of this cut.", _list(words)))
+        body.insert(3, html_shell.card("Autoscaling", "Fewest instances of this cut.", _list(words)))
     if plan.central is not None:
         text = f"{cut_words(plan.central)}, {limits_words(plan.central)}, at {load_words(plan.central, plan)}"
-        body.insert(3, page.card("At the central prediction alone", "", _list([text])))
+        body.insert(3, html_shell.card("At the central prediction alone", "", _list([text])))
     if plan.notes or plan.result.warnings:
-        body.append(page.card("Notes", "", _list([*plan.notes, *plan.result.warnings])))
-    return page.document(plan.result.scenario_name, body)
+        body.append(html_shell.card("Notes", "", _list([*plan.notes, *plan.result.warnings])))
+    return html_shell.document(plan.result.scenario_name, body)
 
 
 def _list(texts: Sequence[str]) -> str:

@@ -10,8 +10,7 @@ import numpy as np
 
 from windtunnel.report.html_shell import card, document, plot, tile
 from windtunnel.report.quantities import count, gib, percent, seconds
-from windtunnel.report.serving import pools as serving_pools
-from windtunnel.report.serving import tenants_and_scaling as serving_parties
+from windtunnel.report.serving import pools, tenants_and_scaling
 from windtunnel.report.serving.figures import (
     composition_figure,
     latency_figure,
@@ -70,8 +69,8 @@ def render(result: ServingResult, *, before: tuple[str, ...] = ()) -> str:
         _bound(result),
         warnings(result.warnings),
         card("Latencies", "share of requests below each time; dots: p50, p90, p99", plot(latency_figure(result))),
-        serving_pools.html(result),
-        serving_parties.html(result),
+        pools.html(result),
+        tenants_and_scaling.html(result),
         _over_time(result, series),
         _iterations(result),
         _requests(result),

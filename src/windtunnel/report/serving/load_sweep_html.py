@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.report.html_shell import card, plot
 from windtunnel.report.quantities import percent, seconds
-from windtunnel.report.serving import html as html_serving
+from windtunnel.report.serving import html as serving_html
 from windtunnel.report.serving.load_sweep_figures import goodput_curve, load_curve, users_figure
 from windtunnel.report.serving.load_sweep_terminal import knee_words, load_text, shown_points
 from windtunnel.report.serving.text import short
@@ -37,7 +37,7 @@ def render(result: SweepResult, at: ServingResult) -> str:
     name = "the knee" if result.knee is not None else "the best goodput"
     title = f"At {name}: {load_text(result, point.load)}"
     parts = (_found(result), _curves(result), _table(result), f'<h2 class="part">{escape(title)}</h2>')
-    return html_serving.render(at, before=parts)
+    return serving_html.render(at, before=parts)
 
 
 def _found(result: SweepResult) -> str:
@@ -46,7 +46,7 @@ def _found(result: SweepResult) -> str:
         for title, text in knee_words(result)
     )
     note = f"{len(result.tried)} runs of the same requests in {seconds(result.elapsed_s)}"
-    warned = html_serving.warnings(result.warnings)
+    warned = serving_html.warnings(result.warnings)
     return f'<div class="card bound"><div>{rows}</div><span class="aside">{escape(note)}</span></div>{warned}'
 
 

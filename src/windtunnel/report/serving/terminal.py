@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windtunnel.report.quantities import count, gib, percent, seconds
-from windtunnel.report.serving import pools as serving_pools
-from windtunnel.report.serving import tenants_and_scaling as serving_parties
+from windtunnel.report.serving import pools, tenants_and_scaling
 from windtunnel.report.serving.text import (
     SATURATED,
     deployment_line,
@@ -53,9 +52,9 @@ def summary(result: ServingResult) -> RenderableType:
         parts += [Text(), Text(SATURATED, style="bold red")]
     parts += [Text(), _latencies(result), Text(), _figures(result)]
     if result.pools:
-        moved = serving_pools.transfer_text(result)
-        parts += [Text(), serving_pools.table(result), *([Text(moved, style="dim")] if moved else [])]
-    parts += serving_parties.parts(result)
+        moved = pools.transfer_text(result)
+        parts += [Text(), pools.table(result), *([Text(moved, style="dim")] if moved else [])]
+    parts += tenants_and_scaling.parts(result)
     if result.assumed:
         parts += [Text("\nAssumed", style="bold"), _assumed(result)]
     if result.warnings:

@@ -25,7 +25,7 @@ class FirstToken(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
+class KvTransfer:
     """How caches get from instances that compute prompts to those that answer.
 
     A transfer occupies the ports of both instances. A port serves transfers in turn; none is faster than its own links.
@@ -67,17 +67,18 @@ class Fleet:
     drafts (P, 4, G), see `kernels.serve`."""
     pool: Ints
     """(N,) of each lane."""
-    hands: Mask
+    prefill_only: Mask
     """(N,) whether a lane computes prompts alone and hands their cache on."""
     entries: int
     """Lanes that take requests in."""
-    handover: Handover | None = None
+    kv_transfer: KvTransfer | None = None
     overlaps: tuple[Overlap | None, ...] = ()
     """By pool: what techniques save of an iteration; the plain twin reads it."""
 
     def __post_init__(self) -> None:
-        if self.hands.any() != (self.handover is not None) or (self.handover is None) != (self.entries == self.lanes):
-            raise ValueError("lanes that hand on, lanes that only answer and a handover go together")
+        split = self.kv_transfer is not None
+        if self.prefill_only.any() != split or (self.entries < self.lanes) != split:
+            raise ValueError("prefill lanes, decode lanes and kv_transfer go together")
 
     @property
     def lanes(self) -> int:
@@ -95,30 +96,30 @@ class Fleet:
         return next((own.block for own in self.limits if own.caching), self.limits[0].block)
 
 
-def alike(limits: Limits, linear_s: Floats, lanes: int, overlap: Overlap | None = None) -> Fleet:
+def single_pool(limits: Limits, linear_s: Floats, lanes: int, overlap: Overlap | None = None) -> Fleet:
     """One pool."""
     both = np.stack([linear_s, np.zeros_like(linear_s)]) if linear_s.ndim == 1 else linear_s
     return Fleet(
         limits=(limits,),
         tables=both[None],
         pool=np.zeros(lanes, np.int64),
-        hands=np.zeros(lanes, np.bool_),
+        prefill_only=np.zeros(lanes, np.bool_),
         entries=lanes,
-        handover=None,
+        kv_transfer=None,
         overlaps=(overlap,),
     )
 
 
-def stacked(tables: Sequence[Floats]) -> Floats:
+def stack_tables(tables: Sequence[Floats]) -> Floats:
     """(P, 2, G) of tables of different lengths. Beyond its end a table grows as it does there.
 
     Where some pool drafts, four rows each: nothing is drafted in the others.
     """
     most, rows = max(t.shape[-1] for t in tables), max(len(t) for t in tables)
-    return np.stack([np.pad(longer(t, most), ((0, rows - len(t)), (0, 0))) for t in tables])
+    return np.stack([np.pad(extend_table(t, most), ((0, rows - len(t)), (0, 0))) for t in tables])
 
 
-def longer(table: Floats, count: int) -> Floats:
+def extend_table(table: Floats, count: int) -> Floats:
     """A table up to `count` entries.
 
     Beyond the last entry seconds grow as they do at its end, where products are bound by compute.

@@ -23,7 +23,7 @@ HANDOVER = np.dtype(
     [(name, "f8") for name in ("control",)]
     + [(name, "i8") for name in ("pieces", "chunk", "early", "first", "router", "entries")]
 )
-"""Scalars of `fleet.Handover`; `entries`: lanes that take requests in."""
+"""Scalars of `fleet.KvTransfer`; `entries`: lanes that take requests in."""
 
 _helper = njit(cache=True, error_model="numpy", _nrt=False)
 

@@ -22,8 +22,8 @@ class Answers:
     """Answers of prompts that another instance computes: each waits, holds blocks and leaves on its own instance."""
 
     def __init__(self, twin: Twin) -> None:
-        assert twin.fleet.handover is not None
-        self.twin, self.rule = twin, twin.fleet.handover
+        assert twin.fleet.kv_transfer is not None
+        self.twin, self.rule = twin, twin.fleet.kv_transfer
         self.half = len(twin.all)
         self.waiting = twin.instances[twin.fleet.entries :]
         self.router = Router(RouterId(self.rule.router), twin.limits.seed + 1)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from windtunnel.arrays import Floats
-from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, alike
+from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, single_pool
 from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.instance_limits import Router as RouterId
@@ -47,9 +47,9 @@ __all__ = [
     "Router",
     "RouterId",
     "Twin",
-    "alike",
     "serve",
     "serve_fleet",
+    "single_pool",
 ]
 
 
@@ -95,7 +95,9 @@ class Twin:
         self.swaps = self.queue.swaps
         own = [fleet.limits[p] for p in fleet.pool]
         self.instances = [
-            Instance(index=k, limits=own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.hands[k]))
+            Instance(
+                index=k, limits=own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.prefill_only[k])
+            )
             for k in range(fleet.lanes)
         ]
         for one, p in zip(self.instances, fleet.pool, strict=True):
@@ -118,7 +120,7 @@ class Twin:
         self.record = record
         self.arrivals = Arrivals(requests, self.all, limits.concurrency)
         self.later = self.arrivals.later
-        self.answers = Answers(self) if fleet.handover else None
+        self.answers = Answers(self) if fleet.kv_transfer else None
 
     def policy(self, one: Instance) -> Policy:
         """Of an instance's pool."""
@@ -364,7 +366,7 @@ def serve(
     """Run all requests through one pool and write scheduled, first-token and finish times into `requests`."""
     serve_fleet(
         requests,
-        alike(limits, linear, instances, overlap),
+        single_pool(limits, linear, instances, overlap),
         policies=None if policy is None else [policy],
         router=router,
         jumps=jumps,
@@ -417,9 +419,9 @@ def serve_fleet(
         if fleet.caching:
             requests.cached_tokens[i] = q.hit
         if q.answer is not None and last.instance >= 0:
-            assert fleet.handover is not None
+            assert fleet.kv_transfer is not None
             requests.preemptions[i] += last.preemptions
             requests.prompt_end_s[i], requests.answer_scheduled_s[i] = q.first, last.scheduled
             requests.moved_s[i], requests.answered_by[i] = last.arrival, last.instance
-            if fleet.handover.first is not FirstToken.PREFILL:
+            if fleet.kv_transfer.first is not FirstToken.PREFILL:
                 requests.first_token_s[i] = last.first

@@ -10,7 +10,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop import reference
-from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, alike, longer
+from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, extend_table, single_pool
 from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
@@ -89,7 +89,7 @@ def serve(
         instances: how many.
         chains: what prompts have in common, for `limits.caching`; None: as the requests say.
     """
-    return serve_fleet(requests, alike(limits, linear_s, instances), chains)
+    return serve_fleet(requests, single_pool(limits, linear_s, instances), chains)
 
 
 def serve_fleet(requests: Requests, fleet: Fleet, chains: Chains | None = None) -> Outcome:
@@ -120,7 +120,7 @@ def long_enough(fleet: Fleet, requests: Requests) -> Fleet:
         return fleet
     longest = int((requests.input_tokens + requests.output_tokens).max())
     longest += max(own.max_seqs * own.step_tokens for own in fleet.limits)
-    return replace(fleet, tables=longer(fleet.tables, longest + 1))
+    return replace(fleet, tables=extend_table(fleet.tables, longest + 1))
 
 
 def serve_plainly(
@@ -154,7 +154,7 @@ def serve_plainly(
         pace: tokens that a request makes in a step; None: `limits.tokens_per_step`.
         control: who brings instances up and down; None: all are there all the time.
     """
-    fleet = alike(limits, linear_s, instances, overlap)
+    fleet = single_pool(limits, linear_s, instances, overlap)
     return serve_fleet_plainly(
         requests,
         fleet,
@@ -230,7 +230,7 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
     for f in fields(Limits):
         records[f.name] = [getattr(own, f.name) for own in fleet.limits]
     state = np.zeros(instances, kernels.INSTANCE)
-    state["end"], state["pool"], state["hands"] = np.inf, fleet.pool, fleet.hands
+    state["end"], state["pool"], state["hands"] = np.inf, fleet.pool, fleet.prefill_only
     state["ratio"] = records["ratio_start"][fleet.pool]
     for name in _LISTS:
         state[name] = -1
@@ -244,7 +244,7 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
     totals, histogram, series = kernels.serve(rows, requests.order(), fleet.tables, records, state, *shared)
     asked, answered = rows[:count], rows[:count]
     if flow is not None:
-        assert fleet.handover is not None
+        assert fleet.kv_transfer is not None
         answered = rows[count:]
         split = np.isin(asked["state"], (DONE, REJECTED)) & (answered["instance"] >= 0)
         requests.prompt_end_s = np.where(split, asked["first"], np.nan)
@@ -254,7 +254,7 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
         answered = np.where(split, answered, asked)
         asked = asked.copy()
         asked["preemptions"] += np.where(split, answered["preemptions"], 0)
-        if fleet.handover.first is not FirstToken.PREFILL:
+        if fleet.kv_transfer.first is not FirstToken.PREFILL:
             asked["first"] = answered["first"]
     if chains is not None:
         requests.cached_tokens = asked["hit"].copy()
@@ -269,7 +269,7 @@ def _flow(fleet: Fleet) -> tuple[Any, ...] | None:
     """The handover as the jitted loop reads it."""
     from windtunnel.serving.event_loop.kernels_kv_transfer import HANDOVER
 
-    own = fleet.handover
+    own = fleet.kv_transfer
     if own is None:
         return None
     record = np.zeros(1, HANDOVER)

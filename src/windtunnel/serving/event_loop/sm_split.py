@@ -20,7 +20,7 @@ from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 from windtunnel.serving.event_loop.run import Outcome
 from windtunnel.serving.event_loop.twin.router import Router
-from windtunnel.serving.iteration.sm_share import Shared
+from windtunnel.serving.iteration.sm_share import SmShare
 from windtunnel.specs.sm_split import SmSplitSpec
 
 
@@ -95,7 +95,7 @@ class Split:
         limits: Limits,
         instances: int,
         spec: SmSplitSpec,
-        priced: Callable[[float], Shared],
+        priced: Callable[[float], SmShare],
         router: Router,
         objectives: tuple[float, float],
     ) -> None:
@@ -339,7 +339,7 @@ def serve(
     limits: Limits,
     instances: int,
     spec: SmSplitSpec,
-    priced: Callable[[float], Shared],
+    priced: Callable[[float], SmShare],
     router: Router,
     objectives: tuple[float, float],
 ) -> Outcome:

@@ -21,7 +21,7 @@ from windtunnel.graph import Kind, Operator
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.pricing.streams import simulate_streams
 from windtunnel.program.segment import COMPUTE, Launch, Segment
-from windtunnel.serving.iteration import pricing_cache as surfaces
+from windtunnel.serving.iteration import pricing_cache
 from windtunnel.serving.iteration.attention import FULL, LINEAR, WINDOWED, AttentionCosts, attention_costs, layer_counts
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.iteration.linear_layers import DENSE_LAUNCHES, Layers
@@ -241,7 +241,7 @@ class View:
         )
 
 
-def overlapped(
+def with_overlap(
     layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], *, most_tokens: int, cuda_graphs: bool
 ) -> IterationModel:
     """An iteration model with what techniques save; knots are simulated when a run first needs them.
@@ -256,23 +256,23 @@ def overlapped(
     parts = [(x.technique.serving, x.knobs) for x in chosen if x.technique.serving]
     if not any(part.acts_on_iterations for part, _ in parts if part):
         return iteration
-    shared = surfaces.key(layers, iteration, chosen, (most_tokens, cuda_graphs))
-    if (known := surfaces.known(shared)) is not None:
+    key = pricing_cache.surface_key(layers, iteration, chosen, (most_tokens, cuda_graphs))
+    if (known := pricing_cache.find_surface(key)) is not None:
         return replace(iteration, overlap=known)
     steps = max(int(np.log(max(most_tokens, 2)) / np.log(TOKEN_RATIO)) + 2, 2)
     marks = [m for part, knobs in parts if part for b in part.breaks(knobs) for m in (b - 1, b) if 0 < m <= most_tokens]
     tokens = np.unique(np.concatenate([np.geomspace(1, most_tokens, steps).astype(np.int64), marks])).astype(float)
     linear_s = np.interp(tokens, iteration.linear.tokens, iteration.linear.seconds)
     with_prompts = [(float(n), 0.2 * s, 0.0) for n, s in zip(tokens, linear_s, strict=True)]
-    _, host_s = savings(layers, iteration, chosen, with_prompts, cuda_graphs=cuda_graphs)
+    _, host_s = overlap_savings_s(layers, iteration, chosen, with_prompts, cuda_graphs=cuda_graphs)
 
     def price(points: list[Point]) -> Floats:
-        return savings(layers, iteration, chosen, points, cuda_graphs=cuda_graphs)[0]
+        return overlap_savings_s(layers, iteration, chosen, points, cuda_graphs=cuda_graphs)[0]
 
-    return replace(iteration, overlap=surfaces.keep(shared, Overlap.of(tokens, linear_s, host_s, price)))
+    return replace(iteration, overlap=pricing_cache.keep_surface(key, Overlap.of(tokens, linear_s, host_s, price)))
 
 
-def savings(
+def overlap_savings_s(
     layers: Layers,
     iteration: IterationModel,
     chosen: Sequence[Applied],

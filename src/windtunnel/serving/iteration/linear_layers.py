@@ -20,7 +20,7 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
-from windtunnel.serving.iteration import sparse_weights as sparse
+from windtunnel.serving.iteration import sparse_weights
 from windtunnel.serving.iteration.attention import cached_bytes
 from windtunnel.serving.iteration.instance_shape import SIXTEEN, Shape
 from windtunnel.serving.iteration.weight_bytes import local_blocks, stage_bytes
@@ -258,7 +258,7 @@ class Layers:
         if op.kind == Kind.GEMM:
             fmt = self.shape.linear if op.number_class == "linear" else SIXTEEN
             m = op.m * rows
-            part = sparse.share(self.shape, self.model, op, rows)
+            part = sparse_weights.share(self.shape, self.model, op, rows)
             moved = part * (op.n * op.k * fmt.bytes_per_weight) + 2.0 * m * (op.k + op.n)
             cast = 3.0 * m * op.k if fmt.casts else none
             rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
@@ -294,7 +294,7 @@ class Layers:
         fmt = shape.expert
         over, touched = self._load(n)
         rows = op.m * n / shape.dp * over
-        part = sparse.share(shape, self.model, op, rows / np.maximum(touched, 1e-300))
+        part = sparse_weights.share(shape, self.model, op, rows / np.maximum(touched, 1e-300))
         moved = part * (touched * op.n * op.k * fmt.bytes_per_weight) + 2.0 * rows * (op.k + op.n)
         dense = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
         rate = dense * self.fill(op, n)
@@ -449,7 +449,7 @@ class Layers:
     # -- ends and sums -------------------------------------------------------------------------------------------------
     def _head(self) -> tuple[float, float]:
         model, shape, device, c = self.model, self.shape, self.device, self.c
-        fmt, weights = shape.ends, sparse.head_weights(model, shape)
+        fmt, weights = shape.ends, sparse_weights.head_weights(model, shape)
         once = fmt.bytes_per_weight * weights / (c.weight_bytes_fraction * device.memory_bytes_per_s)
         row = 2.0 * weights / (device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute))
         if shape.tp > 1:

@@ -27,7 +27,7 @@ CLOCKS = np.geomspace(1.0, LEAST_CLOCK, 9)
 
 
 @dataclass(frozen=True, slots=True)
-class Capped:
+class PowerCap:
     """One instance under its cluster's power cap; without a cap that binds, as it would be anyway."""
 
     iteration: IterationModel
@@ -42,7 +42,7 @@ class Capped:
         return float(np.interp(tokens, self.work.tokens, self.clocks))
 
 
-def capped(
+def with_power_cap(
     model: ModelSpec,
     cluster: ClusterSpec,
     shape: Shape,
@@ -52,7 +52,7 @@ def capped(
     expert_skew: float = 0.85,
     cuda_graphs: bool = True,
     power: PowerCoefficients | None = None,
-) -> Capped:
+) -> PowerCap:
     """The iteration model of one instance, slowed where the cluster's power cap asks for it.
 
     Args:
@@ -83,7 +83,7 @@ def capped(
     if not device.tdp_w or cap is None or cap >= device.tdp_w:
         if lock < 1.0:
             first, work = priced(lock)
-        return Capped(first, work, np.full(len(work.tokens), lock), within=True)
+        return PowerCap(first, work, np.full(len(work.tokens), lock), within=True)
     shares = power or power_coefficients(device)
     grid = [(first, work)] + [priced(float(f)) for f in CLOCKS[1:]]
     drawn = np.array([_watts(device, shares, m, w, float(f)) for f, (m, w) in zip(CLOCKS, grid, strict=True)])
@@ -109,7 +109,7 @@ def capped(
         window_kv_s=at_small.window_kv_s,
         coefficients=slow,
     )
-    return Capped(iteration, replace(work, kernel_s=kernel), clocks, within=bool((drawn[-1] <= cap).all()))
+    return PowerCap(iteration, replace(work, kernel_s=kernel), clocks, within=bool((drawn[-1] <= cap).all()))
 
 
 def _watts(device: DeviceSpec, shares: PowerCoefficients, m: IterationModel, work: WorkTable, clock: float) -> Floats:

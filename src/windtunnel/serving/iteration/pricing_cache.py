@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from windtunnel.techniques.base import Applied
 
 T = TypeVar("T")
-_KEPT: ContextVar[dict[bytes, Any] | None] = ContextVar("surfaces", default=None)
+_PRICES: ContextVar[dict[bytes, Any] | None] = ContextVar("surfaces", default=None)
 
 
 @contextmanager
-def shared() -> Iterator[None]:
+def reuse_prices() -> Iterator[None]:
     """Deployments prepared inside share what instances and acting techniques that are the same have in common."""
-    token = _KEPT.set({} if (kept := _KEPT.get()) is None else kept)
+    token = _PRICES.set({} if (kept := _PRICES.get()) is None else kept)
     try:
         yield
     finally:
-        _KEPT.reset(token)
+        _PRICES.reset(token)
 
 
-def key(layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], rest: tuple[Any, ...]) -> bytes:
+def surface_key(layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], rest: tuple[Any, ...]) -> bytes:
     """Everything that a surface depends on; empty where nothing is shared.
 
     Args:
@@ -40,7 +40,7 @@ def key(layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], re
         chosen: techniques; those that leave iterations alone do not count.
         rest: bounds and switches.
     """
-    if _KEPT.get() is None:
+    if _PRICES.get() is None:
         return b""
     acting = [
         (x.technique.id, sorted(x.knobs.items()))
@@ -51,14 +51,14 @@ def key(layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], re
     return pickle.dumps((own, iteration, acting, rest))
 
 
-def once(make: Callable[[], T], of: tuple[Any, ...]) -> T:
+def price_once(make: Callable[[], T], of: tuple[Any, ...]) -> T:
     """What `make` gives, made before where everything that it depends on was the same.
 
     Args:
         make: without side effects.
         of: what it depends on; the first says what it is.
     """
-    kept = _KEPT.get()
+    kept = _PRICES.get()
     if kept is None:
         return make()
     found = pickle.dumps(of)
@@ -68,14 +68,14 @@ def once(make: Callable[[], T], of: tuple[Any, ...]) -> T:
     return made
 
 
-def known(found: bytes) -> Overlap | None:
+def find_surface(key: bytes) -> Overlap | None:
     """A surface made before."""
-    return (_KEPT.get() or {}).get(found) if found else None
+    return (_PRICES.get() or {}).get(key) if key else None
 
 
-def keep(found: bytes, surface: Overlap) -> Overlap:
+def keep_surface(key: bytes, surface: Overlap) -> Overlap:
     """The surface, remembered where surfaces are shared."""
-    kept = _KEPT.get()
-    if found and kept is not None:
-        kept[found] = surface
+    kept = _PRICES.get()
+    if key and kept is not None:
+        kept[key] = surface
     return surface

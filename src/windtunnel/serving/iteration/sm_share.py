@@ -21,7 +21,7 @@ from windtunnel.serving.iteration.linear_layers import Layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class SmShare:
     """One instance's iterations on a share of the SMs."""
 
     iteration: IterationModel
@@ -66,7 +66,7 @@ def needed(layers: Layers, tag: str, seconds: Floats, memory_s: Floats) -> Float
     return np.maximum(compute_s, MEMORY_SM_SHARE * np.minimum(memory_s, seconds)) / np.maximum(seconds, 1e-300)
 
 
-def shared(layers: Layers, iteration: IterationModel, share: float) -> Shared:
+def on_sm_share(layers: Layers, iteration: IterationModel, share: float) -> SmShare:
     """The iteration model of a share of the SMs, above 0 and at most 1."""
     n = iteration.linear.tokens.astype(np.float64)
     more, moved, held = np.zeros(len(n)), np.zeros(len(n)), np.zeros(len(n))
@@ -91,7 +91,7 @@ def shared(layers: Layers, iteration: IterationModel, share: float) -> Shared:
         decode_kv_s=iteration.decode_kv_s * slow,
         window_kv_s=iteration.window_kv_s * slow,
     )
-    return Shared(
+    return SmShare(
         iteration=made,
         tokens=n,
         moved=moved,

@@ -10,8 +10,7 @@ from functools import lru_cache
 from windtunnel import graph
 from windtunnel.graph import STYLES, Batch, Kind, Operator
 from windtunnel.parallel.tensor import split_operator
-from windtunnel.serving.iteration import sparse_attention as indexer
-from windtunnel.serving.iteration import sparse_weights as sparse
+from windtunnel.serving.iteration import sparse_attention, sparse_weights
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.specs.model import ModelSpec
 
@@ -30,7 +29,7 @@ def local_blocks(model: ModelSpec, shape: Shape, *, written_out: bool = False) -
         style=style,
     )
     own = replace(shape, cp=1)  # who computes which tokens of a prompt is the iteration's business
-    extra = indexer.operators(model)
+    extra = sparse_attention.operators(model)
     return {
         kind: [split_operator(op, own) for op in (*extra, *block.operators)] for kind, block in whole.blocks.items()
     }
@@ -72,7 +71,7 @@ def stage_bytes(model: ModelSpec, shape: Shape, blocks: Mapping[str, Sequence[Op
     for i, kinds in enumerate(layers_of_stages(model, shape.pp)):
         total = sum(layer[kind] * count for kind, count in Counter(kinds).items())
         first, last = i == 0, i == shape.pp - 1
-        total += sparse.predictor_weights(model, shape) * shape.ends.bytes_per_weight if last else 0.0
+        total += sparse_weights.predictor_weights(model, shape) * shape.ends.bytes_per_weight if last else 0.0
         ends = 1 if first and last and model.tie_word_embeddings else int(first) + int(last)
         out.append(total + ends * end)
     return tuple(out)

@@ -134,8 +134,8 @@ def runs(d: Deployment, requests: Requests, outcome: Outcome, record: Record, du
             duration_s,
             output_tokens=generated,
             mixed=limits.mixed,
-            clock=pool.capped.clock,
-            work=pool.capped.work,
+            clock=pool.power_cap.clock,
+            work=pool.power_cap.work,
         )
         words = bound_by(parts, mean, float(totals["busy_s"].sum()), own, limits)
         out.append(PoolRun(pool=pool, totals=totals, record=own, mean=mean, parts=parts, power=drawn, bound_by=words))

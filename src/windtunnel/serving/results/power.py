@@ -19,7 +19,7 @@ from windtunnel.cost.provenance import weakest
 from windtunnel.cost.serving_power import PowerCoefficients, Use, limit_w, power_coefficients, watts
 from windtunnel.graph import Kind
 from windtunnel.program.segment import COMPUTE
-from windtunnel.serving.iteration import sparse_weights as sparse
+from windtunnel.serving.iteration import sparse_weights
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.iteration.linear_layers import Layers
@@ -90,8 +90,8 @@ def work_table(
                 compute = fmt.compute if grouped or op.number_class == "linear" else "bf16"
                 rows = op.m * n / shape.dp / (op.groups if grouped else 1.0)
                 flop = depth * 2.0 * op.m * n / shape.dp * op.n * op.k
-                matrix += sparse.share(shape, model, op, rows) * flop / device.peak(compute)
-    head = sparse.head_weights(model, shape)
+                matrix += sparse_weights.share(shape, model, op, rows) * flop / device.peak(compute)
+    head = sparse_weights.head_weights(model, shape)
     seconds += iteration.linear.head_s
     moved += shape.ends.bytes_per_weight * head
     row = 2.0 * head / shape.dp / device.peak(shape.ends.compute)

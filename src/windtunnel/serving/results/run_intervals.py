@@ -36,7 +36,7 @@ def intervals(
         full: share of what the fullest pool can do at once (`fullness`).
     """
     decoding = d.pools[-1]
-    least_s = decoding.capped.work.at(1.0)[2] / decoding.cluster.device.memory_bytes_per_s * 1e6
+    least_s = decoding.power_cap.work.at(1.0)[2] / decoding.cluster.device.memory_bytes_per_s * 1e6
     least_s /= decoding.limits.tokens_per_step
     split = decoding.spec.role == "decode"
     found = _split(d, predicted, cache_full, duration_s, span_s, full) if split else _whole(d, predicted, cache_full)

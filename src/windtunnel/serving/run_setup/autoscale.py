@@ -11,7 +11,7 @@ from windtunnel.serving.autoscale.replicas import Replicas
 from windtunnel.serving.autoscale.resize import Elastic
 from windtunnel.serving.autoscale.resize_time import RECONFIGURE_S, Size, growth
 from windtunnel.serving.autoscale.start_up import StartUp, start_up
-from windtunnel.serving.event_loop.fleet import Fleet, stacked
+from windtunnel.serving.event_loop.fleet import Fleet, stack_tables
 from windtunnel.serving.results.power import PowerReport
 from windtunnel.specs.autoscale import AutoscaleSpec
 
@@ -61,11 +61,11 @@ def sizes(d: Deployment, every: int) -> tuple[Fleet, Elastic, StartUp] | None:
     overlaps = tuple(f.overlaps[0] for f in fleets) if fleets[0].overlaps else ()
     fleet = Fleet(
         limits=limits,
-        tables=stacked([f.tables[0] for f in fleets]),
+        tables=stack_tables([f.tables[0] for f in fleets]),
         pool=np.zeros(1, np.int64),
-        hands=np.zeros(1, np.bool_),
+        prefill_only=np.zeros(1, np.bool_),
         entries=1,
-        handover=None,
+        kv_transfer=None,
         overlaps=overlaps,
     )
     longest = max(steps.values(), key=lambda step: step.seconds)

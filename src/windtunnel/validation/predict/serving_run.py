@@ -14,12 +14,12 @@ from windtunnel.serving import engines
 from windtunnel.serving.deployment import lane_limits
 from windtunnel.serving.engines import Instance
 from windtunnel.serving.event_loop import run as loop
-from windtunnel.serving.event_loop.fleet import Fleet, stacked
+from windtunnel.serving.event_loop.fleet import Fleet, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.requests import REJECTED, Requests
 from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
 from windtunnel.serving.iteration.linear_layers import Layers
-from windtunnel.serving.kv_transfer import decided, handover
+from windtunnel.serving.kv_transfer import lane_transfers, transfer_settings
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.cluster import ClusterSpec
@@ -164,7 +164,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Sited:
-    """A pool as `transfer.handover` reads it."""
+    """A pool as `kv_transfer.lane_transfers` reads it."""
 
     spec: PoolSpec
     cluster: ClusterSpec
@@ -182,20 +182,20 @@ def _split(ready: Ready, costs: list[IterationModel]) -> Served:
         _Sited(pool.spec, ready.cluster, ready.model, pool.instance, x)
         for pool, x in zip(ready.pools, given, strict=True)
     ]
-    way = decided(ready.serving, costs[0].request_s)
+    way = transfer_settings(ready.serving, costs[0].request_s)
     counts = [_lanes(pool) for pool in ready.pools]
     fleet = Fleet(
         limits=tuple(given),
-        tables=stacked(
+        tables=stack_tables(
             [
                 own.tables(pool.most_tokens, pool.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks)
                 for pool, own, x in zip(ready.pools, costs, given, strict=True)
             ]
         ),
         pool=np.repeat(np.arange(2), counts),
-        hands=np.repeat([True, False], counts),
+        prefill_only=np.repeat([True, False], counts),
         entries=counts[0],
-        handover=handover(sited, ready.cluster, way, router=given[0].router),
+        kv_transfer=lane_transfers(sited, ready.cluster, way, router=given[0].router),
     )
     requests = ready.requests()
     outcome = loop.serve_fleet(requests, fleet)

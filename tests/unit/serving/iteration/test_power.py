@@ -17,7 +17,7 @@ from windtunnel.cost.serving_power import Use, power_coefficients, watts
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.serving.iteration.instance_shape import shape_of
 from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
-from windtunnel.serving.iteration.power_cap import Capped, capped
+from windtunnel.serving.iteration.power_cap import PowerCap, with_power_cap
 from windtunnel.serving.results.power import SUMS, phases, power, work_table
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
@@ -164,9 +164,9 @@ def test_grades_and_band() -> None:
         assert r.interval["low"] < r.mean_w_per_device < r.interval["high"] <= r.limit_w
 
 
-def _under(cap_w: float | None, **where: Any) -> tuple[Instance, Capped]:
+def _under(cap_w: float | None, **where: Any) -> tuple[Instance, PowerCap]:
     one = Instance(power_cap_w=cap_w, **where)
-    return one, capped(one.model, one.cluster, one.shape, one.iteration.coefficients, most_tokens=8192)
+    return one, with_power_cap(one.model, one.cluster, one.shape, one.iteration.coefficients, most_tokens=8192)
 
 
 def _prompt_s(model: IterationModel, tokens: float) -> float:

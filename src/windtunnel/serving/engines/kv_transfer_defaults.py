@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Handing:
+class KvTransferDefaults:
     """An engine's own way; `sources` names where each was read, by field of `TransferSpec`."""
 
     mode: str
@@ -22,8 +22,8 @@ class Handing:
 _VLLM = "vLLM kv_transfer/kv_connector/v1/nixl_connector.py"
 _SGLANG = "SGLang srt/disaggregation"
 _TRTLLM = "TensorRT-LLM serve/openai_disagg_server.py"
-HANDING = {
-    "vllm": Handing(
+KV_TRANSFER_DEFAULTS = {
+    "vllm": KvTransferDefaults(
         "whole",
         False,
         "decode",
@@ -37,7 +37,7 @@ HANDING = {
             "engine's time for a request",
         },
     ),
-    "sglang": Handing(
+    "sglang": KvTransferDefaults(
         "chunks",
         True,
         "transfer",
@@ -51,7 +51,7 @@ HANDING = {
             "control_s": f"{_SGLANG}: both servers get the request at once",
         },
     ),
-    "trtllm": Handing(
+    "trtllm": KvTransferDefaults(
         "whole",
         False,
         "transfer",
@@ -64,7 +64,7 @@ HANDING = {
             "control_s": f"{_TRTLLM}: a second request once the first has ended; the engine's time for a request",
         },
     ),
-    "lmdeploy": Handing(
+    "lmdeploy": KvTransferDefaults(
         "whole",
         False,
         "transfer",
@@ -77,5 +77,5 @@ HANDING = {
             "control_s": "LMDeploy serve/proxy: a second request; the engine's time for a request",
         },
     ),
-    "generic": Handing("whole", False, "prefill", False),
+    "generic": KvTransferDefaults("whole", False, "prefill", False),
 }
