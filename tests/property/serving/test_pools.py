@@ -17,7 +17,7 @@ from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 LINEAR = 0.004 + np.arange(4000) * 2e-5
 
 
-def handover(g: np.random.Generator, lanes: int, *, scale: float = 1.0) -> KvTransfer:
+def kv_transfer(g: np.random.Generator, lanes: int, *, scale: float = 1.0) -> KvTransfer:
     """Random links between lanes."""
     alone = g.uniform(0, 3e-4, (lanes, lanes)) * scale * float(g.choice([0.01, 1.0]))
     early = bool(g.random() < 0.5)
@@ -38,7 +38,7 @@ def split(seed: int) -> tuple[Requests, Fleet]:
     """Random requests on a random fleet: prompt pools, pools that do both, and answering pools."""
     requests, _, limits, _ = scenario(seed)
     g = np.random.default_rng(seed + 7 * 10**6)
-    pools, tables, lanes, hands = [], [], [], []
+    pools, tables, lanes, prefill_only = [], [], [], []
     mixed, prompts, answers = int(g.integers(0, 2)), int(g.integers(1, 3)), int(g.integers(1, 3))
     for p in range(mixed + prompts + answers):
         _, linear, other, _ = scenario(int(g.integers(10**6)))
@@ -57,15 +57,15 @@ def split(seed: int) -> tuple[Requests, Fleet]:
         pools.append(own)
         count = int(g.integers(1, 4))
         lanes += [p] * count
-        hands += [mixed <= p < mixed + prompts] * count
+        prefill_only += [mixed <= p < mixed + prompts] * count
     entries = sum(k < mixed + prompts for k in lanes)
     return requests, Fleet(
         limits=tuple(pools),
         tables=stack_tables(tables),
         pool=np.array(lanes),
-        prefill_only=np.array(hands),
+        prefill_only=np.array(prefill_only),
         entries=entries,
-        kv_transfer=handover(g, len(lanes)),
+        kv_transfer=kv_transfer(g, len(lanes)),
     )
 
 

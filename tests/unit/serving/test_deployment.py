@@ -84,7 +84,7 @@ def test_caches_move_at_the_rate_of_their_links() -> None:
     """Near instances use NVLink, far ones the ports of their nodes; layers that leave early leave one to wait for."""
     near = prepare(SPLIT).kv_transfer
     apart = [{"role": "prefill", "plan": {"tp": 8}}, {"role": "decode", "plan": {"tp": 8}}]
-    far = prepare(scenario(pools=apart)).handover
+    far = prepare(scenario(pools=apart)).kv_transfer
     assert near is not None and far is not None
     token = 32 * 2 * 8 * 128 * 2  # bytes: layers, keys and values, heads, width, 16 bits
     assert token / near.token_s[0, 0, 2] == pytest.approx(450e9 * 0.824, rel=0.02)  # one device sends all

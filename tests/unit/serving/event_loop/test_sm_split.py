@@ -11,7 +11,7 @@ import windtunnel as wt
 from windtunnel.errors import BadInput
 from windtunnel.serving.event_loop.requests import DONE
 from windtunnel.serving.iteration.linear_layers import Layers
-from windtunnel.serving.iteration.sm_share import shared
+from windtunnel.serving.iteration.sm_share import on_sm_share
 from windtunnel.serving.routers import ROUTERS
 from windtunnel.serving.simulate import prepare
 from windtunnel.techniques.limits import merged
@@ -71,9 +71,9 @@ def test_a_small_cache_is_never_overfilled_and_everything_ends() -> None:
 def test_fewer_sms_are_slower_and_all_of_them_change_nothing() -> None:
     d = prepare(BASE)
     layers = Layers(d.model, d.cluster, d.instance.shape, d.iteration.coefficients, d.serving.expert_skew)
-    whole = shared(layers, d.iteration, 1.0).iteration
+    whole = on_sm_share(layers, d.iteration, 1.0).iteration
     np.testing.assert_allclose(whole.linear.seconds, d.iteration.linear.seconds)
-    times = [shared(layers, d.iteration, s).iteration for s in (1.0, 0.7, 0.4, 0.1)]
+    times = [on_sm_share(layers, d.iteration, s).iteration for s in (1.0, 0.7, 0.4, 0.1)]
     prompts = [t.seconds(4096, pairs=8e6, prompt_tokens=4096) for t in times]
     steps = [t.seconds(8, kv=2e4, sequences=8) for t in times]
     assert prompts == sorted(prompts) and prompts[2] > 2.0 * prompts[0]
@@ -134,7 +134,7 @@ def test_an_iteration_holds_no_more_than_its_share() -> None:
     d = prepare(BASE)
     layers = Layers(d.model, d.cluster, d.instance.shape, d.iteration.coefficients, d.serving.expert_skew)
     for share in (1.0, 0.6, 0.2):
-        p = shared(layers, d.iteration, share)
+        p = on_sm_share(layers, d.iteration, share)
         m = p.iteration
         for tokens in (1.0, 64.0, 4096.0):
             prompt_s = tokens**2 / 2 * m.prefill_pair_s
