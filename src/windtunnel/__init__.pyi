@@ -2,6 +2,7 @@ from windtunnel.api import advise as advise
 from windtunnel.api import compare as compare
 from windtunnel.api import explain as explain
 from windtunnel.api import fit as fit
+from windtunnel.api import import_torch_module as import_torch_module
 from windtunnel.api import plan as plan
 from windtunnel.api import simulate_serving as simulate_serving
 from windtunnel.api import simulate_training as simulate_training

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from windtunnel.advice import Advice
     from windtunnel.engine.flows import FlowTimes
+    from windtunnel.importers.torch_module import TracedGraph
     from windtunnel.planner.plan import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
     from windtunnel.planner.serving.plan import ServingPlan
@@ -33,6 +34,7 @@ __all__ = [
     "compare",
     "explain",
     "fit",
+    "import_torch_module",
     "plan",
     "prepare",
     "simulate_flows",
@@ -158,6 +160,24 @@ def simulate_flows(
     from windtunnel.engine.flows import simulate_flows as simulate
 
     return simulate(routes, capacity, nbytes, start_s=start_s, weight=weight, tolerance=tolerance)
+
+
+def import_torch_module(
+    module: Any, example_inputs: Sequence[Any] = (), example_kwargs: Mapping[str, Any] | None = None
+) -> TracedGraph:
+    """The operators of one forward call of a `torch.nn.Module`, which runs without data or weights.
+
+    Args:
+        module: a `torch.nn.Module`; a module on the meta device works as well.
+        example_inputs: positional arguments of the call; tensors give sizes and types, their data is not read.
+        example_kwargs: keyword arguments of the call.
+
+    Raises:
+        BadInput: PyTorch is not installed, or the module cannot run on tensors without data.
+    """
+    from windtunnel.importers.torch_module import trace_module
+
+    return trace_module(module, example_inputs, example_kwargs)
 
 
 def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingResult:

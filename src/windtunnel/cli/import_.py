@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from windtunnel.cli import complete
+from windtunnel.cli.import_module import import_module, module_target
 from windtunnel.cli.import_trace import import_trace, trace_format
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import check_targets, note, print_json
@@ -28,7 +29,7 @@ def import_(
             show_default=False,
             help="Hugging Face config.json, Megatron-LM script or flags, DeepSpeed JSON, torchtitan TOML or Python, "
             "Megatron-Bridge Python, YAML or overrides, commands or YAML of vLLM, SGLang or TensorRT-LLM, or a trace "
-            "of requests; `-` reads standard input.",
+            "of requests, or FILE.py:NAME for a PyTorch module; `-` reads standard input.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
@@ -70,6 +71,14 @@ def import_(
     characters_per_token: Annotated[
         float | None, typer.Option(min=0.01, help=_TRACE + "for files that hold text, not counts; absent: 4.")
     ] = None,
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SIZES:DTYPE",
+            show_default=False,
+            help="PyTorch modules: an example input, such as 2x4096:int64 (repeatable, in order).",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
@@ -77,6 +86,8 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Turn a Hugging Face config into a model, a launch configuration into a scenario, a trace into traffic.
+
+    FILE.py:NAME lists the operators of a PyTorch module (a class, a module, or a function that returns one).
 
     Launch configurations: Megatron-LM arguments, DeepSpeed JSON, torchtitan TOML or Python, Megatron-Bridge settings;
     `vllm serve`, `sglang.launch_server`, `trtllm-serve`, with the load that a benchmark in the same script sends.
@@ -94,10 +105,18 @@ def import_(
     if format and format not in (known := [*formats.names(), *TRACES.list()]):
         raise BadInput(f"--format = {format}: must be one of {', '.join(known)}")
     said = (time_unit, block_size, characters_per_token)
+    of_launch = (device, nodes, devices_per_node, model, name, seq_len, global_batch, mbs, vocab_size, framework, env)
+    if target := module_target(config):
+        if any(of_launch) or format or said != (None, None, None):
+            raise BadInput(f"{config}: is a PyTorch module, which only takes --input")
+        import_module(*target, input or [], output, as_json)
+        return
+    if input:
+        raise BadInput(f"{config}: is no FILE.py:NAME; --input is for PyTorch modules")
     if kind := trace_format(config, format):
         if time_unit not in (None, "s", "ms"):
             raise BadInput(f"--time-unit = {time_unit}: must be s or ms")
-        if any((device, nodes, devices_per_node, model, name, seq_len, global_batch, mbs, vocab_size, framework, env)):
+        if any(of_launch):
             raise BadInput(f"{config}: is a trace, which takes --time-unit, --block-size and --characters-per-token")
         unit = cast("Literal['s', 'ms'] | None", time_unit)
         import_trace(config, kind, Options(unit, block_size, characters_per_token, "--{}"), output, as_json)
@@ -249,5 +268,6 @@ def register(app: typer.Typer) -> None:
         "import train.toml --device h100-sxm-80gb --nodes 1",
         "import serve.sh --device h100-sxm-80gb -o scenario.yaml",
         "import requests.csv -o traffic.yaml",
+        "import model.py:build --input 2x4096:int64 -o operators.yaml",
     )
     app.command("import", epilog=examples(*lines))(import_)

@@ -24,7 +24,7 @@ def _readers() -> dict[str, ModuleType]:
     """Format → the module beside this one that reads it: those with `FORMAT`, `detect` and `read`."""
     found = {}
     for entry in pkgutil.iter_modules(importers.__path__):
-        if entry.name in ("torch_module", "kineto", "formats"):
+        if entry.name in ("torch_module", "torch_file", "kineto", "formats"):
             continue  # readers of other things, and this file
         module = importlib.import_module(f"windtunnel.importers.{entry.name}")
         if hasattr(module, "FORMAT"):

@@ -73,7 +73,7 @@ def trace_module(
     Raises:
         BadInput: PyTorch is not installed, or the module cannot run on tensors without data.
     """
-    torch = _torch()
+    torch = require_torch()
     if not isinstance(module, torch.nn.Module):
         raise BadInput(Problem("module", "must be a torch.nn.Module", type(module).__name__))
     recorder = _Recorder(torch, module)
@@ -96,7 +96,12 @@ def trace_module(
     )
 
 
-def _torch() -> Any:
+def require_torch() -> Any:
+    """The package `torch`.
+
+    Raises:
+        BadInput: PyTorch is not installed.
+    """
     try:
         import torch
     except ImportError:
