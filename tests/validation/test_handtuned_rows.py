@@ -15,7 +15,7 @@ from tests.unit.validation.test_planner_vs_published import holds
 from windtunnel.validation.planner_vs_published.compare import compare
 from windtunnel.validation.planner_vs_published.groups import Group, groups, kind_of, same_kind
 from windtunnel.validation.planner_vs_published.space import searches
-from windtunnel.validation.predict.validate import load_rows, with_shipped
+from windtunnel.validation.rows.row_files import load_rows, with_shipped
 
 ROWS = Path(__file__).parents[3] / "shared" / "data" / "training.json"
 SAMPLE = 40

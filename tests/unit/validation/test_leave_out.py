@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from windtunnel.validation.fit.configurations import configurations
+from windtunnel.validation.fit.group_fit import GroupFit, calibrate_group, members
 from windtunnel.validation.fit.leave_out import remaining, stored_fits, unseen_coefficients
-from windtunnel.validation.fit.refit_training import GroupFit, calibrate_group, members
-from windtunnel.validation.predict.validate import shipped_rows
+from windtunnel.validation.rows.row_files import shipped_rows
 
 LEVELS = ("gpu", "ampere", "a100-sxm-80gb")
 

@@ -24,7 +24,7 @@ from windtunnel.validation.planner_vs_published.compare import Outcome, compare,
 from windtunnel.validation.planner_vs_published.groups import Group, groups, same_kind
 from windtunnel.validation.planner_vs_published.page import page, reason
 from windtunnel.validation.planner_vs_published.space import searches
-from windtunnel.validation.predict.validate import SHIPPED, load_rows
+from windtunnel.validation.rows.row_files import SHIPPED, load_rows
 
 
 def shipped(name: str) -> list[dict[str, Any]]:

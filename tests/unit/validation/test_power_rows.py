@@ -11,8 +11,9 @@ import pytest
 
 from windtunnel.cost.serving_power import FITTED, power_coefficients
 from windtunnel.validation.accuracy.power_table import power_errors
-from windtunnel.validation.fit.refit_serving_power import Sample, by_fit, fit, left_out, samples
+from windtunnel.validation.fit.refit_serving_power import by_fit, fit, left_out
 from windtunnel.validation.predict.power import outcomes, served, steady, step_seconds
+from windtunnel.validation.predict.power_samples import Sample, samples
 from windtunnel.validation.predict.report import RowOutcome
 from windtunnel.validation.predict.validate import validate
 from windtunnel.validation.rows.parsing.power import PowerCase, device_of, is_power_row, read_power

@@ -18,7 +18,8 @@ from windtunnel.validation.accuracy.constant_baseline import best_constant, cons
 from windtunnel.validation.accuracy.plan_ranking import kendall_tau, rank_groups
 from windtunnel.validation.accuracy.write_page import accuracy_page
 from windtunnel.validation.predict.report import RowOutcome
-from windtunnel.validation.predict.validate import load_rows, shipped_rows, validate
+from windtunnel.validation.predict.validate import validate
+from windtunnel.validation.rows.row_files import load_rows, shipped_rows
 from windtunnel.validation.rows.targets import GIB, at_step_time
 
 

@@ -15,8 +15,8 @@ from windtunnel.serving.engines import Instance
 from windtunnel.serving.results.residual_bands import FULL_CACHE
 from windtunnel.validation.accuracy.tables import markdown
 from windtunnel.validation.predict.serving_run import ready, run
-from windtunnel.validation.predict.validate import load_rows
 from windtunnel.validation.rows.read_row import RowCase, read
+from windtunnel.validation.rows.row_files import load_rows
 
 HEAD = """# Serving rows that their own configuration limits
 

@@ -220,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=Path, nargs="*", help="JSON lists of measured rows; absent: the rows we ship")
     parser.add_argument("--out", type=Path, default=Path("docs/accuracy/training.md"))
     options = parser.parse_args(arguments)
-    from windtunnel.validation.predict.validate import load_rows, with_shipped
+    from windtunnel.validation.rows.row_files import load_rows, with_shipped
 
     rows = with_shipped([r for path in options.rows or () for r in load_rows(path)])
     options.out.write_text(accuracy_page(validate(rows)), encoding="utf-8")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.training.uncertainty.comparable_runs import describe
-from windtunnel.validation.fit.training import group_of, predict
-from windtunnel.validation.predict.validate import plan_key
+from windtunnel.validation.predict.with_coefficients import predict_with
+from windtunnel.validation.rows.identity import plan_key, row_group
 from windtunnel.validation.rows.read_row import RowCase, read
 
 
@@ -27,7 +27,7 @@ class Configuration:
     kind: str
     """gpu, tpu …"""
     row: tuple[Any, ...]
-    """What the residual file says about it, in the order of `training.comparable.Residual`, errors left out."""
+    """Its entry of the residual file without errors: the columns of `training.uncertainty.comparable_runs.Residual`."""
 
 
 def configurations(rows: list[dict[str, Any]]) -> list[Configuration]:
@@ -50,9 +50,9 @@ def configurations(rows: list[dict[str, Any]]) -> list[Configuration]:
         alike = [(r, c) for r, c in same if c.metrics[0].metric == target.metric]
         median = statistics.median(c.metrics[0].measured for _, c in alike)
         case = replace(case, metrics=(replace(target, measured=median), *case.metrics[1:]))
-        if not math.isfinite(predict(case, {})):
+        if not math.isfinite(predict_with(case, {})):
             continue
-        out.append(_configuration(tuple(r["id"] for r, _ in alike), group_of(first), case))
+        out.append(_configuration(tuple(r["id"] for r, _ in alike), row_group(first), case))
     return out
 
 

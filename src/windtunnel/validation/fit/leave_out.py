@@ -12,16 +12,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import mean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from windtunnel.cost.coefficients import lineage, resolve
 from windtunnel.validation.fit.configurations import Configuration, configurations
+from windtunnel.validation.fit.group_fit import GroupFit
 from windtunnel.validation.fit.pooling import observations, pool
 from windtunnel.validation.fit.residuals import lines, table
 from windtunnel.validation.fit.training import log_residuals
-
-if TYPE_CHECKING:
-    from windtunnel.validation.fit.refit_training import GroupFit
+from windtunnel.validation.rows.row_files import load_rows, shipped_rows
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LEFT_OUT = _ROOT / "catalog/residuals/left_out.json"
@@ -33,7 +32,7 @@ def remaining(fits: list[GroupFit], way: str, software: str, device: str) -> Fit
 
     Args:
         fits: every group.
-        way: `pair`, `device` or `software`, see `training.comparable.WAYS`.
+        way: `pair`, `device` or `software`, see `training.uncertainty.comparable_runs.WAYS`.
         software: what is left out by `pair` and `software`.
         device: what is left out by `pair` and `device`.
     """
@@ -149,7 +148,7 @@ def write_transfer(rows: list[dict[str, Any]], fits: list[GroupFit], defaults: d
     effects, scales = pool(observations(whole, defaults), defaults)
     data = {"name": "pooled", "scales": scales, "pooled": effects}
     text = yaml.safe_dump(data, sort_keys=False, width=120)
-    note = "# Written by validation.transfer; do not edit. Effects are natural logarithms.\n"
+    note = "# Written by validation.fit.leave_out; do not edit. Effects are natural logarithms.\n"
     (_ROOT / "catalog/coefficients/fitted/pooled.yaml").write_text(note + text)
     errors = _in_halves(transfer_errors, rows, fits, defaults)
     found = configurations(rows)
@@ -167,8 +166,6 @@ def write_transfer(rows: list[dict[str, Any]], fits: list[GroupFit], defaults: d
 def stored_fits() -> list[GroupFit]:
     """The groups that ship, with their fits without a device: what a rerun without refitting needs."""
     import yaml
-
-    from windtunnel.validation.fit.refit_training import GroupFit
 
     out = []
     for entry in json.loads(_LEFT_OUT.read_text()):
@@ -200,8 +197,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import argparse
 
     import yaml
-
-    from windtunnel.validation.predict.validate import load_rows, shipped_rows
 
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("rows", type=Path, nargs="?", help="JSON list of measured rows; absent: the rows we ship")

@@ -22,13 +22,11 @@ from windtunnel.validation.fit.serving import BlockFit, Fitter, State, out_of_sa
 from windtunnel.validation.fit.serving_cases import Case, Observation, cases_of, observations, predict
 from windtunnel.validation.fit.serving_pooling import Block, Known, expected
 from windtunnel.validation.fit.serving_priors import PRIORS, value_of
-from windtunnel.validation.predict.validate import load_rows
+from windtunnel.validation.rows.row_files import load_rows, shipped_serving_rows
 
 CATALOG = Path(__file__).resolve().parents[2] / "catalog"
 LEAST_TOLD, LEAST_MOVE = 0.05, 0.01
 """Share of a coefficient's information that rows must bring, or log factor that they must have found, to be written."""
-SHIPPED = Path(__file__).parent.parent / "rows" / "measured" / "serving"
-"""Rows of release lines that the research rows leave out."""
 POOLED = "rows of other sets that share the engine or the devices"
 
 
@@ -51,11 +49,6 @@ def refit(rows: Sequence[dict[str, Any]], folder: Path, catalog: Path = CATALOG)
     head = '{"columns": ' + json.dumps(list(COLUMNS)) + ', "rows": [\n'
     path.write_text(head + ",\n".join(sorted(lines)) + "\n]}\n", "utf-8")
     return [*out, str(path)]
-
-
-def shipped() -> list[dict[str, Any]]:
-    """The serving rows that come with the package, in file order."""
-    return [row for path in sorted(SHIPPED.glob("*.json")) for row in load_rows(path)]
 
 
 def residual_lines(
@@ -159,5 +152,5 @@ def _short(value: float) -> float:
 
 if __name__ == "__main__":
     source = Path(sys.argv[1])
-    for line in refit(load_rows(source) + shipped(), source.parent):
+    for line in refit(load_rows(source) + shipped_serving_rows(), source.parent):
         print(line)

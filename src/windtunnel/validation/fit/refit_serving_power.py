@@ -14,21 +14,16 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.cost.serving_power import FITTED, PowerCoefficients, Use, watts
-from windtunnel.serving.results.power import phases
-from windtunnel.specs.device import DeviceSpec
-from windtunnel.validation.predict import power_other_tools as power_peers
-from windtunnel.validation.predict.power import Served, itl_of, served, steady
-from windtunnel.validation.predict.validate import load_rows
-from windtunnel.validation.rows.parsing.loose_values import number
-from windtunnel.validation.rows.parsing.power import PowerCase, is_power_row, read_power
+from windtunnel.cost.serving_power import FITTED, PowerCoefficients
+from windtunnel.validation.predict import power_other_tools
+from windtunnel.validation.predict.power_samples import Run, Sample, samples
+from windtunnel.validation.rows.row_files import load_rows
 
 PRIOR = {"awake": (0.40, 0.5), "kernel": (0.25, 1.0), "attention": (0.35, 1.0), "matrix": (0.9, 0.5)}
 """Share and standard deviation of its logarithm. Awake: 250–350 W of a 700 W board between kernels; kernel and
@@ -38,77 +33,6 @@ NOISE = 0.10
 _CATALOG = Path(__file__).resolve().parents[2] / "catalog"
 _OUT = _CATALOG / "coefficients" / "serving" / "power.yaml"
 _ERRORS = _CATALOG / "residuals" / "serving_power.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What a device does in a full batch's mean iteration, and how fast tokens come."""
-
-    uses: tuple[tuple[float, Use], ...]
-    """(share of the time, use)."""
-    seconds_per_token: float
-    """Of the whole instance."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One row: runs at the time between tokens that it gives and at our own, and what was measured."""
-
-    model: str
-    """Its architecture."""
-    name: str
-    """The row's own: formats and releases of one architecture differ."""
-    device: DeviceSpec
-    devices: int
-    given: Run
-    own: Run
-    watts: float
-    """Measured, of one device."""
-    joules: float
-    """Measured, per token; NaN where it is not stated."""
-    active_parameters: float
-    batch: float
-    itl_s: float
-
-    def predicted(self, c: PowerCoefficients, run: Run | None = None) -> float:
-        """Watts of one device."""
-        return sum(share * watts(self.device, c, use) for share, use in (run or self.given).uses)
-
-
-def samples(rows: Sequence[dict[str, Any]]) -> list[Sample]:
-    """Rows that can be read and state power and time between tokens."""
-    out = []
-    for row in rows:
-        case = read_power(row) if is_power_row(row) else ""
-        measured, itl = number(row.get("avg_power_W_reported")), itl_of(row)
-        if isinstance(case, str) or not measured or not itl:
-            continue
-        x = served(case)
-        gpus = case.plan.num_devices
-        out.append(
-            Sample(
-                model=case.model.name,
-                name=str(row["model"]),
-                device=x.cluster.device,
-                devices=gpus,
-                given=_run(case, x, itl),
-                own=_run(case, x, None),
-                watts=measured / gpus,
-                joules=number(row.get("energy_per_token_J")) or math.nan,
-                active_parameters=1e9 * (number(row.get("active_b")) or math.nan),
-                batch=case.batch,
-                itl_s=itl,
-            )
-        )
-    return out
-
-
-def _run(case: PowerCase, x: Served, itl_s: float | None) -> Run:
-    totals = steady(case, x.iteration, itl_s)
-    parts = [p for p in phases(totals, x.iteration) if p.iterations]
-    whole = float(totals["busy_s"][0])
-    uses = tuple((p.iterations * p.seconds / whole, p.use(x.work, x.iteration, x.cluster.device)) for p in parts)
-    return Run(uses, whole / float(totals["decode_tokens"][0]))
 
 
 def _at(x: Floats) -> PowerCoefficients:
@@ -234,7 +158,7 @@ def main(arguments: Sequence[str]) -> int:
 def errors_of(own: list[Sample], generation: str, models: int, spreads: tuple[float, float]) -> list[dict[str, Any]]:
     """Errors of one generation by way and measure, every model left out of its own."""
     out = []
-    ways: list[tuple[str, Fit]] = [("this form", by_fit), *power_peers.WAYS.items()]
+    ways: list[tuple[str, Fit]] = [("this form", by_fit), *power_other_tools.WAYS.items()]
     for name, way, by_name in [("this form", by_fit, True), *((name, way, False) for name, way in ways)]:
         for measure, energy, ours in (
             ("watts, given ITL", False, False),
@@ -251,7 +175,7 @@ def errors_of(own: list[Sample], generation: str, models: int, spreads: tuple[fl
                 count = len({s.name for s in own}) if by_name else models
                 line = _line(generation, len(own), count, name, measure, e, spread)
                 out.append(line | {"left_out": "name" if by_name else "architecture"})
-    e = power_peers.ecologits(own)
+    e = power_other_tools.ecologits(own)
     line = _line(generation, len(own), models, "EcoLogits", "joules per token, given ITL", e, None)
     out.append(line | {"left_out": "architecture"})
     return out

@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.cost.coefficients import Coefficients, coefficients
-from windtunnel.errors import BadInput
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.validation.predict.with_coefficients import predict_with
 from windtunnel.validation.rows.read_row import RowCase
 
 
@@ -46,54 +45,9 @@ class FitResult:
     """Derivatives of the residuals by `at`, where the last step began; shape (rows, coefficients)."""
 
 
-def group_of(row: dict[str, Any]) -> str:
-    """Folds never straddle a (model, cluster) group."""
-    hardware, model = row.get("hardware") or {}, row.get("model") or {}
-    return f"{model.get('name')}|{hardware.get('device_canonical')}|{hardware.get('count')}|{row.get('family')}"
-
-
 def fold_of(group: str, folds: int = 5) -> int:
     """Stable fold of a group."""
     return int(hashlib.sha256(group.encode()).hexdigest(), 16) % folds
-
-
-def overrides_for(case: RowCase, values: dict[str, float], base: Coefficients | None = None) -> dict[str, Any]:
-    """Coefficient overrides of one row: tables are merged entry by entry.
-
-    Args:
-        case: the row.
-        values: coefficient → value.
-        base: what holds for the rest; absent: the catalogue.
-    """
-    from windtunnel import catalog
-
-    assert case.scenario is not None and case.scenario.training is not None
-    out: dict[str, Any] = {}
-    if base is None:
-        device = catalog.resolve_cluster(case.scenario.cluster).device
-        base = coefficients(case.scenario.training.framework, device)
-    else:
-        out = {f.name: getattr(base, f.name) for f in fields(base)}
-    for name, value in values.items():
-        table, _, key = name.partition(".")
-        if key:
-            out[table] = {**out.get(table, getattr(base, table)), key: value}
-        else:
-            out[name] = value
-    return out
-
-
-def predict(case: RowCase, values: dict[str, float], base: Coefficients | None = None) -> float:
-    """Predicted value of the row's first metric, NaN when the scenario is refused. Only time is simulated."""
-    from windtunnel.training.predict import prepare
-    from windtunnel.training.simulate import simulate_step
-
-    assert case.scenario is not None
-    try:
-        prepared, _ = prepare(case.scenario, coefficient_overrides=overrides_for(case, values, base))
-    except BadInput:
-        return math.nan
-    return case.metrics[0].convert(simulate_step(prepared, memory=False))
 
 
 def log_residuals(cases: Sequence[RowCase], values: dict[str, float], base: Coefficients | None = None) -> Floats:
@@ -101,7 +55,7 @@ def log_residuals(cases: Sequence[RowCase], values: dict[str, float], base: Coef
     out = []
     for case in cases:
         sign = 1.0 if case.metrics[0].metric == "step_time" else -1.0
-        out.append(sign * math.log(predict(case, values, base) / case.metrics[0].measured))
+        out.append(sign * math.log(predict_with(case, values, base) / case.metrics[0].measured))
     return np.array(out)
 
 

@@ -16,7 +16,7 @@ from windtunnel.errors import BadInput
 from windtunnel.validation.planner_vs_published.compare import Outcome, compare, identity, outcome_of
 from windtunnel.validation.planner_vs_published.groups import Group, groups, kind_of, same_kind
 from windtunnel.validation.planner_vs_published.page import page
-from windtunnel.validation.predict.validate import load_rows, with_shipped
+from windtunnel.validation.rows.row_files import load_rows, with_shipped
 
 
 def done_before(path: Path) -> dict[str, Outcome]:

@@ -20,12 +20,9 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.device import DeviceSpec
-from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.validation.rows.parsing.hardware import canonical_device, read_network
 from windtunnel.validation.rows.parsing.loose_values import count, number, words
-from windtunnel.validation.rows.targets import Target
 
-_SINGLE = re.compile(r"^measured")
 _UNRESOLVED = re.compile(r"^unstated|not stated|unknown")
 _OPERATIONS = (
     (r"all_?-?reduce", "all_reduce"),
@@ -52,24 +49,6 @@ class MicroPrediction:
     value: float | None
     reason: str = ""
     assumed: tuple[tuple[str, str, str], ...] = ()
-
-
-def _none(result: TrainingResult) -> float:
-    return float("nan")
-
-
-def micro_target(row: dict[str, Any], kind: str) -> tuple[tuple[Target, ...], str]:
-    """The row's measurement as a target (time preferred, else a rate), and a reason when there is none."""
-    if words(row.get("kind")) and not _SINGLE.search(words(row.get("kind"))):
-        return (), f"not a single measurement ({row.get('kind')})"
-    time_us = number(row.get("time_us"))
-    if time_us:
-        return (Target("time", "s", time_us * 1e-6, _none),), ""
-    for key, unit in (("busbw_GBps", "GB/s"), ("tflops", "TFLOP/s"), ("gbps", "GB/s"), ("raw_value", "")):
-        value = number(row.get(key))
-        if value:
-            return (Target(key, unit, value, _none),), ""
-    return (), f"the {kind} row has no measured value"
 
 
 def predict_micro(row: dict[str, Any], kind: str, metric: str) -> MicroPrediction:

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.cost.clock import idle_w
+from windtunnel.validation.predict.power_samples import Run, Sample
 
-if TYPE_CHECKING:
-    from windtunnel.validation.fit.refit_serving_power import Run, Sample
-
-    Predict = Callable[[Sample, Run], float]
+Predict = Callable[[Sample, Run], float]
+"""Watts of one device in a run of a sample."""
 
 _WH_J = 3600.0
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,80 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.errors import BadInput, WindtunnelError
-from windtunnel.specs.cluster import ClusterRef
+from windtunnel.errors import WindtunnelError
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.validation.predict.kernels_and_collectives import predict_micro
 from windtunnel.validation.predict.report import RowOutcome, ValidationReport, relative_error, summarise
 from windtunnel.validation.predict.serving import serving_outcomes
+from windtunnel.validation.rows.identity import fingerprint, plan_key, scenario_group
 from windtunnel.validation.rows.read_row import RowCase, read
+from windtunnel.validation.rows.row_files import load_rows, shipped_rows
 from windtunnel.validation.rows.serving_targets import Served
 from windtunnel.validation.rows.targets import Target, at_step_time
 
 Simulate = Callable[[Scenario], TrainingResult]
 Progress = Callable[[int, int], None]
-SHIPPED = Path(__file__).parent.parent / "rows" / "measured"
-
-
-def shipped_rows() -> list[dict[str, Any]]:
-    """The measured rows that come with the package, in file order."""
-    rows: list[dict[str, Any]] = []
-    for path in sorted(SHIPPED.glob("*.json")):
-        rows += json.loads(path.read_text("utf-8"))
-    return rows
-
-
-def with_shipped(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows, and the shipped ones that are not among them: published runs that set no coefficient."""
-    known = {r.get("id") for r in rows}
-    return rows + [r for r in shipped_rows() if r.get("id") not in known]
-
-
-def load_rows(path: Path) -> list[dict[str, Any]]:
-    """A JSON list of measured rows.
-
-    Raises:
-        BadInput: the file cannot be read or is not a list of mappings.
-    """
-    try:
-        data = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise BadInput(f"rows = {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise BadInput(f"rows = {path}: not JSON ({error})") from error
-    if not isinstance(data, list) or any(not isinstance(r, dict) for r in data):
-        raise BadInput(f"rows = {path}: must be a JSON list of mappings")
-    return data
-
-
-def fingerprint(scenario: Scenario) -> str:
-    """Identity of a scenario by content; the name does not count, nor does the model's."""
-    data = scenario.model_dump(mode="json", exclude={"name"})
-    if isinstance(data.get("model"), dict):
-        data["model"].pop("name", None)
-    return json.dumps(data, sort_keys=True)
-
-
-def plan_key(scenario: Scenario) -> str:
-    """Identity of a scenario without the software's release."""
-    training = scenario.training
-    if training is not None:
-        scenario = scenario.model_copy(update={"training": training.model_copy(update={"framework_version": ""})})
-    return hashlib.sha256(fingerprint(scenario).encode()).hexdigest()[:16]
-
-
-def group_of(scenario: Scenario) -> str:
-    """(model, cluster type) of a scenario; folds of a cross-validation never split it."""
-    model, cluster = scenario.model, scenario.cluster
-    if isinstance(model, ModelSpec):
-        shape = (model.hidden_size, model.num_hidden_layers, model.intermediate_size, model.num_experts)
-        name = f"{model.family} h{shape[0]} l{shape[1]} f{shape[2]} e{shape[3]}"
-    else:
-        name = str(model)
-    device = f"{cluster.device} x{cluster.devices_per_node}" if isinstance(cluster, ClusterRef) else str(cluster)
-    return f"{name} @ {device}"
 
 
 def simulate_row(scenario: Scenario) -> TrainingResult:
@@ -179,7 +118,7 @@ def _missing(case: RowCase, target: Target, reason: str) -> RowOutcome:
         grade="assumed",
         assumed=case.assumed,
         reason=reason or "not expressed",
-        group=group_of(case.scenario) if case.scenario else "",
+        group=scenario_group(case.scenario) if case.scenario else "",
     )
 
 
@@ -212,7 +151,7 @@ def _predicted(case: RowCase, target: Target, result: TrainingResult) -> RowOutc
         grade=result.interval.grade,
         assumed=case.assumed,
         reason="",
-        group=group_of(case.scenario),
+        group=scenario_group(case.scenario),
         devices=result.num_devices,
         tokens=result.tokens_per_s * result.step_time_s,
         flop_per_device=result.model_tflops_per_device * 1e12 * result.step_time_s,

@@ -1,7 +1,7 @@
 """The only place where a measured row becomes a scenario.
 
 `read` never raises: what cannot be expressed comes back with a reason. A scenario depends on the row's configuration
-alone (see `reading.context`), never on its identity, its source, its notes or anything that was measured or predicted.
+alone (see `rows.parsing.context`), never on the row's identity, source or notes, nor on what was measured or predicted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.validation.rows.kernel_targets import kernel_target
 from windtunnel.validation.rows.parsing.context import Context, context
 from windtunnel.validation.rows.parsing.hardware import canonical_device, read_hardware
 from windtunnel.validation.rows.parsing.loose_values import mapping, number, words
@@ -241,9 +242,7 @@ def _serving(row: dict[str, Any]) -> RowCase:
 
 
 def _micro(row: dict[str, Any], kind: str) -> RowCase:
-    from windtunnel.validation.predict.kernels_and_collectives import micro_target
-
-    target, reason = micro_target(row, kind)
+    target, reason = kernel_target(row, kind)
     family = str(row.get("op") or row.get("family") or "")
     return RowCase(
         id=_id(row), row_kind=kind, family=family, device=_device(row), metrics=target, scenario=None, reason=reason

@@ -9,9 +9,9 @@ import pytest
 from windtunnel import catalog
 from windtunnel.cost.serving import serves_between_steps, serving_coefficients
 from windtunnel.reproduce.claims import served
-from windtunnel.validation.fit.refit_serving import shipped
 from windtunnel.validation.fit.serving_cases import cases_of
 from windtunnel.validation.predict.serving_run import run
+from windtunnel.validation.rows.row_files import shipped_serving_rows
 from windtunnel.validation.rows.serving_targets import served_value
 
 
@@ -48,7 +48,7 @@ def test_only_answers_that_are_streamed_wait_for_it() -> None:
 
 def test_runs_of_opt_13b_are_met_with_the_server_and_missed_without() -> None:
     """Six runs of one session; the two of another took a fifth longer at light load already."""
-    cases = [c for c in cases_of(shipped(), Path()) if not c.ids[0].endswith("-2")]
+    cases = [c for c in cases_of(shipped_serving_rows(), Path()) if not c.ids[0].endswith("-2")]
     assert len(cases) == 6
     errors: dict[bool, list[float]] = {True: [], False: []}
     for case in cases:

@@ -1,0 +1,45 @@
+"""Files of measured rows: those that come with the package, and those of a user."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import BadInput
+
+SHIPPED = Path(__file__).parent / "measured"
+"""Folder of the rows that come with the package."""
+
+
+def shipped_rows() -> list[dict[str, Any]]:
+    """The measured rows that come with the package, in file order."""
+    return [row for path in sorted(SHIPPED.glob("*.json")) for row in json.loads(path.read_text("utf-8"))]
+
+
+def shipped_serving_rows() -> list[dict[str, Any]]:
+    """The measured serving rows that come with the package, in file order: release lines that other rows leave out."""
+    return [row for path in sorted((SHIPPED / "serving").glob("*.json")) for row in load_rows(path)]
+
+
+def with_shipped(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The given rows, then the shipped ones whose ids are not among them: published runs that set no coefficient."""
+    known = {r.get("id") for r in rows}
+    return rows + [r for r in shipped_rows() if r.get("id") not in known]
+
+
+def load_rows(path: Path) -> list[dict[str, Any]]:
+    """A JSON list of measured rows.
+
+    Raises:
+        BadInput: the file cannot be read or is not a list of mappings.
+    """
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadInput(f"rows = {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInput(f"rows = {path}: not JSON ({error})") from error
+    if not isinstance(data, list) or any(not isinstance(r, dict) for r in data):
+        raise BadInput(f"rows = {path}: must be a JSON list of mappings")
+    return data
