@@ -15,13 +15,10 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import Timeline
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.plan import Tier
-from windtunnel.training.memory.static_memory import (
-    StaticMemory,
-    breakdown,
-    last_compute_s,
-    memory_report,
-    static_memory,
-)
+from windtunnel.training.accounting.breakdown import breakdown, last_compute_s
+from windtunnel.training.memory.memory_inputs import MemoryInputs
+from windtunnel.training.memory.memory_report import memory_report
+from windtunnel.training.memory.static_memory import StaticMemory, static_memory
 from windtunnel.training.offload.memory_tiers import capacity_bytes
 from windtunnel.training.results.grades import figure_grades
 from windtunnel.training.results.training_result import Assumption, MemoryReport, TraceEvents, TrainingResult
@@ -100,7 +97,7 @@ def simulate_step(
     peak = sum(g.cluster.num_devices * g.cluster.device.peak(number) for g in x.members) / devices
     last = max(x.members, key=lambda g: last_compute_s(g.program, timeline))
     shares = breakdown(last.program, timeline, last.stages)
-    reports = [_memory(g, timeline) if memory else _no_memory(g) for g in x.members]
+    reports = [_memory(g, timeline) if memory else MemoryReport.empty(g.cluster.device.memory_bytes) for g in x.members]
     report = max(reports, key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)
     bands = [
         interval_of(describe(g.training, g.cluster, g.model, g.plan), step, covered(g.cluster.device.profile, shares))
@@ -165,21 +162,6 @@ def _mean_price(x: PreparedStep) -> float | None:
     return sum(costs) / sum(g.cluster.num_devices for g in x.members)
 
 
-def _no_memory(x: PreparedStep) -> MemoryReport:
-    """Stands in where only time is asked for."""
-    zero = np.zeros(1)
-    return MemoryReport(
-        stage=0,
-        peak_allocated_bytes=0.0,
-        peak_reserved_bytes=0.0,
-        capacity_bytes=x.cluster.device.memory_bytes,
-        at_peak={},
-        per_stage_allocated_bytes=(),
-        curve_time_s=zero,
-        curve_bytes=zero,
-    )
-
-
 def step_time(prepared: PreparedStep) -> float:
     """Seconds of the step alone (sensitivities, fitting, search)."""
     return run(prepared).makespan_s
@@ -193,17 +175,8 @@ def run(prepared: PreparedStep) -> Timeline:
 def _memory(x: PreparedStep, timeline: Timeline) -> MemoryReport:
     stage_of = x.schedule.placement[:, 0].astype(np.int64)
     static = static_memory(x.stages, x.plan, x.training, x.behaviour, stage_of)
-    report = memory_report(
-        x.program,
-        timeline,
-        x.stages,
-        x.schedule,
-        static,
-        x.cluster.device.memory_bytes,
-        x.plan,
-        x.training,
-        x.behaviour,
-    )
+    inputs = MemoryInputs(x.stages, x.plan, x.training, x.behaviour, x.schedule)
+    report = memory_report(inputs, static, x.program, timeline, x.cluster.device.memory_bytes)
     if x.plan.offload.any:
         report = replace(report, **_elsewhere(x, static))
     return with_bands(report, x.training.framework, x.cluster, x.model)

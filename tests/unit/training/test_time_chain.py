@@ -9,10 +9,10 @@ from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.provenance import provenance
 from windtunnel.engine import simulate
 from windtunnel.specs.scenario import Scenario
+from windtunnel.training.accounting.breakdown import class_of, last_stage_tasks, passes
 from windtunnel.training.explain.build_chain import build_chain
 from windtunnel.training.explain.gap_hypotheses import open_settings, uncertain_coefficients, with_coefficient
 from windtunnel.training.explain.time_chain import Chain
-from windtunnel.training.memory.static_memory import class_of, last_stage_tasks, passes
 from windtunnel.training.predict import prepare, simulate_training
 from windtunnel.training.step_setup import PreparedStep
 

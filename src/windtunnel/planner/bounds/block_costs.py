@@ -23,9 +23,10 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.memory.stage_trace import StageTrace
-from windtunnel.training.memory.static_memory import EXPOSED
-from windtunnel.training.memory.tensor_events import GATHERED, Script
+from windtunnel.training.accounting.breakdown import EXPOSED
+from windtunnel.training.memory.memory_inputs import MemoryInputs
+from windtunnel.training.memory.stage_trace import StageTraceWriter
+from windtunnel.training.memory.tensor_events import GATHERED, TensorEvents
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.stage_costs.stage_costs import HEAD, StageCosts
 from windtunnel.training.step.pipeline_p2p import hop_times
@@ -130,11 +131,12 @@ def kept_by_kind(
     late = np.zeros(len(placement))
     limit = plan.recompute.num_layers
     again = recomputing(plan.stage_layers, placement[:, 0].tolist(), limit)
+    inputs = MemoryInputs(parts, plan, training, behaviour, table)
     for stage in range(plan.pp):
         if np.isfinite(out[:n]).all():
             break
-        trace = StageTrace(parts, plan, training, behaviour, table, {}, late, stage)
-        for k, (layers, _) in zip(trace.ks, trace.chunks, strict=True):
+        trace = StageTraceWriter(inputs, {}, late, stage)
+        for k, (layers, _) in zip(trace.virtual_stages, trace.chunks, strict=True):
             letters = parts.block_kinds[k]
             for kind, repeats, layer in zip(letters, again[k], layers[1:] if k == 0 else layers, strict=False):
                 at = index[kind] + (0 if repeats else n)
@@ -144,10 +146,10 @@ def kept_by_kind(
     return np.where(np.isfinite(out), out, 0.0)
 
 
-def _net(script: Script) -> float:
+def _net(events: TensorEvents) -> float:
     """Bytes allocated and not freed in one stretch of host program, gathered weights apart."""
     alive: dict[int, float] = {}
-    for number, size, kind in zip(script.tensors, script.sizes, script.kinds, strict=True):
+    for number, size, kind in zip(events.tensors, events.sizes, events.kinds, strict=True):
         if size > 0:
             alive[number] = 0.0 if kind == GATHERED else size
         else:

@@ -21,6 +21,7 @@ from windtunnel.planner.bounds.open_candidates import Balance
 from windtunnel.planner.bounds.stage_partition import Cut, partition, stage_bytes
 from windtunnel.planner.bounds.virtual_stages import Chunks, given, splits
 from windtunnel.specs.plan import PlanSpec
+from windtunnel.training.memory.memory_inputs import MemoryInputs
 from windtunnel.training.memory.reserved_memory import reserved_memory
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.prepare import prepare
@@ -179,11 +180,5 @@ def reserved_by_stage(case: Case, step: ResolvedStep, stages: Sequence[int]) -> 
     """What stages of a plan reserve, from the tensor trace."""
     training, capacity, table = case.training, case.cluster.device.memory_bytes, table_of(step)
     static = static_memory(step.stages, step.plan, training, step.behaviour, table.placement[:, 0].astype(np.int64))
-    out = []
-    for s in stages:
-        by_kind = {name: float(size[s]) for name, size in static.by_kind.items()}
-        held = reserved_memory(
-            step.stages, step.plan, training, step.behaviour, table, by_kind, static.late_gradient_bytes, s, capacity
-        )
-        out.append(held.total_bytes)
-    return out
+    inputs = MemoryInputs(step.stages, step.plan, training, step.behaviour, table)
+    return [reserved_memory(inputs, static, stage, capacity).total_bytes for stage in stages]

@@ -17,8 +17,8 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import applied
+from windtunnel.training.accounting.breakdown import breakdown, class_of, last_stage_tasks, passes
 from windtunnel.training.explain.time_chain import Chain, Collector, OperatorLine, Sheet, Term
-from windtunnel.training.memory.static_memory import breakdown, class_of, last_stage_tasks, passes
 from windtunnel.training.offload.memory_tiers import HOST_LINK_FRACTION, drive_bytes_per_s, host_memory_bytes_per_s
 from windtunnel.training.step_setup import PreparedStep, prepare_at
 from windtunnel.training.task_builder import (

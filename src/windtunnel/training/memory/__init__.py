@@ -1,1 +1,1 @@
-"""Device memory of a step: static tensors, the trace of a layer and of a stage, what the allocator reserves."""
+"""Device memory of a step: static tensors, traces of layers and stages, what the allocator reserves, the report."""

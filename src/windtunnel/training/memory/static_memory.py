@@ -1,422 +1,258 @@
-"""Where the time of a simulated step went, and what memory held when."""
+"""Bytes that live through a whole step on each stage: weights, gradients, optimizer state and buffers."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Int32s, Ints
+from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
-from windtunnel.engine import memory_curve
 from windtunnel.graph import Kind
 from windtunnel.parallel.resolve import ResolvedPlan
-from windtunnel.program.tables import MemoryEvents, Timeline
-from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.data_parallel.gradient_compression import CompressedExchange, Shapes
-from windtunnel.training.memory.reserved_memory import reserved_memory
-from windtunnel.training.results.training_result import MemoryReport
-from windtunnel.training.stage_costs.stage_costs import HEAD, StageCosts
-from windtunnel.training.step.build_step import StepProgram
-from windtunnel.training.task_builder import (
-    S_COMPUTE,
-    STREAMS,
-    T_B,
-    T_BARRIER,
-    T_DISPATCH,
-    T_F,
-    T_GATHER,
-    T_OFFLOAD,
-    T_OPTIMIZER,
-    T_REDUCE,
-    T_SEND,
-    T_W,
-)
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 
-EXPOSED = {"tp": "exposed tp", "cp": "exposed cp", "ep": "exposed ep", "host": "host"}
 NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
-"""Per weight of a quantised base: four bits, an 8-bit scale a block of 64, an fp32 scale for 256 of these. Source:
-Dettmers et al. 2023, arXiv 2305.14314, section 3."""
-_LABEL = {
-    "gemm": "gemm",
-    "attention": "attention",
-    "memory_bound": "memory bound",
-    "scan": "scan",
-    "recompute": "recompute",
-}
-
-
-def breakdown(program: StepProgram, timeline: Timeline, parts: StageCosts) -> dict[str, float]:
-    """Partition the wall time of the stage that finishes last. Sums to the makespan."""
-    own = last_stage_tasks(program, timeline)
-    start, end = timeline.start_s[own], timeline.end_s[own]
-    tag, alone = program.tasks.tag[own], program.tasks.alone_s[own]
-    out: defaultdict[str, float] = defaultdict(float)
-    for direction, k, scale in passes(program, parts, own, paired=False):
-        for name, seconds in parts.busy_s[direction][k].items():
-            out[class_of(name)] += seconds * scale
-    for number, pair in enumerate(program.pairs):
-        inside = (program.row[own] >= 0) & (_pair_of(program, own) == number)
-        for name, seconds in pair.busy_s.items():
-            out[class_of(name)] += seconds * float(alone[inside].sum()) / pair.seconds
-    for t, name in ((T_SEND, "exposed pp"), (T_OPTIMIZER, "optimizer")):
-        out[name] += float(alone[tag == t].sum())
-    stretch = float(np.maximum(end - start - alone, 0.0).sum())
-    if stretch > 0:
-        out["slowed by overlap"] += stretch
-    previous = np.concatenate([[0.0], end[:-1]])
-    gap = np.maximum(start - previous, 0.0)
-    for i in np.flatnonzero(gap > 0):
-        _blame(out, program, timeline, int(own[i]), float(gap[i]))
-    tail = timeline.makespan_s - float(end[-1]) if len(end) else timeline.makespan_s
-    if tail > 0:
-        out["exposed dp"] += tail
-    return {name: value for name, value in sorted(out.items(), key=lambda x: -x[1]) if value > 0}
-
-
-def last_stage_tasks(program: StepProgram, timeline: Timeline) -> Ints:
-    """Compute tasks, in launch order, of the stage that finishes last."""
-    compute_stream = (program.tasks.stream_idx % len(STREAMS) == S_COMPUTE) & (program.stage >= 0)
-    ends = np.where(compute_stream, timeline.end_s, -1.0)
-    stage = int(program.stage[int(np.argmax(ends))])
-    own: Ints = np.flatnonzero(compute_stream & (program.stage == stage))
-    return own
-
-
-def last_compute_s(program: StepProgram, timeline: Timeline, *, passes_only: bool = False) -> float:
-    """When the last computation of these replicas ends; `passes_only`: without the optimizer."""
-    own = (program.tasks.stream_idx % len(STREAMS) == S_COMPUTE) & (program.stage >= 0)
-    if passes_only:
-        own &= program.row >= 0
-    return float(timeline.end_s[own].max())
-
-
-def _pair_of(program: StepProgram, own: Ints) -> Ints:
-    """Kind of pair that each of the tasks runs in, −1 for none."""
-    if program.pair_of is None:
-        return np.full(len(own), -1)
-    row = program.row[own]
-    return np.where(row >= 0, program.pair_of[np.maximum(row, 0)], -1)
-
-
-def passes(program: StepProgram, parts: StageCosts, own: Ints, *, paired: bool = True) -> list[tuple[int, int, float]]:
-    """(direction, virtual stage, micro-batches that pass it) of the compute tasks `own`.
-
-    `paired`: whether those that run in pairs count, in the time that they take there.
-    """
-    own = own if paired else own[_pair_of(program, own) < 0]
-    tag, alone = program.tasks.tag[own], program.tasks.alone_s[own]
-    part = np.where(program.row[own] >= 0, program.part[program.row[own]], 0)
-    out = []
-    for direction, t in ((F, T_F), (B, T_B), (W, T_W)):
-        for k in np.unique(part[tag == t]):
-            total = parts.seconds[direction, k]
-            if total > 0:
-                out.append((direction, int(k), float(alone[(tag == t) & (part == k)].sum()) / total))
-    return out
-
-
-def class_of(tag: str) -> str:
-    """Class of time that a launch's tag is shown under."""
-    return EXPOSED.get(tag, _LABEL.get(tag, tag))
-
-
-_TRANSFER = {
-    T_SEND: "exposed pp",
-    T_REDUCE: "exposed dp",
-    T_GATHER: "exposed dp",
-    T_OFFLOAD: "exposed offload",
-    T_DISPATCH: "host",
-}
-
-
-def _blame(out: defaultdict[str, float], program: StepProgram, timeline: Timeline, task: int, gap: float) -> None:
-    """Give one idle gap to the chain of tasks that ended it.
-
-    Transfers are exposed while they ran; from where the chain enters another stage's computation, the rest is waiting.
-    """
-    at = float(timeline.start_s[task])
-    begin = at - gap
-    cause = int(timeline.blame[task])
-    while at > begin and cause >= 0:
-        tag = int(program.tasks.tag[cause])
-        if tag not in _TRANSFER and tag != T_BARRIER:
-            break
-        since = min(max(float(timeline.start_s[cause]), begin), at)
-        if at > since:
-            out[_TRANSFER.get(tag, "bubble")] += at - since
-        at = since
-        cause = int(timeline.blame[cause])
-    if at > begin:
-        out["bubble"] += at - begin
+"""Bytes per weight of a quantised base: four bits, an 8-bit scale for each block of 64 weights, and an fp32 scale for
+every 256 of those. Source: Dettmers et al. 2023, arXiv 2305.14314, section 3."""
+WORKSPACE_BYTES = 70e6
+"""Workspace of the matrix products where weight gradients are allocated apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticMemory:
-    """Bytes that live through the whole step, per stage, by kind; gradients that appear in the first backward."""
+    """Bytes that live through the whole step, by stage and kind, and gradients that appear in the first backward."""
 
     by_kind: dict[str, Floats]
+    """Kind → bytes of each pipeline stage, shape (p,)."""
     late_gradient_bytes: Floats
-    """Per virtual stage in depth order."""
+    """Bytes of gradients that appear in the first backward, by virtual stage in depth order, shape (K,)."""
     elsewhere: dict[str, Floats]
-    """What offloading keeps elsewhere instead, by class of tensors, per stage."""
+    """Class of tensors → bytes of each stage that offloading keeps outside the device, shape (p,)."""
 
     @property
     def total(self) -> Floats:
-        """Sum over kinds."""
+        """Sum over kinds, shape (p,)."""
         total: Floats = np.sum(list(self.by_kind.values()), axis=0)
         return total
 
+    def on_stage(self, stage: int) -> dict[str, float]:
+        """Kind → bytes of one stage."""
+        return {name: float(size[stage]) for name, size in self.by_kind.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _StageParams:
+    """Parameters of each pipeline stage on one model-parallel rank, shape (p,), before data parallelism cuts them."""
+
+    dense: Floats
+    expert: Floats
+    shard_group: int
+    expert_dp: int
+
+    def bytes_over(self, ranks: int, width: float) -> Floats:
+        """Bytes of one rank's shard over `ranks` replicas at `width` bytes a parameter."""
+        expert_ranks = min(max(self.expert_dp, 1), ranks)
+        return np.asarray((self.dense / ranks + self.expert / expert_ranks) * width, np.float64)
+
+    def bytes(self, width: float, *, sharded: bool) -> Floats:
+        """Bytes at `width` bytes a parameter: of a shard over the plan's group, or whole."""
+        if sharded:
+            return self.bytes_over(self.shard_group, width)
+        return np.asarray((self.dense + self.expert) * width, np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _ParameterBytes:
+    """Bytes per parameter before sharding."""
+
+    weight: float
+    state: float
+    """Optimizer state and master copy of a trained parameter."""
+    gradient: float
+
 
 def static_memory(
-    parts: StageCosts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: Ints
+    costs: StageCosts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: Ints
 ) -> StaticMemory:
-    """Weights, gradients and optimizer state per stage under the plan's partition.
+    """Bytes of weights, gradients, optimizer state and buffers on each stage under the plan's partition.
+
+    Args:
+        costs: Parameters, layers and messages of each virtual stage.
+        plan: Sizes of the parallel axes, sharding and offloading.
+        training: Optimizer and precision.
+        behaviour: How the framework allocates.
+        stage_of: Pipeline stage of each virtual stage, shape (K,).
 
     Source: Rajbhandari et al. 2020 (arXiv 1910.02054), section 3, with the byte counts of each framework.
     """
-    p = plan.pp
-    dense = np.bincount(stage_of, weights=parts.dense_params, minlength=p)
-    expert = np.bincount(stage_of, weights=parts.expert_params, minlength=p)
-    group = plan.shard_group
-    egroup = min(max(plan.expert_dp, 1), group)
-    master = behaviour.master_copy_bytes(training.master_weights)
-    state = behaviour.state_bytes if training.optimizer == "adam" else OPTIMIZER_STATE_BYTES[training.optimizer]
-    if training.optimizer == "muon":  # one momentum for matrices, Adam's two moments for everything else
-        state += 4.0 * (1.0 - _matrix_share(parts))
-    lora = training.phase == "lora"
-    trainable = parts.trainable_share
-
-    def over(sharded: bool, width: float) -> Floats:
-        if not sharded:
-            return np.asarray((dense + expert) * width, np.float64)
-        return np.asarray((dense / group + expert / egroup) * width, np.float64)
-
-    zero = plan.zero
-    element = behaviour.element_bytes
-    width = behaviour.weight_bytes if not lora else element * (1.0 + trainable)
-    if lora and training.lora is not None and training.lora.quantized_base:
-        width -= (element - NF4_BYTES) * _matrix_share(parts)
-    if not lora and element == 2.0 and behaviour.param_bytes == 4.0 and training.master_weights:
-        # the weights are the master copy (FSDP)
-        width, master = max(master, 2.0), 0.0
-    shard_state = zero >= 1 and (behaviour.shard_optimizer or zero == 3)
-    grads = behaviour.grad_buffer_bytes * trainable
-    if training.optimizer_in_backward:
-        grads = 0.0
-    late = np.zeros(len(parts.dense_params))
-    if not behaviour.grads_persist:
-        once = not plan.reshard_after_forward or (plan.m > 1 and not training.gradient_accumulation_sync)
-        once = once and not plan.gather_block  # FSDP under a pipeline, or with `no_sync`, scatters once
-        whole = zero < 2 or (zero == 3 and once)
-        late = parts.dense_params * grads / (1 if whole else group) + parts.expert_params * grads / (
-            1 if whole else egroup
-        )
-        grads = grads if behaviour.grad_buckets and zero == 0 and plan.dp * plan.cp > 1 else 0.0
-
-    def among(ranks: int, width: float) -> Floats:
-        return np.asarray((dense / ranks + expert / min(max(plan.expert_dp, 1), ranks)) * width, np.float64)
-
-    weights, states = over(zero == 3, width), over(shard_state, (state + master) * trainable)
-    away, held = plan.offload, over(zero >= 2, grads)
+    params = _StageParams(
+        dense=np.bincount(stage_of, weights=costs.dense_params, minlength=plan.pp).astype(np.float64),
+        expert=np.bincount(stage_of, weights=costs.expert_params, minlength=plan.pp).astype(np.float64),
+        shard_group=plan.shard_group,
+        expert_dp=plan.expert_dp,
+    )
+    offload, element = plan.offload, behaviour.element_bytes
+    width = _bytes_per_parameter(costs, training, behaviour)
+    buffer_width, late = _gradient_bytes(costs, plan, training, behaviour, width.gradient)
+    shard_state = plan.zero >= 1 and (behaviour.shard_optimizer or plan.zero == 3)
+    weights = params.bytes(width.weight, sharded=plan.zero == 3)
+    states = params.bytes(width.state, sharded=shard_state)
+    gradients = params.bytes(buffer_width, sharded=plan.zero >= 2)
     levels = plan.levels
     if levels is not None:
         if levels.params:  # a master copy stays with the optimizer state
-            weights = among(levels.params, element) + (weights if width > element else 0.0)
+            weights = params.bytes_over(levels.params, element) + (weights if width.weight > element else 0.0)
         if levels.params_again:
-            weights = weights + among(levels.params_again, element)
+            weights = weights + params.bytes_over(levels.params_again, element)
         if levels.gradients:
-            held, late = among(levels.gradients, grads), late * group / levels.gradients
-    if away.gradients_in_place:
-        held, late = 0.0 * held, 0.0 * late
-    late_here = np.bincount(stage_of, weights=late, minlength=p)
-    consumed = away.update == "beside_backward" and away.optimizer == 1.0 and plan.m == 1
-    if consumed:  # each piece is used up as it arrives
-        held_there = np.full(p, float(away.prefetch_layers) * parts.layer_params * element / group)
-    else:
-        wide = (behaviour.host_grad_bytes or behaviour.grad_buffer_bytes) / behaviour.grad_buffer_bytes
-        held_there = (held + late_here) * wide
+            gradients = params.bytes_over(levels.gradients, buffer_width)
+            late = late * plan.shard_group / levels.gradients
+    if offload.gradients_in_place:
+        gradients, late = 0.0 * gradients, 0.0 * late
+    late_of_stage = np.bincount(stage_of, weights=late, minlength=plan.pp)
     elsewhere = {
-        "params": weights * away.params,
-        "optimizer": states * away.optimizer,
-        "gradients": held_there * away.gradients,
+        "params": weights * offload.params,
+        "optimizer": states * offload.optimizer,
+        "gradients": _host_gradients(costs, plan, behaviour, gradients + late_of_stage) * offload.gradients,
     }
-    late = late * (1.0 - away.gradients)
-    out = {
-        "weights": weights * (1.0 - away.params),
-        "gradients": held * (1.0 - away.gradients),
-        "optimizer": states * (1.0 - away.optimizer),
+    by_kind = {
+        "weights": weights * (1.0 - offload.params),
+        "gradients": gradients * (1.0 - offload.gradients),
+        "optimizer": states * (1.0 - offload.optimizer),
     }
-    in_use = float(away.prefetch_layers) * parts.layer_params * element
-    if away.gradients:  # what computation writes while the pieces before are on their way
-        out["gradients on their way"] = np.full(p, in_use / (group if zero >= 2 else 1) * away.gradients)
-    if away.params and zero < 3:  # layers that are in use or come in ahead
-        out["fetched layers"] = np.full(p, in_use * away.params)
+    by_kind |= _offload_buffers(costs, plan, element)
+    by_kind |= _gathered_layers(costs, plan, behaviour, params, stage_of)
+    by_kind |= _stage_buffers(costs, plan, behaviour, stage_of)
+    by_kind |= _synchronisation_state(costs, plan, behaviour, params)
+    if costs.dummy_wgrad_bytes.any():
+        by_kind["workspace"] = costs.dummy_wgrad_bytes + WORKSPACE_BYTES
+    by_kind = {name: size for name, size in by_kind.items() if size.any()}
+    return StaticMemory(by_kind, late * (1.0 - offload.gradients), elsewhere)
+
+
+def _bytes_per_parameter(costs: StageCosts, training: TrainingSpec, behaviour: Behaviour) -> _ParameterBytes:
+    """Bytes of weight, optimizer state and gradient for each parameter."""
+    master = behaviour.master_copy_bytes(training.master_weights)
+    state = behaviour.state_bytes if training.optimizer == "adam" else OPTIMIZER_STATE_BYTES[training.optimizer]
+    if training.optimizer == "muon":  # one momentum for matrices, Adam's two moments for everything else
+        state += 4.0 * (1.0 - _matrix_share(costs))
+    lora = training.phase == "lora"
+    trainable, element = costs.trainable_share, behaviour.element_bytes
+    weight = behaviour.weight_bytes if not lora else element * (1.0 + trainable)
+    if lora and training.lora is not None and training.lora.quantized_base:
+        weight -= (element - NF4_BYTES) * _matrix_share(costs)
+    if not lora and element == 2.0 and behaviour.param_bytes == 4.0 and training.master_weights:
+        # the weights are the master copy (FSDP)
+        weight, master = max(master, 2.0), 0.0
+    gradient = behaviour.grad_buffer_bytes * trainable
+    if training.optimizer_in_backward:
+        gradient = 0.0
+    return _ParameterBytes(weight, (state + master) * trainable, gradient)
+
+
+def _gradient_bytes(
+    costs: StageCosts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, width: float
+) -> tuple[float, Floats]:
+    """Split gradients into buffers that persist and tensors that the first backward allocates.
+
+    Returns:
+        Bytes per parameter of the buffers, and bytes of the late gradients by virtual stage, shape (K,).
+    """
+    if behaviour.grads_persist:
+        return width, np.zeros(len(costs.dense_params))
+    reduced_once = not plan.reshard_after_forward or (plan.m > 1 and not training.gradient_accumulation_sync)
+    reduced_once = reduced_once and not plan.gather_block  # FSDP under a pipeline, or with `no_sync`, scatters once
+    whole = plan.zero < 2 or (plan.zero == 3 and reduced_once)
+    group = plan.shard_group
+    expert_group = min(max(plan.expert_dp, 1), group)
+    late = costs.dense_params * width / (1 if whole else group) + costs.expert_params * width / (
+        1 if whole else expert_group
+    )
+    buckets = behaviour.grad_buckets and plan.zero == 0 and plan.dp * plan.cp > 1
+    return (width if buckets else 0.0), late
+
+
+def _host_gradients(costs: StageCosts, plan: ResolvedPlan, behaviour: Behaviour, gradients: Floats) -> Floats:
+    """Bytes that the offloaded gradients of each stage would take outside the device, shape (p,)."""
+    offload = plan.offload
+    if offload.update == "beside_backward" and offload.optimizer == 1.0 and plan.m == 1:
+        # each piece is used up as it arrives
+        piece = float(offload.prefetch_layers) * costs.layer_params * behaviour.element_bytes / plan.shard_group
+        return np.full(plan.pp, piece)
+    wide = (behaviour.host_grad_bytes or behaviour.grad_buffer_bytes) / behaviour.grad_buffer_bytes
+    return gradients * wide
+
+
+def _offload_buffers(costs: StageCosts, plan: ResolvedPlan, element_bytes: float) -> dict[str, Floats]:
+    """Device buffers of layers whose weights come from, or whose gradients go to, memory outside the device."""
+    offload = plan.offload
+    in_use = float(offload.prefetch_layers) * costs.layer_params * element_bytes
+    buffers: dict[str, Floats] = {}
+    if offload.gradients:  # computation writes these while the gradients before them are being copied
+        size = in_use / (plan.shard_group if plan.zero >= 2 else 1) * offload.gradients
+        buffers["gradients on their way"] = np.full(plan.pp, size)
+    if offload.params and plan.zero < 3:  # layers that are in use or come in ahead
+        buffers["fetched layers"] = np.full(plan.pp, in_use * offload.params)
+    return buffers
+
+
+def _gathered_layers(
+    costs: StageCosts, plan: ResolvedPlan, behaviour: Behaviour, params: _StageParams, stage_of: Ints
+) -> dict[str, Floats]:
+    """Buffers of whole weights that ZeRO-3 or FSDP gathers from the shards."""
+    element, stages = behaviour.element_bytes, plan.pp
     if plan.gather_block:  # a chunk in each direction, and the gradients of the one that runs backward
-        largest = np.zeros(p)
-        np.maximum.at(largest, stage_of, parts.dense_params + parts.expert_params)
-        out["gathered layers"] = largest * (min(plan.vpp, 2) * element + behaviour.grad_buffer_bytes * trainable)
-    elif zero == 3 and plan.reshard_after_forward:
-        out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * element)
+        largest = np.zeros(stages)
+        np.maximum.at(largest, stage_of, costs.dense_params + costs.expert_params)
+        gradient = behaviour.grad_buffer_bytes * costs.trainable_share
+        return {"gathered layers": largest * (min(plan.vpp, 2) * element + gradient)}
+    if plan.zero == 3 and plan.reshard_after_forward:
+        gathered = {"gathered layers": np.full(stages, 2.0 * costs.layer_params * element)}
         if plan.gathered_layers > 2:
-            out["layers gathered ahead"] = np.full(p, (plan.gathered_layers - 2.0) * parts.layer_params * element)
-    elif zero == 3:
-        out["gathered layers"] = over(False, element)
-    if behaviour.keeps_stage_outputs and p > 1:  # inputs and gradients of every micro-batch have receive buffers
-        ends = np.full(len(parts.dense_params), 2.0)
-        ends[0] -= 1.0
-        ends[-1] -= 1.0
-        out["stage buffers"] = np.asarray(
-            np.bincount(stage_of, weights=ends, minlength=p) * plan.m * parts.p2p_bytes, np.float64
-        )
-    given = plan.compression.gradients
-    if given is not None and plan.dp * plan.cp * plan.copies > 1:
-        shapes = Shapes.of(parts.graph, plan, given)
-        exchange = CompressedExchange(given, shapes, 4.0, parts.network.cluster.device, Coefficients())
-        whole = zero == 0 or not behaviour.shard_optimizer
-        kept = trainable * exchange.kept_bytes(float(group), whole=whole)
-        out["error feedback"] = np.asarray(dense * kept, np.float64)
-    if plan.local_steps is not None:  # where the round began, its momentum, what travels
+            ahead = (plan.gathered_layers - 2.0) * costs.layer_params * element
+            gathered["layers gathered ahead"] = np.full(stages, ahead)
+        return gathered
+    if plan.zero == 3:
+        return {"gathered layers": params.bytes(element, sharded=False)}
+    return {}
+
+
+def _stage_buffers(costs: StageCosts, plan: ResolvedPlan, behaviour: Behaviour, stage_of: Ints) -> dict[str, Floats]:
+    """Receive buffers for the inputs and gradients of every micro-batch, where the framework keeps them."""
+    if not behaviour.keeps_stage_outputs or plan.pp == 1:
+        return {}
+    ends = np.full(len(costs.dense_params), 2.0)
+    ends[0] -= 1.0
+    ends[-1] -= 1.0
+    buffers = np.bincount(stage_of, weights=ends, minlength=plan.pp) * plan.m * costs.p2p_bytes
+    return {"stage buffers": np.asarray(buffers, np.float64)}
+
+
+def _synchronisation_state(
+    costs: StageCosts, plan: ResolvedPlan, behaviour: Behaviour, params: _StageParams
+) -> dict[str, Floats]:
+    """Error feedback of compressed gradients, and the outer state of local SGD."""
+    state: dict[str, Floats] = {}
+    trainable, compression = costs.trainable_share, plan.compression.gradients
+    if compression is not None and plan.dp * plan.cp * plan.copies > 1:
+        shapes = Shapes.of(costs.graph, plan, compression)
+        exchange = CompressedExchange(compression, shapes, 4.0, costs.network.cluster.device, Coefficients())
+        whole = plan.zero == 0 or not behaviour.shard_optimizer
+        kept = trainable * exchange.kept_bytes(float(plan.shard_group), whole=whole)
+        state["error feedback"] = np.asarray(params.dense * kept, np.float64)
+    if plan.local_steps is not None:  # weights at the start of the round, their momentum, what is sent
         kept = 4.0 + 4.0 * plan.local_steps.momentum + behaviour.grad_buffer_bytes * plan.local_steps.late
-        out["outer state"] = np.asarray((dense + expert) * trainable * kept, np.float64)
-    if parts.dummy_wgrad_bytes.any():
-        out["workspace"] = parts.dummy_wgrad_bytes + 70e6
-    return StaticMemory({name: size for name, size in out.items() if size.any()}, late, elsewhere)
+        state["outer state"] = np.asarray((params.dense + params.expert) * trainable * kept, np.float64)
+    return state
 
 
-def _matrix_share(parts: StageCosts) -> float:
-    """Weights of the layers' matrices over all weights: what a quantised base keeps in four bits."""
-    g = parts.graph
-    layers = [g.blocks[kind] for kind in g.depth]
+def _matrix_share(costs: StageCosts) -> float:
+    """Weights of the layers' matrices over all weights: the share that a quantised base keeps in four bits."""
+    graph = costs.graph
+    layers = [graph.blocks[kind] for kind in graph.depth]
     matrices = sum(op.params for b in layers for op in b.operators if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM))
-    return matrices / (g.embedding.params + g.head.params + sum(b.params for b in layers))
-
-
-def memory_report(
-    program: StepProgram,
-    timeline: Timeline,
-    parts: StageCosts,
-    table: InstructionTable,
-    static: StaticMemory,
-    capacity_bytes: float,
-    plan: ResolvedPlan,
-    training: TrainingSpec,
-    behaviour: Behaviour,
-) -> MemoryReport:
-    """Memory curve of every stage from allocations and frees of the step program; reserved memory of the fullest."""
-    offloaded = plan.offload.activations
-    kinds = sorted({kind for kept in parts.kept_bytes for kind in kept})
-    names = (*static.by_kind, *kinds, "gradients (late)", "transient")
-    last_kind = W if table.split_backward else B
-    part, kind = program.part, table.kind
-    events: list[tuple[Ints, bool, Floats, Int32s, int]] = []
-    task, count = program.compute_task, np.diff(program.piece_ptr)
-    row = np.repeat(np.arange(len(kind)), count)
-    piece = np.arange(len(row)) - program.piece_ptr[row]
-    last_piece = piece == count[row] - 1
-    forward, final = kind[row] == F, kind[row] == last_kind
-    base_kinds = len(static.by_kind)
-    for i, name in enumerate(kinds):
-        size = np.array([kept.get(name, 0.0) for kept in parts.kept_bytes]) * (1.0 - offloaded)
-        each = size[part[row]] / count[row]
-        born, freed = forward, final
-        if name == HEAD:  # the head runs in the last piece forward and in the first piece backward
-            each = size[part[row]]
-            born = forward & last_piece & (each > 0)
-            begun = (kind[row] == B) & (piece == 0) & (each > 0)
-            if table.split_backward:  # weight gradients read logit gradients, half of what an in-place fp32 loss keeps
-                each = each / (4.0 / behaviour.element_bytes)
-                events.append((task[begun], True, -each[begun], table.stage[row[begun]], base_kinds + i))
-                events.append((task[born], False, each[born], table.stage[row[born]], base_kinds + i))
-                freed = (kind[row] == W) & (piece == 0) & (each > 0)
-            else:
-                freed = begun
-        events.append((task[born], False, each[born], table.stage[row[born]], base_kinds + i))
-        events.append((task[freed], True, -each[freed], table.stage[row[freed]], base_kinds + i))
-    for direction in (F, B, W):
-        here = kind[row] == direction
-        size = parts.transient_bytes[direction][part[row]]
-        here &= size > 0
-        if here.any():
-            events.append((task[here], False, size[here], table.stage[row[here]], len(names) - 1))
-            events.append((task[here], True, -size[here], table.stage[row[here]], len(names) - 1))
-    if static.late_gradient_bytes.any():
-        here = final & (table.micro_batch[row] == 0)
-        size = static.late_gradient_bytes[part[row]] / count[row]
-        events.append((task[here], True, size[here], table.stage[row[here]], len(names) - 2))
-    p = table.p
-    if not events:
-        zero = np.zeros(1)
-        return MemoryReport(
-            stage=0,
-            peak_allocated_bytes=0.0,
-            peak_reserved_bytes=0.0,
-            capacity_bytes=capacity_bytes,
-            at_peak={},
-            per_stage_allocated_bytes=(),
-            curve_time_s=zero,
-            curve_bytes=zero,
-        )
-    record = MemoryEvents(
-        np.concatenate([e[0] for e in events]).astype(np.int32),
-        np.concatenate([np.full(len(e[0]), e[1], np.bool_) for e in events]),
-        np.concatenate([e[2] for e in events]),
-        np.concatenate([e[3] for e in events]).astype(np.int32),
-        np.concatenate([np.full(len(e[0]), e[4], np.int32) for e in events]),
-        names,
-    )
-    curve = memory_curve(record, timeline)
-    base = static.total
-    peaks = np.array([base[s] + (curve.pools[s].peak_bytes if s in curve.pools else 0.0) for s in range(p)])
-    own = np.unique(program.stage[program.stage >= 0])
-    top = int(own[np.argmax(peaks[own])])
-    stages = {top}
-    if behaviour.keeps_stage_outputs and p > 1 and not plan.fused_loss and table.placement[-1, 0] in own:
-        stages.add(int(table.placement[-1, 0]))  # its kept outputs are not in the account
-    if behaviour.planned_memory:  # the account counts what a block keeps otherwise than its tensors do
-        stages.update(own.tolist())
-    replayed = {
-        s: reserved_memory(
-            parts,
-            plan,
-            training,
-            behaviour,
-            table,
-            {name: float(value[s]) for name, value in static.by_kind.items()},
-            static.late_gradient_bytes,
-            s,
-            capacity_bytes,
-        )
-        for s in sorted(stages)
-    }
-    top = max(replayed, key=lambda s: replayed[s].total_bytes)
-    held = replayed[top]
-    # the account says when and where, single tensors say how much: its curves are drawn to their peak
-    beyond = peaks[top] - base[top]
-    stretch = max((held.allocated_bytes - base[top]) / beyond, 0.0) if beyond > 0 else 1.0
-    peaks = base + (peaks - base) * stretch
-    pool = curve.pools.get(top)
-    if pool is not None:
-        times, total = pool.times_s, pool.total_bytes * stretch + base[top]
-    else:
-        times, total = np.zeros(1), np.full(1, base[top])
-    by_kind = {name: np.full(len(times), value[top]) for name, value in static.by_kind.items()}
-    by_kind["activations"] = total - base[top]
-    return MemoryReport(
-        stage=top,
-        peak_allocated_bytes=held.allocated_bytes,
-        peak_reserved_bytes=held.total_bytes,
-        capacity_bytes=capacity_bytes,
-        at_peak=held.at_peak,
-        per_stage_allocated_bytes=tuple(peaks.tolist()),
-        curve_time_s=times,
-        curve_bytes=total,
-        curve_by_kind=by_kind,
-        reserved_by_allocator_bytes=held.allocator_bytes,
-        communication_buffer_bytes=held.communication_bytes,
-        context_bytes=held.context_bytes,
-        allocator_retries=held.allocator_retries,
-    )
+    return matrices / (graph.embedding.params + graph.head.params + sum(b.params for b in layers))

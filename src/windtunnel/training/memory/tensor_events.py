@@ -1,4 +1,4 @@
-"""Allocations and frees of one stretch of host program, by tensor: the words in which layers are written out."""
+"""Allocations and frees of single tensors in one part of the host program, and the codes that name them."""
 
 from __future__ import annotations
 
@@ -18,28 +18,31 @@ KINDS = (
     "workspace",
     "stage outputs",
 )
-"""What a tensor is, for the report of what was alive at the peak."""
+"""Kinds of tensors, for the report of what is alive at the peak."""
 TEMPORARY, ACTIVATION, LOGITS, SCORES, GATHERED, GRADIENT, WEIGHT, OPTIMIZER, WORKSPACE, OUTPUTS = range(len(KINDS))
 INPUT, GRAD, OUTPUT, OUT_GRAD, GATHERED_B, GATHERED_F, REDUCING, HEAD_GRAD, STAGE_OUTPUT, FIRST = range(10)
-"""Numbers, within a layer, of tensors that neighbouring layers refer to; a layer's own tensors follow."""
+"""Tensor numbers, within a layer, that neighbouring layers refer to; a layer's own tensors follow from `FIRST` on."""
 STRIDE = 1 << 16
-"""In a layer's script the numbers of the next layer's tensors are this much larger."""
+"""Offset, in the events of a layer, of the tensor numbers of the next layer."""
 NONE, NEW = -(10**9), -(10**9) - 1
+"""Tensor numbers that stand for no tensor, and for the next number that is free."""
 
 
 @dataclass(slots=True)
-class Script:
-    """Events of one stretch of host program. Tensors are numbered within a layer."""
+class TensorEvents:
+    """Events of one part of the host program, one entry each. Tensors are numbered within a layer."""
 
     sizes: list[float] = field(default_factory=list)
+    """Bytes; −1 frees the tensor."""
     tensors: list[int] = field(default_factory=list)
     streams: list[int] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
+    """Index into `KINDS`; without meaning where the event frees."""
     counter: list[int] = field(default_factory=lambda: [FIRST])
-    """Next number; scripts of one layer share it."""
+    """Next tensor number; the events of one layer share it."""
 
     def new(self, size: float, stream: int = MAIN, *, number: int = NEW, kind: int = TEMPORARY) -> int:
-        """Allocate; the tensor's number, `NONE` for nothing."""
+        """Allocate `size` bytes and return the tensor's number, or `NONE` for less than a byte."""
         if size < 1.0:
             return NONE
         if number == NEW:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from windtunnel.arrays import Floats, Int32s
-
-if TYPE_CHECKING:
-    pass
-
 
 TIERS = {"host": "host memory", "cxl": "CXL memory", "nvme": "drives"}
 
@@ -62,6 +60,20 @@ class MemoryReport:
     """Bands around both peaks from residuals of measured ones."""
     fit_probability: float | None = None
     """How likely the reserved peak stays within the device's memory."""
+
+    @classmethod
+    def empty(cls, capacity_bytes: float) -> MemoryReport:
+        """A report without an account, where only the time of a step is asked for."""
+        return cls(
+            stage=0,
+            peak_allocated_bytes=0.0,
+            peak_reserved_bytes=0.0,
+            capacity_bytes=capacity_bytes,
+            at_peak={},
+            per_stage_allocated_bytes=(),
+            curve_time_s=np.zeros(1),
+            curve_bytes=np.zeros(1),
+        )
 
     @property
     def fits(self) -> bool:

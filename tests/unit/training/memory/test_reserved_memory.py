@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from windtunnel.engine.allocator import Replay, replay_tensors
-from windtunnel.training.memory.stage_trace import StageTrace, first_shard
+from windtunnel.training.memory.memory_inputs import MemoryInputs
+from windtunnel.training.memory.operator_outputs import plain_name
+from windtunnel.training.memory.stage_trace import StageTraceWriter, first_shard
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import memory_of
@@ -87,11 +89,12 @@ def small(plan: dict[str, Any], *, batch: int = 32, framework: str = "megatron_c
     }
 
 
-def stage_trace(source: dict[str, Any], stage: int = 0) -> tuple[StageTrace, dict[str, float]]:
+def stage_trace(source: dict[str, Any], stage: int = 0) -> tuple[StageTraceWriter, dict[str, float]]:
     x, _ = prepare(source)
     static = static_memory(x.stages, x.plan, x.training, x.behaviour, x.schedule.placement[:, 0].astype(np.int64))
     alive = {name: float(value[stage]) for name, value in static.by_kind.items()}
-    trace = StageTrace(x.stages, x.plan, x.training, x.behaviour, x.schedule, alive, static.late_gradient_bytes, stage)
+    inputs = MemoryInputs(x.stages, x.plan, x.training, x.behaviour, x.schedule)
+    trace = StageTraceWriter(inputs, alive, static.late_gradient_bytes, stage)
     return trace, alive
 
 
@@ -121,9 +124,9 @@ def test_every_tensor_is_freed_once_and_only_what_persists_is_left(plan: dict[st
             else:
                 del live[tensor]
         kept = sum(static.values()) - (static.get("gathered layers", 0.0) if trace.settings.sharded else 0.0)
-        own = float(trace.unused_gradients().sum()) if trace.parts.dummy_wgrad_bytes[stage] else 0.0
-        kept += own - trace.parts.dummy_wgrad_bytes[stage]
-        late = float(sum(trace.late_bytes[k] for k in trace.ks))
+        own = float(trace.unused_gradients().sum()) if trace.costs.dummy_wgrad_bytes[stage] else 0.0
+        kept += own - trace.costs.dummy_wgrad_bytes[stage]
+        late = float(sum(trace.late_bytes[k] for k in trace.virtual_stages))
         if trace.plan.zero == 3 and not trace.settings.sharded:  # added up whole, reduced after the last backward
             late /= trace.plan.shard_group
         if trace.settings.scattered or late == 0.0:
@@ -149,9 +152,9 @@ def test_more_micro_batches_reserve_nothing_more(plan: dict[str, Any], monkeypat
     source = small(plan, batch=256)
     short = replay_tensors(*stage_trace(source)[0].trace())
     monkeypatch.setattr(
-        StageTrace,
+        StageTraceWriter,
         "window",
-        lambda self: np.arange(self.table.stage_ptr[self.stage], self.table.stage_ptr[self.stage + 1]),
+        lambda self: np.arange(self.schedule.stage_ptr[self.stage], self.schedule.stage_ptr[self.stage + 1]),
     )
     full, _ = stage_trace(source)
     assert len(full.window()) >= 64
@@ -184,15 +187,15 @@ def test_communication_buffers_grow_with_groups() -> None:
 @pytest.mark.parametrize(("plan", "framework"), [PLANS[1], PLANS[6]], ids=str)
 def test_a_third_step_reserves_nothing_more(plan: dict[str, Any], framework: str) -> None:
     trace, _ = stage_trace(small(plan, framework=framework))
-    opening, rest, late, count = trace.step()
+    written = trace.step()
     sizes, tensors, streams = trace.trace()
-    length = len(opening.sizes) + len(rest.sizes)
+    length = len(written.before_backward.sizes) + len(written.from_backward.sizes)
     step = sizes[-length:], tensors[-length:], streams[-length:]
     gradients = np.setdiff1d(step[1][step[0] > 0], step[1][step[0] < 0])
-    assert len(gradients) == len(late)
+    assert len(gradients) == len(written.late_gradients)
     third = (
         np.concatenate([sizes, np.full(len(gradients), -1), step[0]]),
-        np.concatenate([tensors, gradients, step[1] + 2 * count]),
+        np.concatenate([tensors, gradients, step[1] + 2 * written.num_tensors]),
         np.concatenate([streams, np.zeros(len(gradients), np.int64), step[2]]),
     )
     assert replay_tensors(*third).reserved_bytes == replay_tensors(sizes, tensors, streams).reserved_bytes
@@ -210,7 +213,7 @@ def test_a_checkpoint_by_names_drops_in_memory_what_it_recomputes_in_time() -> N
 
     def dropped(framework: str) -> set[str]:
         trace, _ = stage_trace(small(plan, framework=framework))
-        return {name.removesuffix(" again") for writers in trace.layers for w in writers for name in w.dropped}
+        return {plain_name(name) for writers in trace.layers for w in writers for name in w.dropped}
 
     assert "attention_out" in dropped("jax")
     assert "attention_out" not in dropped("torchtitan")
@@ -244,7 +247,7 @@ def test_the_last_stage_keeps_its_outputs() -> None:
     assert not stage_trace(source, 1)[0].keeps_outputs  # releases that compile the loss give them up
     source["training"]["fused_cross_entropy"] = False
     trace, _ = stage_trace(source, 1)
-    assert trace.keeps_outputs and len(trace.window()) == 2 * trace.table.m
+    assert trace.keeps_outputs and len(trace.window()) == 2 * trace.schedule.m
     assert not stage_trace(source, 0)[0].keeps_outputs
 
 
