@@ -288,7 +288,7 @@ def _pool(
     skew, graphs = serving.expert_skew, instance.cuda_graphs
     own = pricing_cache.price_once(
         lambda: with_power_cap(
-            model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=skew, cuda_graphs=graphs
+            Layers(model, cluster, instance.shape, coefficients, skew), most_tokens=most, cuda_graphs=graphs
         ),
         ("capped", model, cluster, instance.shape, coefficients, most, skew, graphs),
     )

@@ -15,6 +15,7 @@ from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
+from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.specs.traffic import TrafficSpec
@@ -30,7 +31,7 @@ def deployed(bandwidth: float = 1.0) -> tuple[IterationModel, Limits]:
     cluster = cluster.model_copy(update={"device": device})
     own = engines.resolve(ServingSpec(traffic=TRAFFIC), PoolSpec(), model, cluster, ProblemList())
     c = serving_coefficients("vllm", "", device)
-    model_s = iteration_model(model, cluster, own.shape, c, most_tokens=own.limits.budget + own.limits.max_seqs)
+    model_s = iteration_model(Layers(model, cluster, own.shape, c), most_tokens=own.limits.budget + own.limits.max_seqs)
     model_s = replace(model_s, captured=own.limits.captured)
     limits = replace(
         own.limits,

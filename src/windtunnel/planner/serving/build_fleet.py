@@ -14,7 +14,7 @@ from windtunnel.serving.deployment import Deployment, Pool, pool_limits, with_kv
 from windtunnel.serving.event_loop.fleet import Fleet, single_pool, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration.power_cap import PowerCap
-from windtunnel.serving.results.power import WorkTable
+from windtunnel.serving.iteration.power_work import WorkTable
 from windtunnel.specs.serving import PoolSpec
 
 _NONE = np.zeros(1)

@@ -22,6 +22,7 @@ from windtunnel.serving.deployment import lane_limits
 from windtunnel.serving.engines import Instance
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
+from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 
@@ -251,29 +252,13 @@ def _kind(
     )
     step = instance.limits.step_tokens
     most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1] * step) * ranks
+    layers = Layers(model, cluster, instance.shape, coefficients, serving.expert_skew)
     if cluster.power_cap_w is not None or cluster.clock_share is not None:
         from windtunnel.serving.iteration.power_cap import with_power_cap
 
-        iteration = with_power_cap(
-            model,
-            cluster,
-            instance.shape,
-            coefficients,
-            most_tokens=most,
-            expert_skew=serving.expert_skew,
-            cuda_graphs=instance.cuda_graphs,
-        ).iteration
+        iteration = with_power_cap(layers, most_tokens=most, cuda_graphs=instance.cuda_graphs).iteration
     else:
-        iteration = iteration_model(
-            model,
-            cluster,
-            instance.shape,
-            coefficients,
-            most_tokens=most,
-            expert_skew=serving.expert_skew,
-            cuda_graphs=instance.cuda_graphs,
-            engine=False,
-        )
+        iteration = iteration_model(layers, most_tokens=most, cuda_graphs=instance.cuda_graphs, engine=False)
     iteration = with_drafts(
         iteration,
         instance.drafting,

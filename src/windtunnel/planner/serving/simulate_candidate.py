@@ -22,7 +22,7 @@ from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
 from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.results.metrics import Measures, backlog_grows, measures
-from windtunnel.serving.results.power import power
+from windtunnel.serving.results.power import PowerModel, power_report
 from windtunnel.serving.results.residual_bands import band
 from windtunnel.serving.run_setup.python_hooks import hooks_of
 from windtunnel.serving.traffic import Traffic
@@ -199,17 +199,14 @@ class Runs:
         out = 0.0
         for i, kind in enumerate([c.kind] if c.answers is None else [c.kind, c.answers]):
             own = totals[fleet.pool == i]
-            drawn = power(
-                self.q.model,
-                kind.place.cluster,
-                kind.instance.shape,
-                kind.iteration,
-                own,
-                duration_s,
-                output_tokens=tokens,
-                mixed=fleet.limits[i].mixed,
+            instance = PowerModel(
+                model=self.q.model,
+                cluster=kind.place.cluster,
+                shape=kind.instance.shape,
+                iteration=kind.iteration,
                 expert_skew=kind.serving.expert_skew,
             )
+            drawn = power_report(instance, own, duration_s, output_tokens=tokens, mixed=fleet.limits[i].mixed)
             out += (drawn.mean_w_per_device or 0.0) * len(own) * kind.instance.shape.ranks
         return out
 

@@ -70,44 +70,25 @@ def latent_bytes(model: ModelSpec, shape: Shape) -> float:
 def attention_costs(
     model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients, *, queries: int = 1
 ) -> AttentionCosts:
-    """Costs of one instance, whose `dp` ranks share sequences evenly.
+    """Compute the attention costs of one instance, whose `dp` ranks share sequences evenly.
 
-    Decode kernels without matrix units (`Shape.vector_attention`) take each query head alone, 4·d FLOPs a cached token.
-    Several `queries` of a decoding sequence (tokens that are verified together) read its cache once.
+    Args:
+        model: what is served.
+        device: device of the instance.
+        shape: axes and formats of the instance. Decode kernels without matrix units (`Shape.vector_attention`) take
+            each query head alone, 4·d FLOPs a cached token.
+        c: coefficients of the engine.
+        queries: tokens of a decoding sequence that are verified together; they read its cache once.
 
     Source: FlashAttention-2 (arXiv 2307.08691) for FLOPs; DeepSeek-V2 (arXiv 2405.04434, section 2.1) for the absorbed
     form of latent attention: 2·H·(2·r_kv + r_rope) FLOPs a cached token, r_kv + r_rope elements read.
     """
-    full, windowed, recurrent = layer_counts(model)
-    heads = model.num_attention_heads / shape.tp
-    flop_rate = c.prefill_attention_fraction * device.peak("bf16")
-    read_rate = c.decode_kv_fraction * device.memory_bytes_per_s
-    spread = shape.dp * shape.cp
     if model.is_mla:
-        rank, rope = float(model.kv_lora_rank or 0), float(model.qk_rope_head_dim)
-        pair = 2.0 * heads * (model.qk_nope_head_dim + rope + model.v_head_dim) / flop_rate
-        absorbed = queries * 2.0 * heads * (2.0 * rank + rope) / flop_rate
-        kv_s = max(latent_bytes(model, shape) / read_rate, absorbed)
-        if model.index_topk:
-            return _indexed(model, device, c, pair, kv_s, absorbed / queries, full / spread, queries)
-        return AttentionCosts(
-            prompt_pair_s=full * pair / spread,
-            windowed_token_s=0.0,
-            decode_kv_s=full * kv_s / spread,
-            decode_window_s=0.0,
-            decode_state_s=0.0,
-        )
-
-    pair, window_pair = (4.0 * heads * model.attention_dims(windowed=w)[0] / flop_rate for w in (False, True))
-    stored, window_stored = (cached_bytes(model, shape, windowed=w) for w in (False, True))
-    reach = float(model.sliding_window or 0)
-    read, window_read = stored / read_rate, window_stored / read_rate
-    if shape.vector_attention:
-        rate = c.vector_attention_fraction * device.peak("fp32")
-        alone, window_alone = (4.0 * heads * model.attention_dims(windowed=w)[0] / rate for w in (False, True))
-        read, window_read = max(read, queries * alone), max(window_read, queries * window_alone)
-    elif queries > 1:
-        read, window_read = max(read, queries * pair), max(window_read, queries * window_pair)
+        return _latent(model, device, shape, c, queries)
+    full, windowed, recurrent = layer_counts(model)
+    spread = shape.dp * shape.cp
+    pair, window_pair = _pairs_s(model, device, shape, c)
+    read, window_read = _reads_s(model, device, shape, c, queries)
     if model.attention_chunk_size and windowed:  # layers that attend fully are the share that every pair is charged for
         return AttentionCosts(
             prompt_pair_s=windowed * window_pair / spread,
@@ -122,10 +103,56 @@ def attention_costs(
     rate = c.memory_fraction * device.memory_bytes_per_s
     return AttentionCosts(
         prompt_pair_s=full * pair / spread,
-        windowed_token_s=windowed * window_pair * reach / spread,
+        windowed_token_s=windowed * window_pair * float(model.sliding_window or 0) / spread,
         decode_kv_s=full * read / spread,
         decode_window_s=windowed * window_read / spread,
         decode_state_s=recurrent * 2.0 * state / rate / spread,
+    )
+
+
+def _pairs_s(model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients) -> tuple[float, float]:
+    """Return seconds of one query-key pair of a prompt: in a layer that attends fully, and in one with a window."""
+    heads = model.num_attention_heads / shape.tp
+    flop_rate = c.prefill_attention_fraction * device.peak("bf16")
+    pair, window_pair = (4.0 * heads * model.attention_dims(windowed=w)[0] / flop_rate for w in (False, True))
+    return pair, window_pair
+
+
+def _reads_s(
+    model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients, queries: int
+) -> tuple[float, float]:
+    """Return seconds per cached token of a decoding sequence: in a layer that attends fully, and with a window."""
+    read_rate = c.decode_kv_fraction * device.memory_bytes_per_s
+    read, window_read = (cached_bytes(model, shape, windowed=w) / read_rate for w in (False, True))
+    if shape.vector_attention:
+        heads = model.num_attention_heads / shape.tp
+        rate = c.vector_attention_fraction * device.peak("fp32")
+        alone, window_alone = (4.0 * heads * model.attention_dims(windowed=w)[0] / rate for w in (False, True))
+        return max(read, queries * alone), max(window_read, queries * window_alone)
+    if queries > 1:
+        pair, window_pair = _pairs_s(model, device, shape, c)
+        return max(read, queries * pair), max(window_read, queries * window_pair)
+    return read, window_read
+
+
+def _latent(model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients, queries: int) -> AttentionCosts:
+    """Compute the costs of latent attention (MLA): prompts un-absorbed, decode steps absorbed."""
+    full, _, _ = layer_counts(model)
+    heads = model.num_attention_heads / shape.tp
+    flop_rate = c.prefill_attention_fraction * device.peak("bf16")
+    spread = shape.dp * shape.cp
+    rank, rope = float(model.kv_lora_rank or 0), float(model.qk_rope_head_dim)
+    pair = 2.0 * heads * (model.qk_nope_head_dim + rope + model.v_head_dim) / flop_rate
+    absorbed = queries * 2.0 * heads * (2.0 * rank + rope) / flop_rate
+    kv_s = max(latent_bytes(model, shape) / (c.decode_kv_fraction * device.memory_bytes_per_s), absorbed)
+    if model.index_topk:
+        return _indexed(model, device, c, pair, kv_s, absorbed / queries, full / spread, queries)
+    return AttentionCosts(
+        prompt_pair_s=full * pair / spread,
+        windowed_token_s=0.0,
+        decode_kv_s=full * kv_s / spread,
+        decode_window_s=0.0,
+        decode_state_s=0.0,
     )
 
 

@@ -280,39 +280,79 @@ def overlap_savings_s(
     *,
     cuda_graphs: bool,
 ) -> tuple[Floats, Floats]:
-    """(P,) seconds that techniques save at (tokens, prompt attention, decode attention) of whole iterations.
+    """Compute what techniques save of whole iterations, and what the host needs more to issue their launches.
 
-    The second (P,) is what the host needs, beside what it needs for iterations with prompts anyway, to issue launches
-    one by one: the device waits where that is longer than what it computes.
+    The device waits for the host where launching one by one takes longer than computing; the second result is that
+    time beyond what iterations with prompts need without techniques.
+
+    Args:
+        layers: layers of the instance.
+        iteration: its iteration model without techniques.
+        chosen: techniques of the scenario.
+        points: P points (tokens, seconds of prompt attention, seconds of decode attention) of whole iterations.
+        cuda_graphs: whether decode iterations run captured graphs.
+
+    Returns:
+        (P,) seconds saved and (P,) seconds of the host.
     """
-    depth, gap = Counter(layers.model.layer_kinds()), _gap_s(layers, cuda_graphs)
-    share = _attention_shares(layers)
+    depth = Counter(layers.model.layer_kinds())
+    runs = _run_layers(layers, list(depth), chosen, points, cuda_graphs=cuda_graphs)
+    stages, out, extra = layers.shape.pp, np.zeros(len(points)), np.zeros(len(points))
+    for j, kind in enumerate(depth):
+        flow = (runs.woven_s[j, :, 1] - runs.woven_s[j, :, 0]) / (DEEP - 1)
+        fill = runs.woven_s[j, :, 0] - flow
+        flow = flow + _slower_s(layers, runs.row_work[j], runs.woven_work[j], runs.row_s[j], flow)
+        out += depth[kind] * (runs.row_s[j] - flow) - min(stages, depth[kind]) * fill
+        more = runs.woven_kernels[j] / runs.row_kernels[j] - 1.0
+        extra += more * iteration.prefill_floor_s * depth[kind] / sum(depth.values())
+    return out, extra
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LayerRuns:
+    """Layers of K kinds at P points: their launches in a row, and woven as the techniques run them."""
+
+    row_s: Floats
+    """(K, P) seconds of one layer in a row."""
+    row_kernels: Floats
+    """(K, P) kernels of one layer in a row."""
+    row_work: Floats
+    """(K, P, 5) of `_work`."""
+    woven_s: Floats
+    """(K, P, 2) seconds of one woven layer, and of `DEEP`."""
+    woven_kernels: Floats
+    """(K, P) kernels of one woven layer."""
+    woven_work: Floats
+    """(K, P, 4) of `_kernels`."""
+
+
+def _run_layers(
+    layers: Layers, kinds: Sequence[str], chosen: Sequence[Applied], points: Sequence[Point], *, cuda_graphs: bool
+) -> _LayerRuns:
+    gap_s, share = _gap_s(layers, cuda_graphs), _attention_shares(layers)
     edits = tuple(_edit(x) for x in chosen if x.technique.serving and x.technique.serving.launches)
     weaves = [x for x in chosen if x.technique.serving and x.technique.serving.layers]
     woven: list[Segment] = []
     priced: dict[tuple[str, str, float, float], list[Launch]] = {}
-    shape = len(depth), len(points)
+    shape = len(kinds), len(points)
     row_s, row_kernels = np.zeros(shape), np.zeros(shape)
-    rows, own = np.zeros((*shape, 5)), np.zeros((*shape, 4))
-    for j, kind in enumerate(depth):
+    row_work, woven_work = np.zeros((*shape, 5)), np.zeros((*shape, 4))
+    for j, kind in enumerate(kinds):
         for i, (n, prompt_s, decode_s) in enumerate(points):
             batch = ServingBatch(n, prompt_s * share[kind], decode_s * share[kind])
-            view = View(layers=layers, kind=kind, count=1, batch=batch, gap_s=gap, priced=priced)
+            view = View(layers=layers, kind=kind, count=1, batch=batch, gap_s=gap_s, priced=priced)
             row = view.launches(batch)
             row_s[j, i], row_kernels[j, i] = sum(x.alone_s for x in row), sum(x.kernels for x in row)
             woven += [_woven(replace(view, count=count, edits=edits), weaves) for count in (1, DEEP)]
-            rows[j, i], own[j, i] = _work(view, row), _kernels(woven[-2].launches)
-    seconds = simulate_streams(woven, memory_rate(layers)).reshape(*shape, 2)
-    kernels = np.array([sum(x.kernels for x in s.launches) for s in woven]).reshape(*shape, 2)[:, :, 0]
-    stages, out, extra = layers.shape.pp, np.zeros(len(points)), np.zeros(len(points))
-    for j, kind in enumerate(depth):
-        flow = (seconds[j, :, 1] - seconds[j, :, 0]) / (DEEP - 1)
-        fill = seconds[j, :, 0] - flow
-        flow = flow + _slower_s(layers, rows[j], own[j], row_s[j], flow)
-        out += depth[kind] * (row_s[j] - flow) - min(stages, depth[kind]) * fill
-        more = kernels[j] / row_kernels[j] - 1.0
-        extra += more * iteration.prefill_floor_s * depth[kind] / sum(depth.values())
-    return out, extra
+            row_work[j, i], woven_work[j, i] = _work(view, row), _kernels(woven[-2].launches)
+    return _LayerRuns(
+        row_s=row_s,
+        row_kernels=row_kernels,
+        row_work=row_work,
+        woven_s=simulate_streams(woven, memory_rate(layers)).reshape(*shape, 2),
+        woven_kernels=np.array([sum(x.kernels for x in s.launches) for s in woven]).reshape(*shape, 2)[:, :, 0],
+        woven_work=woven_work,
+    )
 
 
 def _work(view: View, row: Sequence[Launch]) -> tuple[float, float, float, float, float]:

@@ -20,8 +20,6 @@ from windtunnel.serving.iteration.attention import AttentionCosts, attention_cos
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.iteration.linear_layers import Layers, Linear
 from windtunnel.serving.iteration.overlap_savings import Overlap
-from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.specs.model import ModelSpec
 
 KNOT_RATIO = 1.12
 """Neighbouring numbers of tokens in the table: linear interpolation is within 0.5 % of the engine (tests)."""
@@ -162,51 +160,36 @@ def knots(most: int) -> Ints:
 
 
 def iteration_model(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    shape: Shape,
-    coefficients: ServingCoefficients,
-    *,
-    most_tokens: int,
-    expert_skew: float = 0.85,
-    cuda_graphs: bool = True,
-    engine: bool = True,
-    layers: Layers | None = None,
+    layers: Layers, *, most_tokens: int, cuda_graphs: bool = True, engine: bool = True
 ) -> IterationModel:
-    """The closed form of one instance.
+    """Build the closed form of one instance.
 
     Args:
-        model: what is served.
-        cluster: where.
-        shape: axes and formats of the instance.
-        coefficients: of the engine on the device.
+        layers: layers of the instance, under the engine's coefficients on the device.
         most_tokens: largest number of tokens that an iteration may compute.
-        expert_skew: experts that routing treats as alike, as a share of all.
         cuda_graphs: whether decode iterations run captured graphs.
         engine: whether the table comes from the engine; else from `Layers.alone`, the same numbers sooner.
-        layers: of the same instance under other coefficients, where there are any: blocks are not built again.
     """
-    coefficients = _with_ranks(coefficients, shape)
-    layers = layers.under(coefficients) if layers else Layers(model, cluster, shape, coefficients, expert_skew)
+    model, shape = layers.model, layers.shape
+    coefficients = _with_ranks(layers.c, shape)
+    layers = layers.under(coefficients)
     linear = (layers.price if engine else layers.alone)(knots(most_tokens))
-    attention = attention_costs(model, cluster.device, shape, coefficients)
-    depth = layers.depth()
-    gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
-    casts = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
+    attention = attention_costs(model, layers.device, shape, coefficients)
+    gaps_s = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
+    casts_s = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
     floor_s = coefficients.host_s + layers.eager_depth() * coefficients.prompt_layer_s
     if shape.host_ahead:
         coefficients = _hidden(coefficients, shape, linear)
     told_s = (coefficients.sequence_s + coefficients.stream_s) / shape.dp
-    sequence_s = told_s + linear.head_row_s + attention.decode_state_s
     return IterationModel(
         linear=linear,
-        base_s=coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
+        base_s=coefficients.host_s + layers.depth() * gaps_s + casts_s + linear.head_s + layers.placement_s(),
         prefill_pair_s=attention.prompt_pair_s,
         prefill_token_s=attention.windowed_token_s,
         decode_kv_s=attention.decode_kv_s,
         window_kv_s=attention.decode_window_s,
         window=model.attended_window,
-        per_sequence_s=sequence_s,
+        per_sequence_s=told_s + linear.head_row_s + attention.decode_state_s,
         prefill_floor_s=floor_s if cuda_graphs else 0.0,
         request_s=coefficients.request_s,
         attention=attention,

@@ -92,7 +92,7 @@ class Layers:
         cluster: ClusterSpec,
         shape: Shape,
         c: ServingCoefficients,
-        expert_skew: float,
+        expert_skew: float = 0.85,
         *,
         kinds: Counter[str] | None = None,
     ) -> None:

@@ -7,20 +7,19 @@ clock (`cluster.clock_share`) is the largest that there is, in decode steps too:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.cost.clock import LEAST_CLOCK
-from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.cost.serving_power import PowerCoefficients, Use, power_coefficients, slowed, watts
-from windtunnel.serving.iteration.instance_shape import Shape
+from windtunnel.serving.iteration.attention import attention_costs
 from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
-from windtunnel.serving.results.power import WorkTable, work_table
-from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.iteration.power_work import WorkTable, work_table
 from windtunnel.specs.device import DeviceSpec
-from windtunnel.specs.model import ModelSpec
 
 CLOCKS = np.geomspace(1.0, LEAST_CLOCK, 9)
 """Clocks that an iteration is priced at; between them watts and seconds are interpolated."""
@@ -28,58 +27,42 @@ CLOCKS = np.geomspace(1.0, LEAST_CLOCK, 9)
 
 @dataclass(frozen=True, slots=True)
 class PowerCap:
-    """One instance under its cluster's power cap; without a cap that binds, as it would be anyway."""
+    """One instance under its cluster's power cap; where no cap binds, the instance as it is without one."""
 
     iteration: IterationModel
     work: WorkTable
     clocks: Floats
-    """(G,): of iterations by their tokens, over the clock without a cap."""
+    """(G,) clock of iterations by their tokens, over the clock without a cap."""
     within: bool
     """Whether the cap can be kept; otherwise the least clock still draws more."""
 
     def clock(self, tokens: float) -> float:
-        """Clock of an iteration."""
+        """Return the clock of an iteration that computes `tokens`."""
         return float(np.interp(tokens, self.work.tokens, self.clocks))
 
 
+Priced = tuple[IterationModel, WorkTable]
+
+
 def with_power_cap(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    shape: Shape,
-    coefficients: ServingCoefficients,
-    *,
-    most_tokens: int,
-    expert_skew: float = 0.85,
-    cuda_graphs: bool = True,
-    power: PowerCoefficients | None = None,
+    layers: Layers, *, most_tokens: int, cuda_graphs: bool = True, power: PowerCoefficients | None = None
 ) -> PowerCap:
-    """The iteration model of one instance, slowed where the cluster's power cap asks for it.
+    """Build the iteration model of one instance, slowed where its cluster's power cap or locked clock asks for it.
 
     Args:
-        model: what is served.
-        cluster: where; its `power_cap_w` counts.
-        shape: axes and formats of the instance.
-        coefficients: of the engine on the device.
+        layers: layers of the instance, under the engine's coefficients on the device.
         most_tokens: largest number of tokens that an iteration may compute.
-        expert_skew: as in the scenario.
         cuda_graphs: whether decode iterations run captured graphs.
         power: shares of the board's power; absent: the device's.
     """
 
-    def priced(clock: float) -> tuple[IterationModel, WorkTable]:
-        made = iteration_model(
-            model,
-            cluster,
-            shape,
-            slowed(coefficients, clock),
-            most_tokens=most_tokens,
-            expert_skew=expert_skew,
-            cuda_graphs=cuda_graphs,
-        )
-        return made, work_table(model, cluster, shape, made, expert_skew)
+    def priced(clock: float) -> Priced:
+        made = iteration_model(layers.under(slowed(layers.c, clock)), most_tokens=most_tokens, cuda_graphs=cuda_graphs)
+        return made, work_table(layers, made)
 
+    cluster, device = layers.cluster, layers.device
+    cap, lock = cluster.power_cap_w, cluster.clock_share or 1.0
     first, work = priced(1.0)
-    device, cap, lock = cluster.device, cluster.power_cap_w, cluster.clock_share or 1.0
     if not device.tdp_w or cap is None or cap >= device.tdp_w:
         if lock < 1.0:
             first, work = priced(lock)
@@ -88,28 +71,40 @@ def with_power_cap(
     grid = [(first, work)] + [priced(float(f)) for f in CLOCKS[1:]]
     drawn = np.array([_watts(device, shares, m, w, float(f)) for f, (m, w) in zip(CLOCKS, grid, strict=True)])
     clocks = np.minimum([_largest(column, cap) for column in drawn.T], lock)
-    pick = np.stack([m.linear.seconds for m, _ in grid]), np.stack([w.kernel_s for _, w in grid])
-    seconds, kernel = (np.array([_between(x[:, i], f) for i, f in enumerate(clocks)]) for x in pick)
-    # Attention of prompts runs at the clock of full iterations, that of decode steps at the clock of small ones.
-    full, small = float(clocks[-1]), float(clocks[len(clocks) // 2])
-    slow, calm = (slowed(coefficients, f) for f in (full, small))
-    at_full = iteration_model(model, cluster, shape, slow, most_tokens=8, cuda_graphs=cuda_graphs)
-    at_small = iteration_model(model, cluster, shape, calm, most_tokens=8, cuda_graphs=cuda_graphs)
-    share = [np.stack([m.linear.parts[k] / m.linear.seconds for m, _ in grid]) for k in first.linear.parts]
-    parts = {
-        k: seconds * np.array([_between(x[:, i], f) for i, f in enumerate(clocks)])
-        for k, x in zip(first.linear.parts, share, strict=True)
-    }
+    iteration, kernel_s = _at_clocks(layers, grid, clocks)
+    return PowerCap(iteration, replace(work, kernel_s=kernel_s), clocks, within=bool((drawn[-1] <= cap).all()))
+
+
+def _at_clocks(layers: Layers, grid: Sequence[Priced], clocks: Floats) -> tuple[IterationModel, Floats]:
+    """Interpolate an iteration model and its kernel seconds between the priced clocks.
+
+    Attention of prompts runs at the clock of full iterations, that of decode steps at the clock of small ones.
+
+    Args:
+        layers: layers of the instance without a cap.
+        grid: the instance at each of `CLOCKS`.
+        clocks: (G,) clock of iterations by their tokens.
+    """
+
+    def at(columns: list[Floats]) -> Floats:
+        values = np.stack(columns)
+        return np.array([_between(values[:, i], f) for i, f in enumerate(clocks)])
+
+    first = grid[0][0]
+    seconds, kernel_s = at([m.linear.seconds for m, _ in grid]), at([w.kernel_s for _, w in grid])
+    parts = {k: seconds * at([m.linear.parts[k] / m.linear.seconds for m, _ in grid]) for k in first.linear.parts}
+    at_full, at_small = (slowed(layers.c, float(f)) for f in (clocks[-1], clocks[len(clocks) // 2]))
+    prompts, decode = (attention_costs(layers.model, layers.device, layers.shape, c) for c in (at_full, at_small))
     iteration = replace(
         first,
         linear=replace(first.linear, seconds=seconds, parts=parts),
-        prefill_pair_s=at_full.prefill_pair_s,
-        prefill_token_s=at_full.prefill_token_s,
-        decode_kv_s=at_small.decode_kv_s,
-        window_kv_s=at_small.window_kv_s,
-        coefficients=slow,
+        prefill_pair_s=prompts.prompt_pair_s,
+        prefill_token_s=prompts.windowed_token_s,
+        decode_kv_s=decode.decode_kv_s,
+        window_kv_s=decode.decode_window_s,
+        coefficients=at_full,
     )
-    return PowerCap(iteration, replace(work, kernel_s=kernel), clocks, within=bool((drawn[-1] <= cap).all()))
+    return iteration, kernel_s
 
 
 def _watts(device: DeviceSpec, shares: PowerCoefficients, m: IterationModel, work: WorkTable, clock: float) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.results.metrics import distribution
-from windtunnel.serving.results.power import PowerReport, power
+from windtunnel.serving.results.power import PowerModel, PowerReport, power_report
 from windtunnel.serving.results.run_record import Record
 from windtunnel.serving.results.time_breakdown import Mean, bound_by, composition, mean_batch
 
@@ -125,18 +125,15 @@ def runs(d: Deployment, requests: Requests, outcome: Outcome, record: Record, du
         limits = replace(pool.limits, concurrency=d.concurrency)
         mean = mean_batch(totals, finished + int(totals["preemptions"].sum()), mixed=limits.mixed)
         parts = composition(pool.iteration, mean, mixed=limits.mixed)
-        drawn = power(
-            d.model,
-            pool.cluster,
-            pool.instance.shape,
-            pool.iteration,
-            totals,
-            duration_s,
-            output_tokens=generated,
-            mixed=limits.mixed,
-            clock=pool.power_cap.clock,
+        instance = PowerModel(
+            model=d.model,
+            cluster=pool.cluster,
+            shape=pool.instance.shape,
+            iteration=pool.iteration,
             work=pool.power_cap.work,
+            clock=pool.power_cap.clock,
         )
+        drawn = power_report(instance, totals, duration_s, output_tokens=generated, mixed=limits.mixed)
         words = bound_by(parts, mean, float(totals["busy_s"].sum()), own, limits)
         out.append(PoolRun(pool=pool, totals=totals, record=own, mean=mean, parts=parts, power=drawn, bound_by=words))
     return out

@@ -1,28 +1,26 @@
-"""Watts, joules and money of a served run, from the sums that the request loop keeps.
+"""Power, energy and money of a served run, from the sums that the request loop keeps.
 
-Time of an instance falls into three: iterations that hold prompts, decode steps alone, nothing to do. Each has its mean
-iteration; what its kernels take of it (`WorkTable`) says what a device draws (`cost.serving_power`).
+An instance spends its time in three ways: iterations that hold prompts, decode steps alone, and idle. Each of the first
+two has a mean iteration; the work of that iteration's kernels (`WorkTable`) tells what a device draws
+(`cost.serving_power`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from windtunnel.arrays import Floats
 from windtunnel.cost.clock import idle_w
 from windtunnel.cost.provenance import weakest
 from windtunnel.cost.serving_power import PowerCoefficients, Use, limit_w, power_coefficients, watts
-from windtunnel.graph import Kind
-from windtunnel.program.segment import COMPUTE
-from windtunnel.serving.iteration import sparse_weights
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.iteration.power_work import WorkTable, work_table
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
@@ -40,62 +38,6 @@ SUMS = (
     "kv_tokens",
 )
 """Fields of `kernels.TOTAL` that are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkTable:
-    """What one device does in an iteration by its computed tokens, attention left out. Arrays (G,)."""
-
-    tokens: Floats
-    kernel_s: Floats
-    """In kernels over weights and activations."""
-    matrix_s: Floats
-    """What the products would take at the peak of their format."""
-    hbm_bytes: Floats
-    row_matrix_s: float
-    """What one row of logits would take at peak."""
-
-    def at(self, tokens: float) -> tuple[float, float, float]:
-        """Kernel seconds, matrix seconds at peak and bytes, interpolated."""
-        columns = (self.kernel_s, self.matrix_s, self.hbm_bytes)
-        seconds, matrix, moved = (float(np.interp(tokens, self.tokens, x)) for x in columns)
-        return seconds, matrix, moved
-
-
-def work_table(
-    model: ModelSpec, cluster: ClusterSpec, shape: Shape, iteration: IterationModel, expert_skew: float = 0.85
-) -> WorkTable:
-    """The table of one lane, at the knots of its iteration model.
-
-    A pipeline of pp stages is pp lanes of the loop, whose iterations fill the stages in turn: a device computes its
-    stage for each of them, which is as much as all stages for one.
-    """
-    knots = iteration.linear.tokens
-    layers = Layers(model, cluster, shape, iteration.coefficients, expert_skew)
-    kinds = model.layer_kinds()
-    seconds, moved, matrix = (np.zeros(len(knots)) for _ in range(3))
-    n = knots.astype(np.float64)
-    device = cluster.device
-    segments = layers.segments(knots)
-    for j, (kind, operators) in enumerate(layers.local.items()):
-        depth = float(sum(k == kind for k in kinds))
-        for i, segment in enumerate(segments[j * len(knots) : (j + 1) * len(knots)]):
-            own = [x for x in segment.launches if x.stream == COMPUTE]
-            seconds[i] += depth * sum(x.alone_s for x in own)
-            moved[i] += depth * sum(x.hbm_bytes for x in own)
-        for op in operators:
-            if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
-                grouped = op.kind == Kind.GROUPED_GEMM
-                fmt = shape.expert if grouped else shape.linear
-                compute = fmt.compute if grouped or op.number_class == "linear" else "bf16"
-                rows = op.m * n / shape.dp / (op.groups if grouped else 1.0)
-                flop = depth * 2.0 * op.m * n / shape.dp * op.n * op.k
-                matrix += sparse_weights.share(shape, model, op, rows) * flop / device.peak(compute)
-    head = sparse_weights.head_weights(model, shape)
-    seconds += iteration.linear.head_s
-    moved += shape.ends.bytes_per_weight * head
-    row = 2.0 * head / shape.dp / device.peak(shape.ends.compute)
-    return WorkTable(n, seconds, matrix, moved, row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,115 +165,133 @@ class PowerReport:
         return asdict(self)
 
 
-def power(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    shape: Shape,
-    iteration: IterationModel,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerModel:
+    """One instance as its power is computed: what it serves, on what, and how long its iterations take."""
+
+    model: ModelSpec
+    cluster: ClusterSpec
+    shape: Shape
+    iteration: IterationModel
+    """Closed form that the request loop ran on."""
+    expert_skew: float = 0.85
+    """Experts that routing treats equally, as a share of all."""
+    work: WorkTable | None = None
+    """Work table of the instance; absent: it is built from the other fields."""
+    clock: Callable[[float], float] | None = None
+    """Clock of an iteration by its tokens under a power cap (`PowerCap.clock`); absent: no cap slows iterations."""
+    coefficients: PowerCoefficients | None = None
+    """Shares of the board's power; absent: the device's."""
+
+
+def power_report(
+    instance: PowerModel,
     totals: Any,
     duration_s: float,
     *,
     output_tokens: float | None = None,
     mixed: bool = True,
-    expert_skew: float = 0.85,
-    clock: Callable[[float], float] | None = None,
-    coefficients: PowerCoefficients | None = None,
-    work: WorkTable | None = None,
     time_grade: str = "analytic",
 ) -> PowerReport:
-    """What a run drew and cost.
+    """Compute what a run drew and cost.
 
     Args:
-        model: what is served.
-        cluster: where.
-        shape: of each instance.
-        iteration: the closed form that the loop ran on.
+        instance: each instance of the run; all are equal.
         totals: records `kernels.TOTAL`, one a lane (an instance, or one of the pp lanes of a pipeline).
-        duration_s: from the first arrival to the last answer.
-        output_tokens: put out; absent: those of decode steps.
+        duration_s: seconds from the first arrival to the end of the last answer.
+        output_tokens: tokens put out; absent: those of decode steps.
         mixed: whether decode steps run in iterations that hold prompts.
-        expert_skew: as in the scenario.
-        clock: of iterations by their tokens under a cap (`serving.capped`); absent: no cap slows them.
-        coefficients: instead of the device's.
-        work: the instance's table, where it is known.
-        time_grade: how firmly the run's times stand.
+        time_grade: how well founded the run's times are.
     """
-    device = cluster.device
-    c = coefficients or power_coefficients(device)
-    work = work or work_table(model, cluster, shape, iteration, expert_skew)
-    lanes, ranks = int(np.size(totals["busy_s"])), shape.ranks
-    devices = lanes * ranks
-    prompt, decode = phases(totals, iteration, mixed=mixed)
-    whole = max(duration_s * lanes, prompt.iterations * prompt.seconds + decode.iterations * decode.seconds)
-    drawn: list[float | None] = []
-    joules = 0.0
-    shares = []
-    for x in (prompt, decode):
-        busy = x.iterations * x.seconds
-        at = clock(x.tokens) if clock else 1.0
-        w = watts(device, c, x.use(work, iteration, device), cluster.power_cap_w, at) if busy else None
-        drawn.append(w)
-        shares.append(busy / whole if whole else 0.0)
-        joules += (w or 0.0) * busy * ranks
-    rest = idle_w(device)
-    idle_s = max(whole * (1.0 - sum(shares)), 0.0)
-    joules += rest * idle_s * ranks
-    mean = joules / (whole * ranks) if whole else rest
+    cluster, device = instance.cluster, instance.cluster.device
+    c = instance.coefficients or power_coefficients(device)
+    lanes = int(np.size(totals["busy_s"]))
+    devices = lanes * instance.shape.ranks
+    drawn = _draw(instance, c, phases(totals, instance.iteration, mixed=mixed), lanes, duration_s)
     tokens = output_tokens if output_tokens is not None else float(np.sum(totals["decode_tokens"]))
-    each = joules / tokens if tokens else None
-    limit = limit_w(device, cluster.power_cap_w)
     priced = cluster.price_per_device_hour is not None
     price = cluster.price_per_device_hour if priced else device.price_per_hour
     money = price * devices * duration_s / 3600.0 / tokens * 1e6 if price is not None and tokens else None
-    off = math.exp(_Z * c.energy_spread)
     grade = weakest([time_grade, c.grade if device.tdp_w else "assumed"])
-    grades = {
-        "mean_w_per_device": grade,
-        "energy_j": grade,
-        "energy_per_output_token_j": grade,
-        "cost_per_million_output_tokens": weakest([time_grade, "measured" if priced else "assumed"]),
-    }
-    left = max(1.0 - sum(shares), 0.0)
-    if not device.tdp_w:
-        return PowerReport(
-            num_devices=devices,
-            limit_w=None,
-            mean_w_per_device=None,
-            prompt_w=None,
-            decode_w=None,
-            idle_w=None,
-            prompt_share=shares[0],
-            decode_share=shares[1],
-            idle_share=left,
-            energy_j=None,
-            energy_per_output_token_j=None,
-            energy_per_million_tokens_kwh=None,
-            cost_per_million_output_tokens=money,
-            interval=None,
-            energy_interval=None,
-            grades=grades,
-        )
-    return PowerReport(
+    report = PowerReport(
         num_devices=devices,
+        limit_w=None,
+        mean_w_per_device=None,
+        prompt_w=None,
+        decode_w=None,
+        idle_w=None,
+        prompt_share=drawn.shares[0],
+        decode_share=drawn.shares[1],
+        idle_share=max(1.0 - sum(drawn.shares), 0.0),
+        energy_j=None,
+        energy_per_output_token_j=None,
+        energy_per_million_tokens_kwh=None,
+        cost_per_million_output_tokens=money,
+        interval=None,
+        energy_interval=None,
+        grades={
+            "mean_w_per_device": grade,
+            "energy_j": grade,
+            "energy_per_output_token_j": grade,
+            "cost_per_million_output_tokens": weakest([time_grade, "measured" if priced else "assumed"]),
+        },
+    )
+    if not device.tdp_w:
+        return report
+    limit, idle, each = limit_w(device, cluster.power_cap_w), idle_w(device), drawn.joules / tokens if tokens else None
+    off = math.exp(_Z * c.energy_spread)
+    return replace(
+        report,
         limit_w=limit,
-        mean_w_per_device=mean,
-        prompt_w=drawn[0],
-        decode_w=drawn[1],
-        idle_w=rest,
-        prompt_share=shares[0],
-        decode_share=shares[1],
-        idle_share=left,
-        energy_j=joules,
+        mean_w_per_device=drawn.mean_w,
+        prompt_w=drawn.phase_w[0],
+        decode_w=drawn.phase_w[1],
+        idle_w=idle,
+        energy_j=drawn.joules,
         energy_per_output_token_j=each,
         energy_per_million_tokens_kwh=None if each is None else each * 1e6 / J_PER_KWH,
-        cost_per_million_output_tokens=money,
-        interval=_interval(mean, rest, limit, c, shares),
+        interval=_interval(drawn.mean_w, idle, limit, c, drawn.shares),
         energy_interval=None if each is None else _band(each / off, each * off, c),
-        grades=grades,
     )
 
 
-def _interval(mean: float, idle: float, limit: float, c: PowerCoefficients, shares: list[float]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """What the devices of a run draw: prompt iterations first, decode steps second."""
+
+    phase_w: tuple[float | None, ...]
+    """Watts of one device in each phase; None where the phase took no time."""
+    shares: tuple[float, ...]
+    """Share of the time that each phase takes."""
+    joules: float
+    """Energy of all devices, idle time included."""
+    mean_w: float
+    """Mean watts of one device."""
+
+
+def _draw(instance: PowerModel, c: PowerCoefficients, both: Sequence[Phase], lanes: int, duration_s: float) -> _Draw:
+    cluster, device, ranks = instance.cluster, instance.cluster.device, instance.shape.ranks
+    iteration = instance.iteration
+    work = instance.work or work_table(
+        Layers(instance.model, cluster, instance.shape, iteration.coefficients, instance.expert_skew), iteration
+    )
+    whole = max(duration_s * lanes, sum(x.iterations * x.seconds for x in both))
+    phase_w: list[float | None] = []
+    shares, joules = [], 0.0
+    for x in both:
+        busy = x.iterations * x.seconds
+        clock = instance.clock(x.tokens) if instance.clock else 1.0
+        w = watts(device, c, x.use(work, iteration, device), cluster.power_cap_w, clock) if busy else None
+        phase_w.append(w)
+        shares.append(busy / whole if whole else 0.0)
+        joules += (w or 0.0) * busy * ranks
+    idle = idle_w(device)
+    joules += idle * max(whole * (1.0 - sum(shares)), 0.0) * ranks
+    mean = joules / (whole * ranks) if whole else idle
+    return _Draw(tuple(phase_w), tuple(shares), joules, mean)
+
+
+def _interval(mean: float, idle: float, limit: float, c: PowerCoefficients, shares: Sequence[float]) -> dict[str, Any]:
     """80 % band of the mean power: the spread of models left out of the fit, on the share of time under way."""
     spread = math.exp(_Z * c.spread)
     busy = sum(shares)

@@ -15,7 +15,9 @@ from windtunnel.cost.serving_power import PowerCoefficients
 from windtunnel.errors import ProblemList, WindtunnelError
 from windtunnel.serving.iteration.instance_shape import Shape, shape_of
 from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
-from windtunnel.serving.results.power import SUMS, PowerReport, WorkTable, power, work_table
+from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.iteration.power_work import WorkTable, work_table
+from windtunnel.serving.results.power import SUMS, PowerModel, PowerReport, power_report
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
@@ -40,17 +42,15 @@ class Served:
     def report(self, totals: dict[str, Any], coefficients: PowerCoefficients | None = None) -> PowerReport:
         """Power of a run that was never idle."""
         seconds = float(totals["busy_s"][0])
-        return power(
-            self.model,
-            self.cluster,
-            self.shape,
-            self.iteration,
-            totals,
-            seconds,
-            coefficients=coefficients,
+        instance = PowerModel(
+            model=self.model,
+            cluster=self.cluster,
+            shape=self.shape,
+            iteration=self.iteration,
             work=self.work,
-            time_grade="fitted",
+            coefficients=coefficients,
         )
+        return power_report(instance, totals, seconds, time_grade="fitted")
 
 
 def served(case: PowerCase) -> Served:
@@ -69,8 +69,9 @@ def _served(model: ModelSpec, ref: ClusterRef, plan: ServingPlan, precision: Ser
     shape = shape_of(model, cluster, plan, precision, "plan", problems)
     problems.raise_if_any()
     c = serving_coefficients("vllm", "", cluster.device)
-    iteration = iteration_model(model, cluster, shape, c, most_tokens=_MOST_TOKENS)
-    return Served(model, cluster, shape, iteration, work_table(model, cluster, shape, iteration))
+    layers = Layers(model, cluster, shape, c)
+    iteration = iteration_model(layers, most_tokens=_MOST_TOKENS)
+    return Served(model, cluster, shape, iteration, work_table(layers, iteration))
 
 
 def steady(case: PowerCase, iteration: IterationModel, itl_s: float | None = None) -> dict[str, Any]:

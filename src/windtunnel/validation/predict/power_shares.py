@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windtunnel.serving.results.power import power
+from windtunnel.serving.results.power import PowerModel, power_report
 from windtunnel.validation.predict.serving_run import Ready, cost
 from windtunnel.validation.rows.serving_targets import Served
 
@@ -23,16 +23,14 @@ def with_power(ready: Ready, served: Served) -> Served:
     pool = ready.pools[0]
     own = cost(ready, pool, ready.coefficients(), engine=False)
     duration = float(served.requests.finish_s.max() - served.requests.arrival_s.min())
-    report = power(
-        ready.model,
-        ready.cluster,
-        pool.instance.shape,
-        own,
-        served.totals,
-        duration,
-        mixed=bool(pool.instance.limits.mixed),
+    instance = PowerModel(
+        model=ready.model,
+        cluster=ready.cluster,
+        shape=pool.instance.shape,
+        iteration=own,
         expert_skew=ready.serving.expert_skew,
     )
+    report = power_report(instance, served.totals, duration, mixed=bool(pool.instance.limits.mixed))
     prompt, decode, mean = report.prompt_w, report.decode_w, report.mean_w_per_device
     most = decode if prompt is None else prompt
     if prompt is not None and decode is not None:

@@ -100,16 +100,10 @@ def cost(
     ready: Ready, pool: Pool, coefficients: ServingCoefficients, *, engine: bool, layers: Layers | None = None
 ) -> IterationModel:
     """The iteration of a pool's instance."""
+    if layers is None:
+        layers = Layers(ready.model, ready.cluster, pool.instance.shape, coefficients, ready.serving.expert_skew)
     own = iteration_model(
-        ready.model,
-        ready.cluster,
-        pool.instance.shape,
-        coefficients,
-        most_tokens=pool.most_tokens,
-        expert_skew=ready.serving.expert_skew,
-        cuda_graphs=pool.instance.cuda_graphs,
-        engine=engine,
-        layers=layers,
+        layers.under(coefficients), most_tokens=pool.most_tokens, cuda_graphs=pool.instance.cuda_graphs, engine=engine
     )
     return with_drafts(
         own,

@@ -41,7 +41,7 @@ def instance(
     problems.raise_if_any()
     c = serving_coefficients("vllm", "0.10", cluster.device)
     layers = Layers(model, cluster, shape, c, 0.85)
-    return iteration_model(model, cluster, shape, c, most_tokens=8192), layers, cluster
+    return iteration_model(layers, most_tokens=8192), layers, cluster
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}")

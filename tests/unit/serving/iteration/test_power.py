@@ -17,8 +17,10 @@ from windtunnel.cost.serving_power import Use, power_coefficients, watts
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.serving.iteration.instance_shape import shape_of
 from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
+from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.iteration.power_cap import PowerCap, with_power_cap
-from windtunnel.serving.results.power import SUMS, phases, power, work_table
+from windtunnel.serving.iteration.power_work import work_table
+from windtunnel.serving.results.power import SUMS, PowerModel, phases, power_report
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
 
@@ -34,8 +36,9 @@ class Instance:
         problems = ProblemList()
         self.shape = shape_of(self.model, self.cluster, ServingPlan(tp=tp), ServingPrecision(), "plan", problems)
         c = serving_coefficients("vllm", "", self.cluster.device)
-        self.iteration = iteration_model(self.model, self.cluster, self.shape, c, most_tokens=8192)
-        self.work = work_table(self.model, self.cluster, self.shape, self.iteration)
+        self.layers = Layers(self.model, self.cluster, self.shape, c)
+        self.iteration = iteration_model(self.layers, most_tokens=8192)
+        self.work = work_table(self.layers, self.iteration)
 
     def totals(self, *, batch: float, steps: float = 1000.0, prompts: float = 0.0, chunk: float = 2048.0) -> Any:
         """Sums of a run that was never idle."""
@@ -59,7 +62,15 @@ class Instance:
     def power(self, totals: Any, duration_s: float | None = None, **more: Any) -> Any:
         """The report, over the busy time unless told."""
         seconds = float(totals["busy_s"][0]) if duration_s is None else duration_s
-        return power(self.model, self.cluster, self.shape, self.iteration, totals, seconds, work=self.work, **more)
+        own = PowerModel(
+            model=self.model,
+            cluster=self.cluster,
+            shape=self.shape,
+            iteration=self.iteration,
+            work=self.work,
+            clock=more.pop("clock", None),
+        )
+        return power_report(own, totals, seconds, **more)
 
 
 @pytest.fixture(scope="module", params=DEVICES)
@@ -166,7 +177,7 @@ def test_grades_and_band() -> None:
 
 def _under(cap_w: float | None, **where: Any) -> tuple[Instance, PowerCap]:
     one = Instance(power_cap_w=cap_w, **where)
-    return one, with_power_cap(one.model, one.cluster, one.shape, one.iteration.coefficients, most_tokens=8192)
+    return one, with_power_cap(one.layers.under(one.iteration.coefficients), most_tokens=8192)
 
 
 def _prompt_s(model: IterationModel, tokens: float) -> float:
