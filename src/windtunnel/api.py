@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.importers.scenario import Source
+from windtunnel.specs.source import Source
 from windtunnel.training.predict import prepare, simulate_training
 
 if TYPE_CHECKING:
@@ -293,8 +293,8 @@ def plan(
         BadInput: everything wrong with the scenario, at once.
         Infeasible: no plan keeps to the limits; the nearest miss of each is named.
     """
-    from windtunnel.importers.scenario import load
     from windtunnel.planner.plan import plan as run
+    from windtunnel.specs.source import load
 
     scenario, lines, folder = load(source, tuple(overrides))
     if scenario.search is not None and scenario.search.target == "serving":

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -202,3 +202,18 @@ class ProblemList:
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._problems)
+
+
+def attempt(field: str, run: Callable[[], Any], problems: ProblemList) -> Any:
+    """The result of `run`; None where it raises `BadInput`, whose problems are then listed below `field`."""
+    try:
+        return run()
+    except BadInput as error:
+        for problem in error.problems:
+            if problem.file:  # it knows its own file (an imported config.json)
+                problems.extend([problem])
+                continue
+            inside = problem.field in (field, "") or problem.field.startswith(f"{field}.")
+            name = problem.field or field if inside else f"{field}.{problem.field}"
+            problems.add(name, problem.value, problem.rule, nearest=problem.nearest)
+        return None

@@ -15,9 +15,9 @@ from windtunnel.advice.objectives import Objective, chosen
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
 from windtunnel.errors import BadInput
-from windtunnel.importers.scenario import Source, load
 from windtunnel.serving.iteration import pricing_cache
 from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.source import Source, load
 from windtunnel.techniques import applied, idle
 
 PAIRED, SAVERS = 10, 8

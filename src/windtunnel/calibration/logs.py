@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
-from windtunnel.importers.scenario import load
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.source import load
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 

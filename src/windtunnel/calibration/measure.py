@@ -14,9 +14,10 @@ from windtunnel.calibration.profile import NOISY
 from windtunnel.calibration.real import Job, Run, Way, run
 from windtunnel.calibration.session import drift
 from windtunnel.errors import BadInput, Problem
-from windtunnel.importers.scenario import Source, load, resolve_model
+from windtunnel.importers.model import resolve_model
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.source import Source, load
 from windtunnel.training.results.training_result import TrainingResult
 
 HIDDEN, LAYERS, VOCAB, SEQ_LEN, INTERMEDIATE = 512, 4, 8192, 256, 2048

@@ -11,7 +11,7 @@ from windtunnel.cli.output import note
 
 if TYPE_CHECKING:
     from windtunnel.exporters.launch import Exported
-    from windtunnel.importers.scenario import Source
+    from windtunnel.specs.source import Source
 
 ExportTarget = Annotated[
     str | None,
@@ -52,8 +52,8 @@ def check_one_cluster(source: Source, overrides: tuple[str, ...]) -> None:
         BadInput: the scenario has groups, or cannot be read.
     """
     from windtunnel.errors import BadInput, Problem
-    from windtunnel.importers.scenario import load
     from windtunnel.specs.cluster import MixedClusterRef
+    from windtunnel.specs.source import load
 
     if isinstance(load(source, overrides)[0].cluster, MixedClusterRef):
         raise BadInput(Problem("cluster.groups", "`--export` does not write launch files for groups of unlike devices"))

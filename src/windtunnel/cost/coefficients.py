@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
-from windtunnel.cost.files import coefficient_file
+from windtunnel.cost.coefficient_files import coefficient_file, coefficient_layers, lineage, values
 from windtunnel.cost.pooled import pooled_factors
 from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.specs.device import DeviceSpec, Profile
@@ -111,173 +111,7 @@ class Coefficients:
         )
 
 
-FULL_PRECISION = frozenset({"fp32", "tf32"})
-"""Training precisions whose tensors have four bytes; tf32 rounds the operands inside matrix units alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Behaviour:
-    """What a framework does unless told otherwise."""
-
-    style: str = "fused"
-    element_bytes: float = 2.0
-    """Bytes of an activation, and of a weight and its gradient as computed with (see `in_precision`)."""
-    attention: str = "cudnn"
-    sp: bool = True
-    grad_bytes: float = 4.0
-    """Bytes of one gradient on the wire."""
-    fp16_grad_bytes: float | None = None
-    """The same under fp16 training with loss scaling; absent: `grad_bytes`."""
-    grad_buffer_bytes: float = 4.0
-    fp16_grad_buffer_bytes: float | None = None
-    """The same under fp16 training, where gradients stay in the model's own format; absent: `grad_buffer_bytes`."""
-    host_grad_bytes: float | None = None
-    """Of a gradient that is kept on the host, where the optimizer's step reads it; absent: as on the device."""
-    fused_accumulation: bool = True
-    """Whether the weight gradient's GEMM adds to the gradient buffer itself; else a kernel of its own does."""
-    grads_persist: bool = True
-    """Gradients live in a buffer through the whole step (Megatron); otherwise they appear during the first backward."""
-    grad_buckets: bool = False
-    """Gradients are copied into buckets that live through the whole step, beside the gradients themselves
-    (DistributedDataParallel unless `gradient_as_bucket_view`)."""
-    early_stop: bool = False
-    """Whether recomputing a block stops at the last tensor that backward needs (non-reentrant PyTorch checkpoints)."""
-    named_remat: bool = False
-    """Whether a module that recomputes gives up all of its outputs (JAX saves named tensors and nothing else).
-
-    PyTorch's checkpoints keep what a module outside them reads."""
-    state_bytes: float = 8.0
-    """Bytes of Adam's two moments per parameter."""
-    master_bytes: float = 4.0
-    param_bytes: float = 2.0
-    overlap_grad_reduce: bool = True
-    overlap_param_gather: bool = True
-    overlap_tp: bool = False
-    async_tp: bool = False
-    """Tensor-axis overlap is PyTorch's asynchronous one: copy engines, no bulk pairs, scatters added at the end."""
-    tp_gathers_quantised: tuple[str, ...] = ()
-    """Precisions that cast activations and gradients before the tensor axis gathers them."""
-    tp_overlap_method: str = "ring"
-    """How overlapped tensor-parallel collectives are cut: `method` of the technique `tp-overlap`."""
-    eager_ring_merge: bool = False
-    """Ring attention merges partial outputs operator by operator in fp32."""
-    tp_regather: bool = True
-    tp_bulk_overlap: bool = False
-    """Backward collectives of the tensor axis beside the other gradient's GEMM, without userbuffers."""
-    overlap_p2p: bool = True
-    overlap_moe_a2a: bool = False
-    fsdp_prefetch: bool = True
-    fsdp_copies: str = "none"
-    """Copies around the collectives of sharded parameters (`training.unshard`): per_parameter (FSDP2), flat (FSDP1)."""
-    gathers_by_tensor: bool = False
-    """ZeRO-3 gathers each weight, and reduces each gradient, in a list of pieces (`training.tensor_lists`)."""
-    scatter_gather_p2p: bool = False
-    fused_cross_entropy: bool = False
-    quantised_param_gather: bool = False
-    """Whether gathers of updated parameters carry fp8 under tensor-wise scaling (weights then exist in fp8 alone)."""
-    cuda_graphs: str = "none"
-    dispatcher: str = "alltoall"
-    dispatch_skips_host: bool = False
-    experts_looped: bool = False
-    """Whether a grouped product is a loop over local experts: a product, a wave tail and launches for each."""
-    shard_optimizer: bool = True
-    compile: bool = False
-    expandable_segments: bool = False
-    """Whether the launcher sets `expandable_segments:True` for PyTorch's allocator."""
-    dummy_wgrad: bool = False
-    eager_loss: bool = False
-    """Logits and loss run as PyTorch operators (a chain of tensors) unless the loss is fused."""
-    loss_chunks: int = 1
-    """Pieces in which a fused loss and the head's output are computed."""
-    planned_memory: bool = False
-    """A compiler plans all of a step's memory (XLA): no cached blocks, no second step; weights are gathered and
-    gradients reduced one tensor at a time."""
-    steady_interleaving: bool = False
-    """Interleaved 1F1B warms up as usual also with as many micro-batches as stages (torch.distributed.pipelining)."""
-    root_gathered: bool = False
-    """FSDP gathers embedding and head as one group that stays whole from forward to backward. torchtitan: until the
-    releases that also compile the loss, which shard them apart."""
-    saves_quantised: bool = True
-    """Inputs of fp8 and fp4 products are kept quantised for backward (TransformerEngine); otherwise in 16 bits."""
-    expands_kv: bool = False
-    """Keys and values are repeated for every query head before attention, and kept so."""
-    autocast: bool = False
-    """Passes run under `torch.autocast`: weights stay fp32 and are cast for every micro-batch (`training.autocast`)."""
-    keeps_stage_outputs: bool = False
-    """torch.distributed.pipelining: each stage has receive buffers for all micro-batches; without a fused loss (older
-    releases) the last stage keeps every micro-batch's output and joins them."""
-
-    def wire_bytes(self, precision: str, reduced_in: str | None = None) -> float:
-        """Bytes of one gradient on the wire: as stated, else the framework's own for the training precision.
-
-        Megatron-LM accumulates and reduces in fp32 under bf16 but in fp16 under fp16 unless told otherwise
-        (`megatron/arguments.py`, v2.2 to v3.0); DeepSpeed's `communication_data_type` defaults to fp16 there.
-        """
-        stated = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(reduced_in or "")
-        own = self.fp16_grad_bytes if precision == "fp16" else None
-        return stated or own or self.grad_bytes
-
-    def in_precision(self, precision: str, autocast: bool | None = None) -> Behaviour:
-        """The same framework under a training precision: full precision has four bytes everywhere and no second copy.
-
-        `autocast` is the framework's own unless given. It casts fp32 weights.
-
-        Gradients have the type of their parameters, and so have Adam's moments and what data parallelism sends. Fused
-        kernels of FlashAttention, cuDNN and TransformerEngine take 16 bits and less: PyTorch's own attention has an
-        fp32 kernel (memory-efficient), other stacks run scores, softmax and context one by one.
-
-        Sources: `torch/csrc/autograd` (a gradient's type is its tensor's); `can_use_flash_attention` and
-        `can_use_mem_efficient_attention` in PyTorch's `sdp_utils.cpp`; TransformerEngine `get_attention_backend`.
-        """
-        if precision not in FULL_PRECISION:
-            half = self.fp16_grad_buffer_bytes if precision == "fp16" else None
-            casts = self.autocast if autocast is None else autocast and self.param_bytes == 4.0
-            if casts == self.autocast and not half:
-                return self
-            return replace(self, autocast=casts, grad_buffer_bytes=half or self.grad_buffer_bytes)
-        own = self.style == "eager" or self.attention == "sdpa"
-        return replace(
-            self,
-            element_bytes=4.0,
-            grad_bytes=4.0,
-            grad_buffer_bytes=4.0,
-            state_bytes=8.0,
-            master_bytes=0.0,
-            autocast=False,
-            attention="sdpa" if own else "unfused",
-        )
-
-    @property
-    def weight_bytes(self) -> float:
-        """Bytes of one weight as it lives through the step."""
-        return max(self.param_bytes, self.element_bytes)
-
-    def master_copy_bytes(self, stated: str | None) -> float:
-        """Bytes of one master weight beside the weight itself: as stated, else the framework's own."""
-        if self.element_bytes == 4.0:
-            return 0.0
-        return {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(stated or "", self.master_bytes)
-
-
-def _numbers(section: dict[str, Any]) -> dict[str, Any]:
-    """Values of a section; an entry is a number or `{value, grade, source, …}`."""
-    out: dict[str, Any] = {}
-    for key, entry in section.items():
-        if isinstance(entry, dict) and "value" in entry:
-            out[key] = entry["value"]
-        elif isinstance(entry, dict):
-            out[key] = _numbers(entry)
-        else:
-            out[key] = entry
-    return out
-
-
-def lineage(framework: str) -> tuple[str, ...]:
-    """The framework and what it inherits from, the root last."""
-    out = [framework]
-    while (parent := coefficient_file(out[-1]).get("inherits")) and parent not in out:
-        out.append(parent)
-    return tuple(out)
+_KNOWN = frozenset(f.name for f in fields(Coefficients))
 
 
 def _entry(base: Coefficients, name: str) -> float | None:
@@ -294,26 +128,6 @@ def _with_entry(base: Coefficients, name: str, value: float, grade: str) -> Coef
     return replace(base, **{key: new}, grades={**base.grades, name: grade})
 
 
-def layers(framework: str, device_id: str, generation: str, kind: str) -> list[dict[str, Any]]:
-    """Files that a framework's coefficients come from, the least specific first."""
-    return [data for _, data in _owned(framework, (kind, generation, device_id), frozenset())]
-
-
-def _owned(
-    framework: str, levels: tuple[str, str, str], left_out: frozenset[tuple[str, str]]
-) -> list[tuple[str, dict[str, Any]]]:
-    """(framework or generic, file) from the least specific."""
-    chain = [("generic", coefficient_file("generic"))]
-    own, fitted = coefficient_file(framework), coefficient_file(f"fitted/{framework}")
-    if parent := own.get("inherits"):
-        chain.append((parent, coefficient_file(parent)))
-        # a parent's fit stands in only where the framework has none of its own: fits of one level belong together
-        stands = {level for level in fitted.get("coefficients", {}) if (framework, level) not in left_out}
-        if not set(levels) & stands:
-            chain.append((parent, coefficient_file(f"fitted/{parent}")))
-    return [*chain, (framework, own), (framework, fitted)]
-
-
 def resolve(
     framework: str,
     device_id: str,
@@ -322,67 +136,77 @@ def resolve(
     *,
     without: frozenset[tuple[str, str]] | None = None,
     pooled: dict[str, Any] | None = None,
-) -> tuple[Coefficients, Behaviour]:
-    """Coefficients and defaults of a framework on a device.
+) -> Coefficients:
+    """Coefficients of a framework on a device, whatever profile the device has.
+
+    The same key at a more specific level (kind, generation, device) wins over a later file's less specific one.
 
     Args:
         framework: software generation.
         device_id: catalogue id, may be empty.
-        generation: of the device, may be empty.
-        kind: of the device, may be empty.
+        generation: generation of the device, may be empty.
+        kind: kind of the device, may be empty.
         without: (software, level) whose fits and own values are left out, as if nobody had measured them.
         pooled: effects to use instead of the shipped ones, estimated without the same rows.
     """
     left_out = without or frozenset()
-    chain = _owned(framework, (kind, generation, device_id), left_out)
-    known = {f.name for f in fields(Coefficients)}
-    base, behaviour = Coefficients(), Behaviour()
-    basis = "generic"
-    measured = False
-    for _, data in chain:
-        behaviour = replace(behaviour, **_numbers(data.get("behaviour", {})))
-    # the same key at a more specific level (kind, generation, device) wins over a later file's less specific one
+    chain = coefficient_layers(framework, (kind, generation, device_id), left_out)
+    found, measured = Coefficients(), False
     for level in ("default", kind, generation, device_id):
         for owner, data in chain:
             section = (data.get("coefficients") or {}).get(level)
             if not section or (owner, level) in left_out:
                 continue
             measured = measured or (owner != "generic" and level != "default")
-            values = _numbers(section)
-            merged: dict[str, Any] = {}
-            for name, value in values.items():
-                key, _, entry = name.partition(".")  # `gemm_fraction.bf16` is one entry of a table
-                if key not in known:
-                    raise KeyError(f"{data.get('name', '?')}: coefficient {key} is unknown")
-                table = {entry: value} if entry else value
-                if level == device_id:
-                    keys = [entry] if entry else value if isinstance(value, dict) else ()
-                    base = replace(base, device_level=base.device_level | {f"{key}.{k}" for k in keys})
-                merged[key] = {**merged.get(key, getattr(base, key)), **table} if isinstance(table, dict) else value
-            grades = dict(base.grades)
-            for name, given in section.items():
-                grades[name] = given.get("grade", "analytic") if isinstance(given, dict) else "analytic"
-            base = replace(base, **merged, grades=grades)
-            basis = f"{data.get('name', framework)} on {level}" if level != "default" else basis
+            found = _with_section(found, section, str(data.get("name", "?")), of_device=level == device_id)
+            if level != "default":
+                found = replace(found, basis=f"{data.get('name', framework)} on {level}")
     effects = coefficient_file("fitted/pooled").get("pooled", {}) if pooled is None else pooled
-    if not measured and device_id and effects:  # nobody measured this pair: what its software and generation share
-        for name, factor in pooled_factors(effects, lineage(framework)[-1], framework, generation).items():
-            value, entry = _entry(base, name), effects[name]
-            if value is not None and factor != 1.0:
-                base = _with_entry(base, name, min(max(value * factor, entry["low"]), entry["high"]), "analytic")
-                base = replace(base, pooled=(*base.pooled, name))
-        basis = f"data sheet of {generation}, scaled as measured software and generations are"
-    return replace(base, basis=basis), behaviour
+    if measured or not device_id or not effects:
+        return found
+    found = _with_pooled(found, effects, framework, generation)
+    return replace(found, basis=f"data sheet of {generation}, scaled as measured software and generations are")
+
+
+def _with_section(base: Coefficients, section: dict[str, Any], file: str, *, of_device: bool) -> Coefficients:
+    """Coefficients with one level of a file laid over them; `of_device` where the level is the device itself."""
+    merged: dict[str, Any] = {}
+    device_level = base.device_level
+    for name, value in values(section).items():
+        key, _, entry = name.partition(".")  # `gemm_fraction.bf16` is one entry of a table
+        if key not in _KNOWN:
+            raise KeyError(f"{file}: coefficient {key} is unknown")
+        table = {entry: value} if entry else value
+        if of_device:
+            entries = [entry] if entry else value if isinstance(value, dict) else ()
+            device_level = device_level | {f"{key}.{e}" for e in entries}
+        merged[key] = {**merged.get(key, getattr(base, key)), **table} if isinstance(table, dict) else value
+    grades = {
+        name: given.get("grade", "analytic") if isinstance(given, dict) else "analytic"
+        for name, given in section.items()
+    }
+    merged["device_level"] = device_level
+    return replace(base, **merged, grades={**base.grades, **grades})
+
+
+def _with_pooled(base: Coefficients, effects: dict[str, Any], framework: str, generation: str) -> Coefficients:
+    """Coefficients of a pair that nobody measured, scaled by what its software and its generation share with others."""
+    for name, factor in pooled_factors(effects, lineage(framework)[-1], framework, generation).items():
+        value, entry = _entry(base, name), effects[name]
+        if value is not None and factor != 1.0:
+            base = _with_entry(base, name, min(max(value * factor, entry["low"]), entry["high"]), "analytic")
+            base = replace(base, pooled=(*base.pooled, name))
+    return base
 
 
 @cache
-def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tuple[Coefficients, Behaviour]:
+def _resolved(framework: str, device_id: str, generation: str, kind: str) -> Coefficients:
     return resolve(framework, device_id, generation, kind)
 
 
 def coefficients(framework: str, device: DeviceSpec) -> Coefficients:
     """Coefficients for a framework on a device, from the most specific entry available; a profile stands above all."""
-    found = _resolved(framework, device.id, device.generation, device.kind)[0]
+    found = _resolved(framework, device.id, device.generation, device.kind)
     return found if device.profile is None else with_profile(found, device.profile, device.id)
 
 
@@ -410,8 +234,3 @@ def with_profile(base: Coefficients, profile: Profile, device_id: str) -> Coeffi
         base = _with_entry(base, name, entry.value, entry.grade)
     level = frozenset(name for name in profile.coefficients if "." in name)
     return replace(base, basis=f"measured on {device_id}", device_level=base.device_level | level, pooled=())
-
-
-def behaviour(framework: str) -> Behaviour:
-    """Defaults of a framework."""
-    return _resolved(framework, "", "", "")[1]

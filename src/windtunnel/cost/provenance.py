@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-from windtunnel.cost.coefficients import Coefficients, layers, resolve
+from windtunnel.cost.coefficient_files import coefficient_layers
+from windtunnel.cost.coefficients import Coefficients, resolve
 from windtunnel.specs.device import DeviceSpec
 
 GRADES = ("measured", "fitted", "analytic", "assumed")
@@ -78,7 +79,7 @@ def _defaults() -> Iterator[Provenance]:
 def _provenance(framework: str, device_id: str, generation: str, kind: str) -> dict[str, Provenance]:
     found = {entry.name: entry for entry in _defaults()}
     for level in ("default", kind, generation, device_id):
-        for data in layers(framework, device_id, generation, kind):
+        for _, data in coefficient_layers(framework, (kind, generation, device_id)):
             for name, entry in _entries((data.get("coefficients") or {}).get(level) or {}):
                 record = entry if isinstance(entry, dict) else {"value": entry}
                 error, prior = record.get("relative_error"), record.get("prior")
@@ -93,7 +94,7 @@ def _provenance(framework: str, device_id: str, generation: str, kind: str) -> d
                     prior=None if prior is None else float(prior),
                     level=level,
                 )
-    base, _ = resolve(framework, device_id, generation, kind)
+    base = resolve(framework, device_id, generation, kind)
     for name in base.pooled:  # a pair without rows: scaled as measured software is
         key, _, part = name.partition(".")
         value = getattr(base, key)[part] if part else getattr(base, key)

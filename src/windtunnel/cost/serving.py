@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
-from windtunnel.cost.files import coefficient_file
+from windtunnel.cost.coefficient_files import coefficient_file
 from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.specs.device import DeviceSpec, Profile
 

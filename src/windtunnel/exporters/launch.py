@@ -20,7 +20,7 @@ from windtunnel.exporters.target import TARGETS, options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from windtunnel.importers.scenario import Source
+    from windtunnel.specs.source import Source
     from windtunnel.training.step_setup import PreparedStep
 
 Wrapper = Literal["torchrun", "none", "slurm", "kubernetes"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windtunnel import schedules
-from windtunnel.cost.coefficients import Behaviour
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.errors import ProblemList, nearest_name
 from windtunnel.network.collectives import ALGORITHMS, OPS
 from windtunnel.network.selector import SELECTORS

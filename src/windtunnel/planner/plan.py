@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import Infeasible
-from windtunnel.importers.scenario import Source, load, resolve_model
+from windtunnel.importers.model import resolve_model
 from windtunnel.planner.analysis.explain_best import Why, why
 from windtunnel.planner.analysis.nearest_misses import nearest_misses
 from windtunnel.planner.analysis.recommend import Choice, choose
@@ -30,6 +30,7 @@ from windtunnel.planner.space.unpinned_axes import freed
 from windtunnel.specs.cluster import MixedClusterRef
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
+from windtunnel.specs.source import Source, load
 from windtunnel.training.predict import simulate_training
 from windtunnel.training.results.training_result import TrainingResult
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel import catalog, schedules
-from windtunnel.cost.coefficients import behaviour, coefficients
-from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, nearest_name
-from windtunnel.importers.scenario import attempt
+from windtunnel.cost.coefficients import coefficients
+from windtunnel.cost.framework_defaults import behaviour
+from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, attempt, nearest_name
 from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
 from windtunnel.planner.bounds.screen import Case
 from windtunnel.planner.objectives import METRICS, Setting

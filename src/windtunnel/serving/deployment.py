@@ -11,8 +11,8 @@ import numpy as np
 
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
-from windtunnel.errors import UNSET, ProblemList
-from windtunnel.importers.scenario import Source, attempt, load, resolve_model
+from windtunnel.errors import UNSET, ProblemList, attempt
+from windtunnel.importers.model import resolve_model
 from windtunnel.serving import engines
 from windtunnel.serving.deployment_checks import check, check_agreement, check_room, group_of, widest
 from windtunnel.serving.engines.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
@@ -30,6 +30,7 @@ from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.cluster import ClusterSpec, groups_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
+from windtunnel.specs.source import Source, load
 from windtunnel.techniques import applied, on_cluster
 from windtunnel.techniques.base import Applied
 

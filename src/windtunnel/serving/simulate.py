@@ -14,7 +14,6 @@ import numpy as np
 
 from windtunnel.arrays import Int32s
 from windtunnel.errors import BadInput
-from windtunnel.importers.scenario import Source
 from windtunnel.serving.autoscale import Elastic, Replicas, paid, scaler, scaling, sizes
 from windtunnel.serving.deployment import Deployment, Pool, prepare, with_longer_tables
 from windtunnel.serving.event_loop import run as loop
@@ -46,6 +45,7 @@ from windtunnel.serving.results.speculation import speculation_report
 from windtunnel.serving.results.time_breakdown import PROMPTS
 from windtunnel.serving.run_setup.python_hooks import hooks_of
 from windtunnel.specs.scenario import ModelFile
+from windtunnel.specs.source import Source
 from windtunnel.techniques import remarks
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.errors import BadInput, Problem, ProblemList
-from windtunnel.importers.scenario import Source, attempt, load, resolve_model
+from windtunnel.errors import BadInput, Problem, ProblemList, attempt
+from windtunnel.importers.model import resolve_model
 from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.specs.source import Source, load
 
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec

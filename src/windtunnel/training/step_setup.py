@@ -10,7 +10,8 @@ import numpy as np
 from windtunnel import schedules
 from windtunnel.arrays import Ints
 from windtunnel.cost.clock import at_clock, capped_clock
-from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, coefficients
+from windtunnel.cost.coefficients import Coefficients, coefficients
+from windtunnel.cost.framework_defaults import Behaviour, behaviour
 from windtunnel.errors import BadInput, Problem, ProblemList
 from windtunnel.parallel.precision import check_rate
 from windtunnel.parallel.resolve import ResolvedPlan, resolve

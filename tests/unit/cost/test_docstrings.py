@@ -19,12 +19,13 @@ from windtunnel.graph import Style
 # Functions that look a number up or return one of their arguments: there is no form to source.
 LOOKUPS = {
     "coefficients.coefficients",
-    "coefficients.behaviour",
+    "framework_defaults.behaviour",
     "clock.idle_w",
-    "coefficients.layers",
+    "coefficient_files.coefficient_layers",
+    "coefficient_files.values",
     "provenance.provenance",
     "provenance.weakest",
-    "coefficients.lineage",
+    "coefficient_files.lineage",
     "coefficients.resolve",
     "coefficients.profile_names",
     "coefficients.with_profile",

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from windtunnel.cost.coefficients import lineage, resolve
+from windtunnel.cost.coefficient_files import lineage
+from windtunnel.cost.coefficients import resolve
 from windtunnel.cost.pooled import pooled_factors
 from windtunnel.validation.fit.pooling import Observation, pool
 
@@ -41,22 +42,20 @@ def entry(effect: float) -> dict[str, Any]:
 
 
 def test_only_pairs_without_rows_take_pooled_values_and_bounds_hold() -> None:
-    plain, _ = resolve("torchtune", "h100-sxm-80gb", "hopper", pooled={})
-    scaled, _ = resolve("torchtune", "h100-sxm-80gb", "hopper", pooled=entry(-0.2))
+    plain = resolve("torchtune", "h100-sxm-80gb", "hopper", pooled={})
+    scaled = resolve("torchtune", "h100-sxm-80gb", "hopper", pooled=entry(-0.2))
     assert scaled.gemm_fraction["bf16"] == pytest.approx(plain.gemm_fraction["bf16"] * math.exp(-0.2))
     assert scaled.gemm_fraction["fp8"] == plain.gemm_fraction["fp8"]
     assert scaled.grades["gemm_fraction.bf16"] == "analytic" and "hopper" in scaled.basis
-    held, _ = resolve("torchtune", "h100-sxm-80gb", "hopper", pooled=entry(3.0))
+    held = resolve("torchtune", "h100-sxm-80gb", "hopper", pooled=entry(3.0))
     assert held.gemm_fraction["bf16"] == 0.75
-    measured, _ = resolve("torchtune", "a100-sxm-80gb", "ampere", pooled=entry(-0.2))
-    assert measured == resolve("torchtune", "a100-sxm-80gb", "ampere", pooled={})[0]
+    measured = resolve("torchtune", "a100-sxm-80gb", "ampere", pooled=entry(-0.2))
+    assert measured == resolve("torchtune", "a100-sxm-80gb", "ampere", pooled={})
 
 
 def test_leaving_a_level_out_hides_its_fit() -> None:
-    fitted, _ = resolve("torchtune", "a100-sxm-80gb", "ampere")
-    without, _ = resolve(
-        "torchtune", "a100-sxm-80gb", "ampere", without=frozenset({("torchtune", "ampere")}), pooled={}
-    )
+    fitted = resolve("torchtune", "a100-sxm-80gb", "ampere")
+    without = resolve("torchtune", "a100-sxm-80gb", "ampere", without=frozenset({("torchtune", "ampere")}), pooled={})
     assert fitted.grades["gemm_fraction.bf16"] == "fitted"
     assert without.grades.get("gemm_fraction.bf16") != "fitted"
     assert without.gemm_fraction["bf16"] != fitted.gemm_fraction["bf16"]

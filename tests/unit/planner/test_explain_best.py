@@ -14,7 +14,7 @@ from rich.console import Console
 
 from windtunnel import api
 from windtunnel.cli.main import run
-from windtunnel.cost.coefficients import behaviour
+from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.errors import BadInput
 from windtunnel.planner.analysis.explain_best import LAYOUT, clusters
 from windtunnel.planner.analysis.recommend import Simplicity, simplicity

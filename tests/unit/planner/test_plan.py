@@ -14,12 +14,12 @@ import yaml
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.importers.scenario import load
 from windtunnel.planner.plan import case_of
 from windtunnel.planner.question import question_of
 from windtunnel.planner.space.candidates import Candidates, candidates, divisors
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import recompute_of
+from windtunnel.specs.source import load
 
 SCENARIO: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from windtunnel import catalog
-from windtunnel.cost.coefficients import behaviour
+from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.errors import ProblemList
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.planner.space.candidates import candidates

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.importers.scenario import Source
 from windtunnel.serving import engines
 from windtunnel.serving.deployment import load_deployment
 from windtunnel.serving.deployment_checks import group_of
 from windtunnel.serving.engines import version_of
 from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.serving import PoolSpec, ServingSpec
+from windtunnel.specs.source import Source
 
 if TYPE_CHECKING:
     from windtunnel.serving.engines import Instance

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from windtunnel.exporters.servers.deployed import Deployed
     from windtunnel.exporters.servers.target import ServerDraft
     from windtunnel.exporters.target import OptionList
-    from windtunnel.importers.scenario import Source
+    from windtunnel.specs.source import Source
 
 WRAPPERS = ("none", "slurm", "kubernetes")
 

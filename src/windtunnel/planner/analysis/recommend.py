@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from windtunnel.cost.coefficients import Behaviour
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.resolve import resolve
 from windtunnel.planner.plan_label import shown

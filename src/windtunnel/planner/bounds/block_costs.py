@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
-from windtunnel.cost.coefficients import Behaviour
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.recompute import recomputing
 from windtunnel.parallel.resolve import ResolvedPlan

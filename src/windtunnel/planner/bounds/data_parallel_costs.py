@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.network.groups import Mesh, placement
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.planner.bounds.block_costs import Cell

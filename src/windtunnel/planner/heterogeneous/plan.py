@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.cost.clock import idle_w
-from windtunnel.cost.coefficients import behaviour, coefficients
+from windtunnel.cost.coefficients import coefficients
+from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList, SourceLines
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.heterogeneous.search import MixedSearch, Tried, even

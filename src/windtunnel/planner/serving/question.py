@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.errors import UNSET, BadInput, ProblemList
-from windtunnel.importers.scenario import attempt, resolve_model
+from windtunnel.errors import UNSET, BadInput, ProblemList, attempt
+from windtunnel.importers.model import resolve_model
 from windtunnel.planner.question import devices_of, prices_of, reference_of
 from windtunnel.planner.serving.fixed_techniques import with_techniques
 from windtunnel.planner.serving.objectives import DEFAULT_FREE, DEFAULT_GIVEN, Goals

@@ -17,7 +17,7 @@ import numpy as np
 
 from windtunnel import schedules
 from windtunnel.arrays import Ints, Mask
-from windtunnel.cost.coefficients import Behaviour
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.parallel.resolve import MAX_INSTRUCTIONS, chosen_schedule
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec

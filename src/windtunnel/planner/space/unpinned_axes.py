@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.cost.coefficients import behaviour
+from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.parallel.resolve import default_split
 from windtunnel.planner.space.candidates import LAYOUT_AXES, chunk_counts
 from windtunnel.specs.model import ModelSpec

@@ -20,8 +20,8 @@ from windtunnel.training.results.figures import ordered_breakdown
 
 if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
-    from windtunnel.importers.scenario import Source
     from windtunnel.report.training.trace_gap import TraceComparison
+    from windtunnel.specs.source import Source
     from windtunnel.training.explain.gap_hypotheses import Candidate, Uncertain
     from windtunnel.training.explain.time_chain import Chain
     from windtunnel.training.results.training_result import TrainingResult

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.arrays import Floats, Rows
-from windtunnel.cost.coefficients import Behaviour, Coefficients, coefficients
+from windtunnel.cost.coefficients import Coefficients, coefficients
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES, optimizer_bytes, optimizer_time_s
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan

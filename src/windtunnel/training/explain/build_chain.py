@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.cost.attention import TF32_PRODUCTS, fused_peak_flop_per_s
-from windtunnel.cost.coefficients import FULL_PRECISION
+from windtunnel.cost.framework_defaults import FULL_PRECISION
 from windtunnel.cost.provenance import Provenance, provenance
 from windtunnel.engine import simulate
 from windtunnel.program.segment import Launch

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from windtunnel.cost.coefficients import FULL_PRECISION
+from windtunnel.cost.framework_defaults import FULL_PRECISION
 from windtunnel.parallel.expert import FUSED_DISPATCHERS
 from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, groups_of

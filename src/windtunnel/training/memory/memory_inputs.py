@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windtunnel.cost.coefficients import Behaviour
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import TrainingSpec

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
-from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
 from windtunnel.graph import Kind
 from windtunnel.parallel.resolve import ResolvedPlan

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.graph import Kind, Operator
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.segment import COMPUTE, Launch, Segment

@@ -11,7 +11,8 @@ Source: PyTorch 2.1–2.9, `torch/distributed/fsdp/_fully_shard/_fsdp_collective
 
 from __future__ import annotations
 
-from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.specs.device import DeviceSpec

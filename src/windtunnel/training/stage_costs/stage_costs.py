@@ -10,8 +10,9 @@ import numpy as np
 
 from windtunnel import graph
 from windtunnel.arrays import Floats, Int32s
-from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.expert_load import ExpertLoad, slowest
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement, Mesh

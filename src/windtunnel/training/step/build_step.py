@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from windtunnel.arrays import Int32s, Mask, Rows
-from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import Resources, Streams, TaskTable
 from windtunnel.schedules.table import B, F, InstructionTable, W

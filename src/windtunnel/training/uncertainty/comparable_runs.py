@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.cost.coefficients import lineage
+from windtunnel.cost.coefficient_files import lineage
 
 if TYPE_CHECKING:
     from windtunnel.parallel.resolve import ResolvedPlan

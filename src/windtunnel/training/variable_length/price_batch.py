@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats, Int32s
-from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec

@@ -12,7 +12,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.cost.pooled import KINDS
 
 HEADER = """# Coefficients in the catalogue

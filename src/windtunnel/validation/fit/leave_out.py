@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from windtunnel.cost.coefficients import lineage, resolve
+from windtunnel.cost.coefficient_files import lineage
+from windtunnel.cost.coefficients import resolve
 from windtunnel.validation.fit.configurations import Configuration, configurations
 from windtunnel.validation.fit.group_fit import GroupFit
 from windtunnel.validation.fit.pooling import observations, pool
@@ -67,7 +68,7 @@ def unseen_coefficients(
         if name not in fitted and name in measured:  # nothing left of it: its own starting values came from its rows
             unseen[name].add("default")
     without = frozenset((name, level) for name, found in unseen.items() for level in found)
-    base, _ = resolve(software, *reversed(levels), without=without, pooled=pooled)
+    base = resolve(software, *reversed(levels), without=without, pooled=pooled)
     own = next((fitted[name] for name in family if set(levels) & set(fitted.get(name, {}))), {})
     values = {name: float(entry["value"]) for level in levels for name, entry in own.get(level, {}).items()}
     return base, values

@@ -15,7 +15,8 @@ from typing import Any, get_args
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.cost.coefficients import lineage, resolve
+from windtunnel.cost.coefficient_files import lineage
+from windtunnel.cost.coefficients import resolve
 from windtunnel.cost.pooled import KINDS, keys
 from windtunnel.errors import BadInput
 from windtunnel.specs.device import DeviceSpec
@@ -68,7 +69,7 @@ def observations(fitted: dict[str, dict[str, Any]], defaults: dict[str, Any]) ->
             if at is None:
                 continue
             unseen = frozenset((name, one) for name in family for one in at)
-            base, _ = resolve(software, *at, without=unseen, pooled={})
+            base = resolve(software, *at, without=unseen, pooled={})
             for name, entry in section.items():
                 sigma = float(defaults[name]["sigma"])
                 key, _, part = name.partition(".")

@@ -12,7 +12,8 @@ from windtunnel import catalog, graph
 from windtunnel.api import explain
 from windtunnel.api import plan as best_plan
 from windtunnel.cost.attention import attention_time_s
-from windtunnel.cost.coefficients import behaviour, coefficients
+from windtunnel.cost.coefficients import coefficients
+from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.graph import Batch, Kind
 from windtunnel.training.data_parallel.comm_costs import DataParallelComm
 from windtunnel.training.memory.static_memory import static_memory

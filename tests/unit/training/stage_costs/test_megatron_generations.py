@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from windtunnel import api
-from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, resolve
+from windtunnel.cost.coefficients import Coefficients, resolve
+from windtunnel.cost.framework_defaults import Behaviour, behaviour
 from windtunnel.network import clock
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
@@ -92,7 +93,7 @@ def test_partial_node_factor_touches_groups_with_some_ranks_of_a_node() -> None:
 
 
 def test_host_factors_apply_to_jobs_over_several_nodes_only() -> None:
-    one, two, own = on_nodes(1), on_nodes(2), resolve("megatron_deepspeed", "a100-sxm-80gb", "ampere")[0]
+    one, two, own = on_nodes(1), on_nodes(2), resolve("megatron_deepspeed", "a100-sxm-80gb", "ampere")
     assert own.multi_node_host > 1 > own.multi_node_skew
     assert (one.host_kernel_s, one.collective_skew_s) == (own.host_kernel_s, own.collective_skew_s)
     assert two.host_kernel_s == pytest.approx(own.host_kernel_s * own.multi_node_host)

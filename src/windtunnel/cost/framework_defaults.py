@@ -1,0 +1,172 @@
+"""Defaults of each framework: precisions, overlap, sharding, memory, and the kernels it runs.
+
+They are read from the `behaviour` sections of `catalog/coefficients/*.yaml`. A framework that inherits from another one
+states only where it differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from windtunnel.cost.coefficient_files import coefficient_layers, values
+
+FULL_PRECISION = frozenset({"fp32", "tf32"})
+"""Training precisions whose tensors have four bytes; tf32 rounds the operands inside matrix units alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """What a framework does unless the scenario says otherwise."""
+
+    style: str = "fused"
+    element_bytes: float = 2.0
+    """Bytes of an activation, and of a weight and its gradient as computed with (see `in_precision`)."""
+    attention: str = "cudnn"
+    sp: bool = True
+    grad_bytes: float = 4.0
+    """Bytes of one gradient on the wire."""
+    fp16_grad_bytes: float | None = None
+    """The same under fp16 training with loss scaling; absent: `grad_bytes`."""
+    grad_buffer_bytes: float = 4.0
+    fp16_grad_buffer_bytes: float | None = None
+    """The same under fp16 training, where gradients stay in the model's own format; absent: `grad_buffer_bytes`."""
+    host_grad_bytes: float | None = None
+    """Of a gradient that is kept on the host, where the optimizer's step reads it; absent: as on the device."""
+    fused_accumulation: bool = True
+    """Whether the weight gradient's GEMM adds to the gradient buffer itself; else a kernel of its own does."""
+    grads_persist: bool = True
+    """Gradients live in a buffer through the whole step (Megatron); otherwise they appear during the first backward."""
+    grad_buckets: bool = False
+    """Gradients are copied into buckets that live through the whole step, beside the gradients themselves
+    (DistributedDataParallel unless `gradient_as_bucket_view`)."""
+    early_stop: bool = False
+    """Whether recomputing a block stops at the last tensor that backward needs (non-reentrant PyTorch checkpoints)."""
+    named_remat: bool = False
+    """Whether a module that recomputes gives up all of its outputs (JAX saves named tensors and nothing else).
+
+    PyTorch's checkpoints keep what a module outside them reads."""
+    state_bytes: float = 8.0
+    """Bytes of Adam's two moments per parameter."""
+    master_bytes: float = 4.0
+    param_bytes: float = 2.0
+    overlap_grad_reduce: bool = True
+    overlap_param_gather: bool = True
+    overlap_tp: bool = False
+    async_tp: bool = False
+    """Tensor-axis overlap is PyTorch's asynchronous one: copy engines, no bulk pairs, scatters added at the end."""
+    tp_gathers_quantised: tuple[str, ...] = ()
+    """Precisions that cast activations and gradients before the tensor axis gathers them."""
+    tp_overlap_method: str = "ring"
+    """How overlapped tensor-parallel collectives are cut: `method` of the technique `tp-overlap`."""
+    eager_ring_merge: bool = False
+    """Ring attention merges partial outputs operator by operator in fp32."""
+    tp_regather: bool = True
+    tp_bulk_overlap: bool = False
+    """Backward collectives of the tensor axis beside the other gradient's GEMM, without userbuffers."""
+    overlap_p2p: bool = True
+    overlap_moe_a2a: bool = False
+    fsdp_prefetch: bool = True
+    fsdp_copies: str = "none"
+    """Copies around the collectives of sharded parameters (`training.unshard`): per_parameter (FSDP2), flat (FSDP1)."""
+    gathers_by_tensor: bool = False
+    """ZeRO-3 gathers each weight, and reduces each gradient, in a list of pieces (`training.tensor_lists`)."""
+    scatter_gather_p2p: bool = False
+    fused_cross_entropy: bool = False
+    quantised_param_gather: bool = False
+    """Whether gathers of updated parameters carry fp8 under tensor-wise scaling (weights then exist in fp8 alone)."""
+    cuda_graphs: str = "none"
+    dispatcher: str = "alltoall"
+    dispatch_skips_host: bool = False
+    experts_looped: bool = False
+    """Whether a grouped product is a loop over local experts: a product, a wave tail and launches for each."""
+    shard_optimizer: bool = True
+    compile: bool = False
+    expandable_segments: bool = False
+    """Whether the launcher sets `expandable_segments:True` for PyTorch's allocator."""
+    dummy_wgrad: bool = False
+    eager_loss: bool = False
+    """Logits and loss run as PyTorch operators (a chain of tensors) unless the loss is fused."""
+    loss_chunks: int = 1
+    """Pieces in which a fused loss and the head's output are computed."""
+    planned_memory: bool = False
+    """A compiler plans all of a step's memory (XLA): no cached blocks, no second step; weights are gathered and
+    gradients reduced one tensor at a time."""
+    steady_interleaving: bool = False
+    """Interleaved 1F1B warms up as usual also with as many micro-batches as stages (torch.distributed.pipelining)."""
+    root_gathered: bool = False
+    """FSDP gathers embedding and head as one group that stays whole from forward to backward. torchtitan: until the
+    releases that also compile the loss, which shard them apart."""
+    saves_quantised: bool = True
+    """Inputs of fp8 and fp4 products are kept quantised for backward (TransformerEngine); otherwise in 16 bits."""
+    expands_kv: bool = False
+    """Keys and values are repeated for every query head before attention, and kept so."""
+    autocast: bool = False
+    """Passes run under `torch.autocast`: weights stay fp32 and are cast for every micro-batch (`training.autocast`)."""
+    keeps_stage_outputs: bool = False
+    """torch.distributed.pipelining: each stage has receive buffers for all micro-batches; without a fused loss (older
+    releases) the last stage keeps every micro-batch's output and joins them."""
+
+    def wire_bytes(self, precision: str, reduced_in: str | None = None) -> float:
+        """Bytes of one gradient on the wire: as stated, else the framework's own for the training precision.
+
+        Megatron-LM accumulates and reduces in fp32 under bf16 but in fp16 under fp16 unless told otherwise
+        (`megatron/arguments.py`, v2.2 to v3.0); DeepSpeed's `communication_data_type` defaults to fp16 there.
+        """
+        stated = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(reduced_in or "")
+        own = self.fp16_grad_bytes if precision == "fp16" else None
+        return stated or own or self.grad_bytes
+
+    def in_precision(self, precision: str, autocast: bool | None = None) -> Behaviour:
+        """The same framework under a training precision: full precision has four bytes everywhere and no second copy.
+
+        `autocast` is the framework's own unless given. It casts fp32 weights.
+
+        Gradients have the type of their parameters, and so have Adam's moments and what data parallelism sends. Fused
+        kernels of FlashAttention, cuDNN and TransformerEngine take 16 bits and less: PyTorch's own attention has an
+        fp32 kernel (memory-efficient), other stacks run scores, softmax and context one by one.
+
+        Sources: `torch/csrc/autograd` (a gradient's type is its tensor's); `can_use_flash_attention` and
+        `can_use_mem_efficient_attention` in PyTorch's `sdp_utils.cpp`; TransformerEngine `get_attention_backend`.
+        """
+        if precision not in FULL_PRECISION:
+            half = self.fp16_grad_buffer_bytes if precision == "fp16" else None
+            casts = self.autocast if autocast is None else autocast and self.param_bytes == 4.0
+            if casts == self.autocast and not half:
+                return self
+            return replace(self, autocast=casts, grad_buffer_bytes=half or self.grad_buffer_bytes)
+        own = self.style == "eager" or self.attention == "sdpa"
+        return replace(
+            self,
+            element_bytes=4.0,
+            grad_bytes=4.0,
+            grad_buffer_bytes=4.0,
+            state_bytes=8.0,
+            master_bytes=0.0,
+            autocast=False,
+            attention="sdpa" if own else "unfused",
+        )
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of one weight as it lives through the step."""
+        return max(self.param_bytes, self.element_bytes)
+
+    def master_copy_bytes(self, stated: str | None) -> float:
+        """Bytes of one master weight beside the weight itself: as stated, else the framework's own."""
+        if self.element_bytes == 4.0:
+            return 0.0
+        return {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(stated or "", self.master_bytes)
+
+
+def behaviour(framework: str) -> Behaviour:
+    """Defaults of a framework."""
+    return _behaviour(framework)
+
+
+@cache
+def _behaviour(framework: str) -> Behaviour:
+    found = Behaviour()
+    for _, data in coefficient_layers(framework, ("", "", "")):
+        found = replace(found, **values(data.get("behaviour", {})))
+    return found

@@ -1,0 +1,29 @@
+"""The model of a scenario: a catalogue entry, an imported configuration, or one that is spelled out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windtunnel.specs.scenario import ModelFile, Scenario
+
+if TYPE_CHECKING:
+    from windtunnel.specs.model import ModelSpec
+
+
+def resolve_model(scenario: Scenario, folder: Path) -> ModelSpec:
+    """The architecture that a scenario names, imports or spells out; paths are relative to `folder`."""
+    from windtunnel import catalog
+    from windtunnel.specs.model import ModelSpec
+
+    model = scenario.model
+    if isinstance(model, ModelSpec):
+        return model
+    if isinstance(model, ModelFile):
+        from windtunnel.importers.hf_config import from_hf_config
+
+        spec = from_hf_config(folder / model.config)
+        if model.num_hidden_layers:
+            spec = spec.model_copy(update={"num_hidden_layers": model.num_hidden_layers})
+        return spec
+    return catalog.model(model)
