@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from windtunnel.arrays import Ints
-from windtunnel.engine.timeline import load_kernels
 
 ROUND_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES = 512, 2**20, 2**21
 """Rounding of block sizes; largest small block; segment from which small blocks are cut."""
@@ -73,7 +72,6 @@ def replay_tensors(
             else:
                 allocator.allocate(event, size, tensor, stream)
         return allocator.replay()
-    load_kernels()
     from windtunnel.engine.block_kernel import replay_tensors as run
 
     count = run(

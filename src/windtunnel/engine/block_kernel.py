@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, int64, njit, types
+from numba import boolean, int64, types
+
+from windtunnel.jit import helper, kernel
 
 Array = Any
 
@@ -20,11 +22,9 @@ BLOCKS, SEGMENTS, RESERVED, ALLOCATED, RESERVED_PEAK, ALLOCATED_PEAK, RELEASES, 
 the event at which the blocks in use were largest."""
 
 _L = types.Array(int64, 1, "C")
-_helper = njit(cache=True, error_model="numpy", _nrt=False)
-"""For functions that allocate nothing (see `kernels`)."""
 
 
-@_helper
+@helper
 def _place(blocks: Array, order: Array, held: int, pool: int, size: int, segment: int, offset: int) -> int:
     """Where in the pool's free blocks, sorted by (size, segment, offset), this one is or belongs."""
     low, high = int64(0), int64(held)
@@ -41,7 +41,7 @@ def _place(blocks: Array, order: Array, held: int, pool: int, size: int, segment
     return low
 
 
-@_helper
+@helper
 def _unlist(blocks: Array, order: Array, held: Array, b: int) -> None:
     """Take a block off its pool's free blocks."""
     pool = blocks[b, POOL]
@@ -52,7 +52,7 @@ def _unlist(blocks: Array, order: Array, held: Array, b: int) -> None:
     blocks[b, FREE] = 0
 
 
-@_helper
+@helper
 def _list_free(blocks: Array, order: Array, held: Array, b: int) -> None:
     pool = blocks[b, POOL]
     at = _place(blocks, order, held[pool], pool, blocks[b, SIZE], blocks[b, SEGMENT], blocks[b, OFFSET])
@@ -63,7 +63,7 @@ def _list_free(blocks: Array, order: Array, held: Array, b: int) -> None:
     blocks[b, FREE] = 1
 
 
-@_helper
+@helper
 def _new_block(spare: Array, count: Array) -> int:
     if count[SPARE] > 0:
         count[SPARE] -= 1
@@ -72,13 +72,13 @@ def _new_block(spare: Array, count: Array) -> int:
     return int64(count[BLOCKS] - 1)
 
 
-@_helper
+@helper
 def _drop(spare: Array, count: Array, b: int) -> None:
     spare[count[SPARE]] = b
     count[SPARE] += 1
 
 
-@_helper
+@helper
 def _best_fit(blocks: Array, order: Array, held: Array, pool: int, size: int, expandable: bool) -> int:
     """Smallest free block that is large enough, of these the oldest address; the growing end counts as the largest."""
     at = _place(blocks, order, held[pool], pool, size, -1, -1)
@@ -90,7 +90,7 @@ def _best_fit(blocks: Array, order: Array, held: Array, pool: int, size: int, ex
     return int64(b)
 
 
-@_helper
+@helper
 def _release(blocks: Array, order: Array, held: Array, spare: Array, count: Array, pools: int) -> None:
     """Give whole free segments back to the device, as the allocator does before it gives up."""
     for pool in range(pools):
@@ -108,7 +108,7 @@ def _release(blocks: Array, order: Array, held: Array, spare: Array, count: Arra
     count[RELEASES] += 1
 
 
-@_helper
+@helper
 def _grow(
     blocks: Array, order: Array, held: Array, last: Array, spare: Array, count: Array, pool: int, size: int
 ) -> int:
@@ -136,7 +136,7 @@ def _grow(
     return b
 
 
-@_helper
+@helper
 def _take(
     blocks: Array,
     order: Array,
@@ -196,7 +196,7 @@ def _take(
     return b
 
 
-@_helper
+@helper
 def _give_back(blocks: Array, order: Array, held: Array, last: Array, spare: Array, count: Array, b: int) -> None:
     """Free a block and join it with free neighbours."""
     count[ALLOCATED] -= blocks[b, SIZE]
@@ -225,7 +225,7 @@ def _give_back(blocks: Array, order: Array, held: Array, last: Array, spare: Arr
     _list_free(blocks, order, held, b)
 
 
-@njit(_L(_L, _L, _L, int64, boolean, int64), cache=True, error_model="numpy")
+@kernel(_L(_L, _L, _L, int64, boolean, int64))
 def replay_tensors(
     sizes: Array, tensors: Array, streams: Array, num_streams: int, expandable: bool, limit: int
 ) -> Array:

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from windtunnel.jit import helper, kernel
 
 Array = Any
 
@@ -24,10 +25,8 @@ SLACK = 1e-9
 LEVEL_SLACK = 1e-12
 """Levels and ends closer than this (relative) count as equal."""
 
-_helper = njit(cache=True, error_model="numpy", _nrt=False)
 
-
-@_helper
+@helper
 def _sift_down(key: Array, link: Array, size: int, j: int) -> None:
     k, l = key[j], link[j]
     while True:
@@ -44,7 +43,7 @@ def _sift_down(key: Array, link: Array, size: int, j: int) -> None:
     key[j], link[j] = k, l
 
 
-@_helper
+@helper
 def _freeze(
     f: int, speed: float, ptr: Array, idx: Array, weight: Array, new: Array, left: Array, rising: Array, waiting: Array
 ) -> None:
@@ -57,7 +56,7 @@ def _freeze(
         waiting[l] -= 1
 
 
-@_helper
+@helper
 def _fill(
     links: Array,
     num_links: int,
@@ -125,7 +124,7 @@ def _fill(
         _sift_down(key, top, size, 0)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel()
 def run(
     ptr: Array, idx: Array, capacity: Array, nbytes: Array, start: Array, weight: Array, tolerance: float
 ) -> tuple[Array, int]:

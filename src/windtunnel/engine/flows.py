@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.arrays import Floats
-from windtunnel.engine.timeline import load_kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,6 @@ def simulate_flows(
     ptr = np.zeros(n + 1, np.int64)
     np.cumsum(used[order].sum(axis=1), out=ptr[1:])
     links = np.ascontiguousarray(table[order][used[order]])
-    load_kernels()
     from windtunnel.engine.flow_kernel import run
 
     size, begin, share = (np.ascontiguousarray(x[order]) for x in (size, start, share))

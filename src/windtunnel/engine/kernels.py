@@ -13,7 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float64, int32, int64, njit, types
+from numba import float64, int32, int64, types
+
+from windtunnel.jit import helper, kernel
 
 CAPACITY_SLACK = 1e-9
 """A rate counts as overloaded beyond capacity · (1 + this); absorbs the rounding of running sums."""
@@ -28,10 +30,6 @@ HEAP, DIRTY, EPOCH, TOUCHED, PLACES, SPARE = range(6)
 spare."""
 
 Array = Any
-
-_helper = njit(cache=True, error_model="numpy", _nrt=False)
-"""For functions that allocate nothing: without it they count references to their arguments, with atomic
-instructions, and that is more than half of the run time."""
 
 
 EVENT = np.dtype([("key", "f8"), ("row", "i4"), ("place", "i4")], align=True)
@@ -69,7 +67,7 @@ POOL = np.dtype(
 """Free slots, who runs, who waits, how many runners have fewer slots than they want or wait for a wave boundary."""
 
 
-@_helper
+@helper
 def _sift_up(heap: Array, tasks: Array, j: int) -> None:
     key, row, place = heap[j].key, heap[j].row, heap[j].place
     while j > 0:
@@ -87,7 +85,7 @@ def _sift_up(heap: Array, tasks: Array, j: int) -> None:
     tasks[place].pos = j
 
 
-@_helper
+@helper
 def _sift_down(heap: Array, tasks: Array, count: Array, j: int) -> None:
     key, row, place = heap[j].key, heap[j].row, heap[j].place
     size = count[HEAP]
@@ -113,7 +111,7 @@ def _sift_down(heap: Array, tasks: Array, count: Array, j: int) -> None:
     tasks[place].pos = j
 
 
-@_helper
+@helper
 def _schedule(heap: Array, tasks: Array, count: Array, i: int, key: float) -> None:
     """File the next event of task i or move it to another time."""
     j = tasks[i].pos
@@ -132,7 +130,7 @@ def _schedule(heap: Array, tasks: Array, count: Array, i: int, key: float) -> No
         _sift_down(heap, tasks, count, j)
 
 
-@_helper
+@helper
 def _pop(heap: Array, tasks: Array, count: Array) -> int:
     """Take out the earliest event; the task it belongs to."""
     place = heap[0].place
@@ -147,7 +145,7 @@ def _pop(heap: Array, tasks: Array, count: Array) -> int:
     return place
 
 
-@_helper
+@helper
 def _mark_dirty(rates: Array, count: Array, rate: int) -> None:
     if not rates[rate].dirty:
         rates[rate].dirty = True
@@ -155,7 +153,7 @@ def _mark_dirty(rates: Array, count: Array, rate: int) -> None:
         count[DIRTY] += 1
 
 
-@_helper
+@helper
 def _attach(tasks: Array, entries: Array, rates: Array, count: Array, scale: float, i: int) -> None:
     """Load the rates of task i."""
     for e in range(tasks[i].first, tasks[i].last):
@@ -178,7 +176,7 @@ def _attach(tasks: Array, entries: Array, rates: Array, count: Array, scale: flo
             _mark_dirty(rates, count, r)
 
 
-@_helper
+@helper
 def _detach(tasks: Array, entries: Array, rates: Array, count: Array, i: int) -> None:
     """Take the load of task i off its rates."""
     for e in range(tasks[i].first, tasks[i].last):
@@ -204,7 +202,7 @@ def _detach(tasks: Array, entries: Array, rates: Array, count: Array, i: int) ->
             rates[r].load -= demand
 
 
-@_helper
+@helper
 def _next_event(tasks: Array, i: int, now: float) -> float:
     """When task i ends, or reaches the wave boundary it is waiting for, at its present speed."""
     if tasks[i].speed <= 0.0:
@@ -218,7 +216,7 @@ def _next_event(tasks: Array, i: int, now: float) -> float:
     return now + tasks[i].left / tasks[i].speed
 
 
-@_helper
+@helper
 def _advance(tasks: Array, i: int, now: float) -> None:
     """Bring what is left of task i up to date."""
     left = tasks[i].left - tasks[i].speed * (now - tasks[i].since)
@@ -226,7 +224,7 @@ def _advance(tasks: Array, i: int, now: float) -> None:
     tasks[i].since = now
 
 
-@_helper
+@helper
 def _component(tasks: Array, entries: Array, rates: Array, count: Array, seed: int) -> tuple[int, int]:
     """Collect tasks and rates joined to `seed` through overloaded rates; numbers of tasks and rates."""
     epoch = count[EPOCH]
@@ -253,7 +251,7 @@ def _component(tasks: Array, entries: Array, rates: Array, count: Array, seed: i
     return num_tasks, num_rates
 
 
-@_helper
+@helper
 def _level(tasks: Array, entries: Array, rates: Array, r: int) -> float:
     """Level at which rate r saturates, given the speeds frozen so far; infinite when nothing on it can still rise."""
     rest = rates[r].capacity
@@ -273,13 +271,13 @@ def _level(tasks: Array, entries: Array, rates: Array, r: int) -> float:
     return rest / slope
 
 
-@_helper
+@helper
 def _touch(tasks: Array, entries: Array, rates: Array, i: int) -> None:
     for e in range(tasks[i].first, tasks[i].last):
         rates[entries[e].rate].touched = True
 
 
-@_helper
+@helper
 def _fill(tasks: Array, entries: Array, rates: Array, num_tasks: int, num_rates: int) -> None:
     """Weighted max-min by progressive filling over one component: new speeds in `fill.new`."""
     if rates[rates[0].member].load <= rates[rates[0].member].limit:  # the seed has just been relieved: it binds nobody
@@ -332,7 +330,7 @@ def _fill(tasks: Array, entries: Array, rates: Array, num_tasks: int, num_rates:
                     rates[r].level = _level(tasks, entries, rates, r)
 
 
-@_helper
+@helper
 def _share(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array, now: float) -> None:
     """Solve every component that holds a dirty rate and move the events of tasks whose speed changed."""
     count[EPOCH] += 1
@@ -352,7 +350,7 @@ def _share(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array
     count[DIRTY] = 0
 
 
-@_helper
+@helper
 def _begin(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array, i: int, now: float) -> None:
     """Put task i on its rates and in the heap; `own` and `scale` are set."""
     tasks[i].left = tasks[i].own
@@ -363,7 +361,7 @@ def _begin(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array
     _schedule(heap, tasks, count, i, _next_event(tasks, i, now))
 
 
-@_helper
+@helper
 def _touch_pool(pools: Array, count: Array, q: int) -> None:
     if not pools[q].touched:
         pools[q].touched = True
@@ -371,7 +369,7 @@ def _touch_pool(pools: Array, count: Array, q: int) -> None:
         count[TOUCHED] += 1
 
 
-@_helper
+@helper
 def _enqueue(tasks: Array, pools: Array, i: int) -> None:
     """Insert task i in its pool's waiting list by (priority, row)."""
     q = tasks[i].pool
@@ -388,7 +386,7 @@ def _enqueue(tasks: Array, pools: Array, i: int) -> None:
         tasks[before].after = i
 
 
-@_helper
+@helper
 def _leave_pool(tasks: Array, pools: Array, i: int) -> None:
     """Return the slots of running task i."""
     q = tasks[i].pool
@@ -410,7 +408,7 @@ def _leave_pool(tasks: Array, pools: Array, i: int) -> None:
     tasks[i].granted = 0
 
 
-@_helper
+@helper
 def _join_pool(tasks: Array, pools: Array, i: int, slots: int) -> None:
     """Give task i slots: its own time follows the staircase, its demands follow its own time."""
     q = tasks[i].pool
@@ -440,7 +438,7 @@ def _join_pool(tasks: Array, pools: Array, i: int, slots: int) -> None:
         tasks[i].scale = (tasks[i].blocks / (waves * total)) / tasks[i].own
 
 
-@_helper
+@helper
 def _waves_done(tasks: Array, i: int, now: float) -> int:
     """Waves of the current grant that have ended at the next wave boundary (now, if task i is at one)."""
     done = tasks[i].own - (tasks[i].left - tasks[i].speed * (now - tasks[i].since))
@@ -448,7 +446,7 @@ def _waves_done(tasks: Array, i: int, now: float) -> int:
     return int64(count) if count > 0.0 else 0
 
 
-@_helper
+@helper
 def _shortfall(tasks: Array, i: int, now: float) -> int:
     """Slots that running task i could still use from its next wave boundary on."""
     if tasks[i].waves == 0 or tasks[i].granted >= tasks[i].want:
@@ -458,7 +456,7 @@ def _shortfall(tasks: Array, i: int, now: float) -> int:
     return lack if lack > 0 else 0
 
 
-@_helper
+@helper
 def _wanted(tasks: Array, i: int) -> int:
     """Slots that waiting task i asks for."""
     if tasks[i].waves > 0 and tasks[i].blocks < tasks[i].want:
@@ -466,7 +464,7 @@ def _wanted(tasks: Array, i: int) -> int:
     return tasks[i].want
 
 
-@_helper
+@helper
 def _claims(tasks: Array, pools: Array, i: int, waiting: bool, strict: bool, now: float) -> int:
     """Slots claimed in the pool of task i by tasks of higher priority and, unless strict, by those launched earlier."""
     q = tasks[i].pool
@@ -490,7 +488,7 @@ def _claims(tasks: Array, pools: Array, i: int, waiting: bool, strict: bool, now
     return total
 
 
-@_helper
+@helper
 def _target(tasks: Array, pools: Array, i: int, done: int, now: float) -> int:
     """Slots of running task i after its next wave boundary: it first serves higher priorities, then grows."""
     free = pools[tasks[i].pool].free
@@ -508,7 +506,7 @@ def _target(tasks: Array, pools: Array, i: int, done: int, now: float) -> int:
     return min(limit, granted + spare)
 
 
-@_helper
+@helper
 def _grant(heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, now: float) -> None:
     """Grant slots in every pool that changed, then ask running kernels to change at their next wave boundary."""
     for d in range(count[TOUCHED]):
@@ -547,7 +545,7 @@ def _grant(heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array
     count[TOUCHED] = 0
 
 
-@_helper
+@helper
 def _at_boundary(
     heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, i: int, now: float
 ) -> None:
@@ -574,7 +572,7 @@ def _at_boundary(
         _begin(heap, tasks, entries, rates, count, i, now)
 
 
-@_helper
+@helper
 def _admit(
     tasks: Array,
     entries: Array,
@@ -632,7 +630,7 @@ def _admit(
     return i
 
 
-@_helper
+@helper
 def _start(
     heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, i: int, now: float
 ) -> None:
@@ -648,7 +646,7 @@ def _start(
     _begin(heap, tasks, entries, rates, count, i, now)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel()
 def _links(
     n: int, num_streams: int, stream_ptr: Array, stream_idx: Array, dep_ptr: Array, dep_idx: Array
 ) -> tuple[Array, Array, Array]:
@@ -687,11 +685,7 @@ def _links(
 _F, _I, _L = float64[::1], int32[::1], int64[::1]
 
 
-@njit(
-    types.Tuple((_F, _F, _I, int64))(_F, _F, _L, _I, _L, _I, _L, _I, _F, _I, _I, _I, _I, _I, _F, _I),
-    cache=True,
-    error_model="numpy",
-)
+@kernel(types.Tuple((_F, _F, _I, int64))(_F, _F, _L, _I, _L, _I, _L, _I, _F, _I, _I, _I, _I, _I, _F, _I))
 def run(
     alone: Array,
     weight: Array,

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
-from types import ModuleType
-
 import numpy as np
 import numpy.typing as npt
 
@@ -18,34 +13,6 @@ DEADLOCK, STARVED = 1, 2
 
 class ProgramError(AssertionError):
     """A program that cannot run to its end: a bug of the code that built it, never of the user."""
-
-
-def _private_directory() -> str:
-    """A directory for compiled code that only this user can write to (what is in it will be executed)."""
-    path = os.path.join(tempfile.gettempdir(), f"windtunnel-{os.getuid()}")
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    status = os.lstat(path)
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
-        return path
-    return tempfile.mkdtemp(prefix="windtunnel-")
-
-
-def load_kernels() -> ModuleType:
-    """Import the jitted kernels, late: Numba takes a quarter of a second that most commands do not need.
-
-    Numba caches compiled code beside the source or in the user's cache directory; where neither can be written it
-    refuses to load, so a private directory under the system's temporary one is the last resort.
-    """
-    from numba.core import config
-
-    try:
-        from windtunnel.engine import kernels
-    except RuntimeError as error:
-        if "locator" not in str(error):
-            raise
-        vars(config)["CACHE_DIR"] = _private_directory()
-        from windtunnel.engine import kernels
-    return kernels
 
 
 def _arguments(tasks: TaskTable, streams: Streams, resources: Resources) -> tuple[npt.NDArray[np.generic], ...]:
@@ -110,7 +77,9 @@ def simulate(tasks: TaskTable, streams: Streams, resources: Resources, *, refere
     if reference:
         from windtunnel.engine.reference import run
     else:
-        run = load_kernels().run
+        from windtunnel.engine.kernels import (
+            run,  # late: Numba takes a quarter of a second that most commands do not need
+        )
     start, end, blame, status = run(*_arguments(tasks, streams, resources))
     if status:
         raise _fail(tasks, start, end, int(status))

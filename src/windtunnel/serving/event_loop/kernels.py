@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from windtunnel.jit import helper, kernel, plain
 from windtunnel.serving.event_loop import kernels_kv_transfer as handover
 from windtunnel.serving.event_loop.kernels_kv_transfer import HELD, MOVING
 
@@ -182,17 +182,15 @@ MILLION = 1_000_000
 EXPECTED_MOST = 4096
 """Tokens of one answer that are expected at most (SGLang, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION)."""
 
-_helper = njit(cache=True, error_model="numpy", _nrt=False)
-
 
 # -- the finish heap of one instance: rows of `heap`, ordered by (finish step, request) -------------------------------
-@_helper
+@helper
 def _before(requests: Array, a: int, b: int) -> bool:
     x, y = requests[a].finish_step, requests[b].finish_step
     return x < y or (x == y and a < b)
 
 
-@_helper
+@helper
 def _up(heap: Array, requests: Array, at: int) -> None:
     item = heap[at]
     while at > 0:
@@ -206,7 +204,7 @@ def _up(heap: Array, requests: Array, at: int) -> None:
     requests[item].place = at
 
 
-@_helper
+@helper
 def _down(heap: Array, requests: Array, at: int, count: int) -> None:
     item = heap[at]
     while True:
@@ -224,7 +222,7 @@ def _down(heap: Array, requests: Array, at: int, count: int) -> None:
     requests[item].place = at
 
 
-@_helper
+@helper
 def _take_out(heap: Array, requests: Array, at: int, count: int) -> None:
     """Remove the entry at a place from a heap of `count`."""
     last = heap[count - 1]
@@ -237,7 +235,7 @@ def _take_out(heap: Array, requests: Array, at: int, count: int) -> None:
 
 
 # -- lines and lists ---------------------------------------------------------------------------------------------------
-@_helper
+@helper
 def _line_up(instance: Array, lines: Array, requests: Array, i: int, front: bool) -> None:
     """Put a request in its class's waiting line, at the end or (taken back) at the front."""
     q = requests[i]
@@ -257,7 +255,7 @@ def _line_up(instance: Array, lines: Array, requests: Array, i: int, front: bool
         lines[c, 1] = i
 
 
-@_helper
+@helper
 def _first_in_line(lines: Array) -> int:
     for c in range(CLASSES):
         if lines[c, 0] >= 0:
@@ -265,7 +263,7 @@ def _first_in_line(lines: Array) -> int:
     return -1
 
 
-@_helper
+@helper
 def _leave(instance: Array, requests: Array, i: int) -> None:
     """Take a request out of the order of admission."""
     q = requests[i]
@@ -277,7 +275,7 @@ def _leave(instance: Array, requests: Array, i: int) -> None:
         instance.newest = q.before
 
 
-@_helper
+@helper
 def _drop_prompt(instance: Array, requests: Array, i: int) -> None:
     """Take a request out of the prompts under way."""
     at, last = instance.prompt_head, -1
@@ -295,12 +293,12 @@ def _drop_prompt(instance: Array, requests: Array, i: int) -> None:
 
 
 # -- the cache ---------------------------------------------------------------------------------------------------------
-@_helper
+@helper
 def _blocks(tokens: int, block: int) -> int:
     return (tokens + block - 1) // block
 
 
-@_helper
+@helper
 def _growth(turns: Array, step: int, steps: int, decoding: int, block: int) -> int:
     """Blocks that the next `steps` decode steps take: `turns[(slots − step) mod block]` counts sequences."""
     whole = steps // block
@@ -310,7 +308,7 @@ def _growth(turns: Array, step: int, steps: int, decoding: int, block: int) -> i
     return out
 
 
-@_helper
+@helper
 def _room(turns: Array, step: int, decoding: int, block: int, free: int, wanted: int) -> int:
     """Decode steps, at most `wanted`, that the free blocks allow."""
     whole = min(free // decoding, wanted // block)
@@ -324,7 +322,7 @@ def _room(turns: Array, step: int, decoding: int, block: int, free: int, wanted:
     return out
 
 
-@_helper
+@helper
 def _extra(q: Array, limits: Array) -> int:
     """Blocks that a sequence takes beside those of its tokens: recurrent states, layers that keep a window."""
     if limits.window_share == 0.0:
@@ -333,7 +331,7 @@ def _extra(q: Array, limits: Array) -> int:
     return limits.sequence_blocks + int(np.ceil(kept / limits.block))
 
 
-@_helper
+@helper
 def _wanted(q: Array, limits: Array) -> int:
     """Tokens that a request takes blocks for when it enters."""
     if limits.reserve:
@@ -342,7 +340,7 @@ def _wanted(q: Array, limits: Array) -> int:
 
 
 # -- steps and tokens: all sequences of an instance share one clock of tokens ------------------------------------------
-@_helper
+@helper
 def _gained(instance: Array, limits: Array, steps: int) -> int:
     """Tokens that each decoding sequence makes in the next `steps` steps."""
     if limits.tokens_per_step == MILLION:
@@ -350,7 +348,7 @@ def _gained(instance: Array, limits: Array, steps: int) -> int:
     return (instance.fraction + steps * limits.tokens_per_step) // MILLION
 
 
-@_helper
+@helper
 def _steps_for(instance: Array, limits: Array, tokens: int) -> int:
     """Steps in which each decoding sequence makes so many tokens at least."""
     if limits.tokens_per_step == MILLION:
@@ -358,13 +356,13 @@ def _steps_for(instance: Array, limits: Array, tokens: int) -> int:
     return (tokens * MILLION - instance.fraction + limits.tokens_per_step - 1) // limits.tokens_per_step
 
 
-@_helper
+@helper
 def _steps_within(instance: Array, limits: Array, tokens: int) -> int:
     """Steps in which each decoding sequence makes so many tokens at most."""
     return ((tokens + 1) * MILLION - 1 - instance.fraction) // limits.tokens_per_step
 
 
-@_helper
+@helper
 def _next_growth(instance: Array, turns: Array, limits: Array) -> int:
     """Blocks that the next decode step takes."""
     ahead = _gained(instance, limits, 1)
@@ -373,20 +371,20 @@ def _next_growth(instance: Array, turns: Array, limits: Array) -> int:
     return _growth(turns, instance.step, ahead, instance.decoding, limits.block)
 
 
-@_helper
+@helper
 def _kv(instance: Array) -> float:
     """Tokens in the cache of decoding sequences, the share of the next one included."""
     return instance.kv + instance.decoding * (instance.fraction * 1e-6)
 
 
 # -- content of the cache: chains of nodes, shared between requests ----------------------------------------------------
-@_helper
+@helper
 def _at(instance: Array, u: int) -> int:
     """Where an instance keeps a node: each has a row of its own of those that several requests may want."""
     return u + (instance.row if u < instance.common else instance.single)
 
 
-@_helper
+@helper
 def _unlink(instance: Array, nodes: Array, u: int) -> None:
     node = nodes[_at(instance, u)]
     if node.before >= 0:
@@ -399,7 +397,7 @@ def _unlink(instance: Array, nodes: Array, u: int) -> None:
         instance.youngest = node.before
 
 
-@_helper
+@helper
 def _hold(instance: Array, nodes: Array, u: int) -> None:
     """One more request holds a node."""
     node = nodes[_at(instance, u)]
@@ -410,7 +408,7 @@ def _hold(instance: Array, nodes: Array, u: int) -> None:
     node.holders += 1
 
 
-@_helper
+@helper
 def _find(instance: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, i: int) -> tuple[int, int, int]:
     """Blocks of a request's chain that are there, those of them that nobody holds, and how many nodes they span."""
     found, free, count = 0, 0, 0
@@ -428,7 +426,7 @@ def _find(instance: Array, nodes: Array, chain_at: Array, chain: Array, size: Ar
     return found, free, count
 
 
-@_helper
+@helper
 def _register(
     instance: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, i: int, done: int
 ) -> None:
@@ -452,7 +450,7 @@ def _register(
         offset += size[u]
 
 
-@_helper
+@helper
 def _release(instance: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, i: int) -> None:
     """A request lets its nodes go, the last of its chain first, which is then evicted first."""
     q = requests[i]
@@ -475,7 +473,7 @@ def _release(instance: Array, requests: Array, nodes: Array, chain_at: Array, ch
     q.shared = 0
 
 
-@_helper
+@helper
 def _evict(instance: Array, nodes: Array, blocks: int) -> None:
     """Forget what was let go longest ago until the rest fits beside the blocks in use."""
     over = instance.used + instance.cached - blocks
@@ -490,7 +488,7 @@ def _evict(instance: Array, nodes: Array, blocks: int) -> None:
             _unlink(instance, nodes, u)
 
 
-@_helper
+@helper
 def _give_back(
     instance: Array,
     requests: Array,
@@ -512,7 +510,7 @@ def _give_back(
     instance.used -= blocks + _extra(q, limits)
 
 
-@_helper
+@helper
 def _give_decoding_back(
     instance: Array,
     requests: Array,
@@ -534,13 +532,13 @@ def _give_decoding_back(
     _give_back(instance, requests, i, limits, nodes, chain_at, chain, size, blocks, done)
 
 
-@_helper
+@helper
 def _decoded(instance: Array, q: Array) -> int:
     """Tokens that a decoding request has in the cache: the prompt and what it decoded since."""
     return q.input + q.output - 1 - (q.finish_step - instance.step)
 
 
-@_helper
+@helper
 def _made_least(instance: Array, heap: Array, requests: Array) -> int:
     """Of those that decode, the one that made the fewest; of equals the longest prompt, then the last to come."""
     least = heap[0]
@@ -553,7 +551,7 @@ def _made_least(instance: Array, heap: Array, requests: Array) -> int:
     return least
 
 
-@_helper
+@helper
 def _preempt(
     instance: Array,
     lines: Array,
@@ -597,7 +595,7 @@ def _preempt(
     _line_up(instance, lines, requests, i, not limits.taken_last)
 
 
-@_helper
+@helper
 def _expected(instance: Array, heap: Array, requests: Array) -> int:
     """Tokens that the batch is expected to make, in millionths."""
     out = 0
@@ -610,14 +608,14 @@ def _expected(instance: Array, heap: Array, requests: Array) -> int:
     return out
 
 
-@_helper
+@helper
 def _attended(every: float, c: int, limits: Array) -> float:
     """Of all pairs of a prompt's next `c` tokens, those that sparse attention is charged for."""
     return min(every, c * limits.reach) + limits.index_share * every
 
 
 # -- answers whose prompt another instance computed --------------------------------------------------------------------
-@_helper
+@helper
 def _join(instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, flow: Array, now: float) -> None:
     """Answers whose cache has come decode from now on."""
     i = instance.ready
@@ -644,7 +642,7 @@ def _join(instance: Array, heap: Array, requests: Array, turns: Array, limits: A
     instance.last_ready = -1
 
 
-@_helper
+@helper
 def _enlist(instance: Array, requests: Array, i: int) -> None:
     """Put a request last in the order of admission."""
     q = requests[i]
@@ -655,7 +653,7 @@ def _enlist(instance: Array, requests: Array, i: int) -> None:
     instance.newest = i
 
 
-@_helper
+@helper
 def _hands_on(instance: Array, requests: Array, i: int, flow: Array) -> bool:
     """Whether a computed prompt is answered elsewhere."""
     if instance.hands == 0:
@@ -663,7 +661,7 @@ def _hands_on(instance: Array, requests: Array, i: int, flow: Array) -> bool:
     return requests[i + len(requests) // 2].output > 1 or flow[4][0].first == handover.DECODE_FIRST
 
 
-@_helper
+@helper
 def _hold_for(
     instance: Array, lines: Array, requests: Array, limits: Array, nodes: Array, row: int, i: int, now: float
 ) -> None:
@@ -688,7 +686,7 @@ def _hold_for(
     instance.last_admitted = i
 
 
-@_helper
+@helper
 def _first_steps(requests: Array, joined: int, histogram: Array, now: float, seconds: float) -> None:
     """The first step of answers that have just joined: their first token, or the time since it, which has a bin."""
     half = len(requests) // 2
@@ -706,7 +704,7 @@ def _first_steps(requests: Array, joined: int, histogram: Array, now: float, sec
 
 
 # -- one instance ------------------------------------------------------------------------------------------------------
-@_helper
+@helper
 def _fits(
     instance: Array,
     heap: Array,
@@ -739,7 +737,7 @@ def _fits(
     return True
 
 
-@_helper
+@helper
 def _admissible(
     instance: Array,
     lines: Array,
@@ -763,7 +761,7 @@ def _admissible(
     return _fits(instance, heap, requests, turns, limits, nodes, chain_at, chain, size, i)
 
 
-@_helper
+@helper
 def _form(
     instance: Array,
     lines: Array,
@@ -957,7 +955,7 @@ def _form(
         _first_steps(requests, joined, histogram, now, first)
 
 
-@_helper
+@helper
 def _shorten(
     instance: Array,
     lines: Array,
@@ -993,7 +991,7 @@ def _shorten(
         instance.end = instance.start + (steps * first + slope * (0.5 * steps * (steps - 1)))
 
 
-@_helper
+@helper
 def _count(histogram: Array, first: float, slope: float, steps: int, weight: int) -> None:
     """Add `weight` times between tokens for each of `steps` steps to the histogram; alike steps fall in one bin."""
     done = 0
@@ -1009,7 +1007,11 @@ def _count(histogram: Array, first: float, slope: float, steps: int, weight: int
         done = upto
 
 
-@_helper
+count_in_python = plain(_count)
+"""The same for loops that are not jitted."""
+
+
+@helper
 def _finish(instance: Array, requests: Array, i: int, now: float, ended: Array, count: int) -> int:
     q = requests[i]
     q.state = DONE
@@ -1020,7 +1022,7 @@ def _finish(instance: Array, requests: Array, i: int, now: float, ended: Array, 
     return count + 1
 
 
-@_helper
+@helper
 def _complete(
     instance: Array,
     heap: Array,
@@ -1127,7 +1129,7 @@ def _complete(
 
 
 # -- several instances -------------------------------------------------------------------------------------------------
-@_helper
+@helper
 def _draw(state: Array) -> float:
     """A number in [0, 1) (Steele et al. 2014, SplitMix64)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -1138,14 +1140,14 @@ def _draw(state: Array) -> float:
     return (z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@_helper
+@helper
 def _load(instances: Array, tokens: Array, r: int, router: int) -> float:
     if router == LEAST_TOKENS:
         return tokens[r]
     return float(instances[r].decoding + instances[r].prefilling + instances[r].waiting + instances[r].promised)
 
 
-@_helper
+@helper
 def _route(
     instances: Array, tokens: Array, q: Array, router: int, turn: int, state: Array, begin: int, end: int
 ) -> int:
@@ -1176,14 +1178,14 @@ def _route(
     return best
 
 
-@_helper
+@helper
 def _too_long(instance: Array, q: Array, limits: Array) -> bool:
     """Whether no cache of a pool could ever hold a request."""
     most = max(q.input + q.output, limits.reserve_length if limits.reserve else 0)
     return _blocks(most + 2 * limits.lookahead, limits.block) + _extra(q, limits) > limits.blocks
 
 
-@_helper
+@helper
 def _arrive(
     instances: Array,
     lines: Array,
@@ -1229,7 +1231,7 @@ def _arrive(
     return k
 
 
-@_helper
+@helper
 def _ask(
     instances: Array, lines: Array, tokens: Array, requests: Array, i: int, limits: Array, asking: Array, flow: Array
 ) -> bool:
@@ -1238,7 +1240,7 @@ def _ask(
     rule = flow[4][0]
     turn = np.int64(asking[1])
     asking[1] += np.uint64(1)
-    k = _route(instances, tokens, q, rule.router, turn, asking, rule.entries, len(instances))
+    k = _route(instances, tokens, q, rule.router, int(turn), asking, rule.entries, len(instances))
     q.instance = k
     if _too_long(instances[k], q, limits[instances[k].pool]):
         q.state = REJECTED
@@ -1250,7 +1252,7 @@ def _ask(
     return True
 
 
-@_helper
+@helper
 def _handed(
     instances: Array,
     lines: Array,
@@ -1292,7 +1294,7 @@ def _handed(
     return answers, p.instance, away
 
 
-@_helper
+@helper
 def _wake(
     k: int,
     instances: Array,
@@ -1342,7 +1344,7 @@ def _wake(
     return filed
 
 
-@_helper
+@helper
 def _unfile(later: Array, when: Array, count: int) -> int:
     """Remove the first of the later arrivals."""
     count -= 1
@@ -1366,7 +1368,7 @@ def _unfile(later: Array, when: Array, count: int) -> int:
     return count
 
 
-@njit(cache=True, error_model="numpy")
+@kernel()
 def serve(
     requests: Array,
     order: Array,

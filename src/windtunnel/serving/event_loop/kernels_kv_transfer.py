@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from windtunnel.jit import helper
 
 Array = Any
 
@@ -25,10 +26,8 @@ HANDOVER = np.dtype(
 )
 """Scalars of `fleet.KvTransfer`; `entries`: lanes that take requests in."""
 
-_helper = njit(cache=True, error_model="numpy", _nrt=False)
 
-
-@_helper
+@helper
 def file(later: Array, when: Array, count: int, i: int, at: float) -> int:
     """Add event i, due at a time, to the heap of later events."""
     place = count
@@ -44,7 +43,7 @@ def file(later: Array, when: Array, count: int, i: int, at: float) -> int:
     return count + 1
 
 
-@_helper
+@helper
 def move(
     requests: Array,
     limits: Array,
@@ -84,7 +83,7 @@ def move(
     return file(later, when, count, i + half, end)
 
 
-@_helper
+@helper
 def pieces_of(p: Array, rule: Array) -> int:
     """Pieces of a prompt's cache, of which all but the last leave while it is computed."""
     if rule.chunk > 0:
@@ -92,7 +91,7 @@ def pieces_of(p: Array, rule: Array) -> int:
     return rule.pieces
 
 
-@_helper
+@helper
 def send(
     instance: Array, requests: Array, limits: Array, flow: Array, later: Array, when: Array, count: int, now: float
 ) -> int:
@@ -110,7 +109,7 @@ def send(
     return count
 
 
-@_helper
+@helper
 def prompt_ended(
     requests: Array, limits: Array, flow: Array, i: int, later: Array, when: Array, count: int, now: float
 ) -> int:
@@ -125,7 +124,7 @@ def prompt_ended(
     return move(requests, limits, flow, i + half, begin, pieces, later, when, count, now)
 
 
-@_helper
+@helper
 def came(instance: Array, requests: Array, i: int, now: float) -> None:
     """The cache of answer i is there: it joins the batch when the next iteration is formed."""
     q = requests[i]

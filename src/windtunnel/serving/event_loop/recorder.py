@@ -56,19 +56,19 @@ class Recorder:
 
     def first_step(self, seconds: float, gap: float | None) -> None:
         """A step that is no time between two tokens of an answer that has just joined; what is, if anything."""
-        self.kernels._count.py_func(self.between_tokens, seconds, 0.0, 1, -1)
+        self.kernels.count_in_python(self.between_tokens, seconds, 0.0, 1, -1)
         if gap is not None:
-            self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+            self.kernels.count_in_python(self.between_tokens, gap, 0.0, 1, 1)
 
     def returned(self, gap: float, step_s: float | None) -> None:
         """A request that was taken out makes its next token: the time since its last one, in place of a step's."""
         if step_s is not None:
-            self.kernels._count.py_func(self.between_tokens, step_s, 0.0, 1, -1)
-        self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+            self.kernels.count_in_python(self.between_tokens, step_s, 0.0, 1, -1)
+        self.kernels.count_in_python(self.between_tokens, gap, 0.0, 1, 1)
 
     def since(self, gap: float) -> None:
         """A token after its request had been taken out: the time since the one before."""
-        self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+        self.kernels.count_in_python(self.between_tokens, gap, 0.0, 1, 1)
 
     def ended(self, one: Instance, now: float) -> None:
         """It ends; nothing of the instance has changed yet."""
@@ -82,7 +82,7 @@ class Recorder:
         total["busy_s"] += seconds
         total["running_s"] += seconds * one.running
         if steps and decoding:
-            self.kernels._count.py_func(self.between_tokens, one.step_s, one.slope_s, steps, decoding)
+            self.kernels.count_in_python(self.between_tokens, one.step_s, one.slope_s, steps, decoding)
             total["iterations"] += steps
             total["decode_tokens"] += float(steps) * decoding
             pace = one.limits.tokens_per_step * 1e-6

@@ -274,7 +274,7 @@ class Split:
         if one.decode and one.decode.left_s <= 1e-12:
             took = now - one.decode.begun
             steps, one.decode = one.decode.chunks, None
-            kernels._count.py_func(self.histogram, max(took, 1e-12), 0.0, 1, len(steps))
+            kernels.count_in_python(self.histogram, max(took, 1e-12), 0.0, 1, len(steps))
             self._keep(now - took, took, row)
             for q, _ in steps:
                 q.made, q.stored = q.made + 1, q.stored + 1

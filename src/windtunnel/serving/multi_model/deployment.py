@@ -64,7 +64,7 @@ def mesh(d: Deployment, requests: Requests) -> Outcome:
         total["decode_tokens"] += float(steps) * len(gaps)
         total["kv_tokens"] += steps * kv
         for gap in gaps:
-            kernels._count.py_func(between, gap, 0.0, steps, 1)
+            kernels.count_in_python(between, gap, 0.0, steps, 1)
 
     loop = serve(jobs, devices, rules, note)
     for j in loop.ended:

@@ -1,0 +1,120 @@
+"""Machine code is compiled again when any file of kernels changes, and its old directories do not pile up."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from windtunnel import jit
+
+PACKAGE = Path(jit.__file__).parent
+CALLER = """
+from windtunnel.engine.other_kernel import grown
+from windtunnel.jit import kernel
+
+@kernel()
+def run(x):
+    return grown(x)
+"""
+HELPER = """
+from windtunnel.jit import helper
+
+@helper
+def grown(x):
+    return x + {step}
+"""
+RUN = "from windtunnel.engine.kernels import run; print(run(1), sum(run.stats.cache_hits.values()))"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package of the same name that holds `jit.py`, a kernel, and its helper in another file."""
+    found = tmp_path / "src" / "windtunnel"
+    (found / "engine").mkdir(parents=True)
+    for init in (found, found / "engine"):
+        (init / "__init__.py").touch()
+    shutil.copy(PACKAGE / "jit.py", found)
+    (found / "engine" / "kernels.py").write_text(CALLER)
+    (found / "engine" / "other_kernel.py").write_text(HELPER.format(step=1))
+    return found
+
+
+def run(package: Path, **environment: str) -> tuple[int, int]:
+    """The kernel's answer to 1, and how often it came out of the cache, in a process of its own."""
+    env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    env |= {"PYTHONPATH": str(package.parent), "XDG_CACHE_HOME": str(package.parent / "user"), **environment}
+    done = subprocess.run([sys.executable, "-c", RUN], env=env, capture_output=True, text=True, check=True)
+    answer, hits = done.stdout.split()
+    return int(answer), int(hits)
+
+
+def directories(parent: Path) -> list[str]:
+    return sorted(p.name for p in parent.glob(jit.PREFIX + "*"))
+
+
+def test_an_edit_of_a_helper_in_another_file_compiles_its_callers_again(package: Path) -> None:
+    assert run(package) == (2, 0)
+    assert run(package) == (2, 1)
+    (package / "engine" / "other_kernel.py").write_text(HELPER.format(step=10))
+    assert run(package) == (11, 0)
+    assert run(package) == (11, 1)
+    assert len(directories(package / "__pycache__")) == 2
+
+
+def test_a_package_that_cannot_be_written_to_is_cached_for_the_user(package: Path) -> None:
+    shutil.rmtree(package / "__pycache__", ignore_errors=True)
+    (package / "__pycache__").touch()  # a file, so that no directory can be made there, not even by root
+    assert run(package) == (2, 0)
+    assert run(package) == (2, 1)
+    assert len(directories(package.parent / "user" / "windtunnel")) == 1
+
+
+def test_a_directory_that_numba_is_told_comes_first(package: Path, tmp_path: Path) -> None:
+    assert run(package, NUMBA_CACHE_DIR=str(tmp_path / "own")) == (2, 0)
+    assert len(directories(tmp_path / "own")) == 1
+    assert directories(package / "__pycache__") == []
+
+
+def test_only_the_directories_used_last_stay(tmp_path: Path) -> None:
+    for i in range(jit.KEPT + 2):
+        old = tmp_path / f"{jit.PREFIX}{i}"
+        old.mkdir()
+        os.utime(old, (i, i))
+    (tmp_path / "other").mkdir()
+    jit._open(tmp_path / f"{jit.PREFIX}new")
+    stay = [f"{jit.PREFIX}{i}" for i in range(3, jit.KEPT + 2)] + [f"{jit.PREFIX}new"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*stay, "other"])
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules that a file imports when it runs, functions' own imports included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_the_hash_covers_every_kernel_and_what_kernels_read() -> None:
+    """Constants of a module that a kernel imports are compiled in, so that module belongs to the hash as well."""
+    hashed = {p for pattern in jit.KERNEL_SOURCES for p in PACKAGE.glob(pattern)}
+    assert all(list(PACKAGE.glob(pattern)) for pattern in jit.KERNEL_SOURCES)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found = set(imports(path))
+        if "windtunnel.jit" in found:
+            assert path in hashed, f"{path} holds kernels: add it to jit.KERNEL_SOURCES"
+        if path not in hashed:
+            assert not {"numba.njit", "numba.jit"} & found, f"{path}: use windtunnel.jit"
+            continue
+        for name in found:
+            own = PACKAGE.parent / Path(*name.split("."))
+            if name.startswith("windtunnel.") and own.with_suffix(".py").exists():
+                assert own.with_suffix(".py") in hashed, f"{path} reads {name}: add it to jit.KERNEL_SOURCES"
