@@ -90,15 +90,20 @@ def engine_s(nodes: Net, paths: Paths) -> float:
             )
             task[visit.micro_batch, visit.kind, node] = int(first)
     for i, path in enumerate(paths):
-        there = [(FORWARD, a, FORWARD, b, nodes.hop_s[a, b]) for a, b in pairwise(path)]
-        back = [(BACKWARD, b, BACKWARD, a, nodes.hop_s[b, a]) for a, b in pairwise(path)]
-        last, first_node = path[-1], path[0]
-        turn = nodes.hop_s[last, first_node] + nodes.hop_s[first_node, last] if last != first_node else 0.0
-        for kind, node, next_kind, target, seconds in [*there, (FORWARD, last, BACKWARD, last, turn), *back]:
+        for kind, node, next_kind, target, seconds in _hops(nodes, path):
             hop = int(builder.add(np.array([seconds]), tag="pp_comm", rank_class=np.array([node])))
             builder.add_dependencies(np.array([hop]), np.array([task[i, kind, node]]))
             builder.add_dependencies(np.array([task[i, next_kind, target]]), np.array([hop]))
     return float(simulate(*builder.build()).end_s.max())
+
+
+def _hops(nodes: Net, path: tuple[int, ...]) -> list[tuple[int, int, int, int, float]]:
+    """(pass, node, next pass, next node, seconds) along a path, through the loss on its first node, and back."""
+    there = [(FORWARD, a, FORWARD, b, nodes.hop_s[a, b]) for a, b in pairwise(path)]
+    back = [(BACKWARD, b, BACKWARD, a, nodes.hop_s[b, a]) for a, b in pairwise(path)]
+    last, first_node = path[-1], path[0]
+    turn = nodes.hop_s[last, first_node] + nodes.hop_s[first_node, last] if last != first_node else 0.0
+    return [*there, (FORWARD, last, BACKWARD, last, turn), *back]
 
 
 @lru_cache(maxsize=256)

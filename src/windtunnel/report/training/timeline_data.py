@@ -11,7 +11,8 @@ import numpy as np
 from windtunnel.training.results.figures import colour
 
 if TYPE_CHECKING:
-    from windtunnel.training.results.training_result import TrainingResult
+    from windtunnel.arrays import Ints, Mask
+    from windtunnel.training.results.training_result import TraceEvents, TrainingResult
 
 MAX_EVENTS = 400_000
 MAX_STAGES = 64
@@ -35,11 +36,7 @@ def pack(result: TrainingResult) -> tuple[dict[str, Any], str]:
     span = max(float(trace.end_s.max(initial=0.0)), result.step_time_s)
     tick = span / 2**30
     real = trace.end_s > trace.start_s
-    shown = np.flatnonzero(_shown_stages(trace.stage) & real)
-    if len(shown) > MAX_EVENTS:
-        longest = np.argsort(-(trace.end_s[shown] - trace.start_s[shown]), kind="stable")[:MAX_EVENTS]
-        shown = np.sort(shown[longest])
-    order = shown[np.lexsort((trace.start_s[shown], trace.stream[shown], trace.stage[shown]))]
+    order = _drawn_events(trace, real)
     start = np.rint(trace.start_s[order] / tick).astype(np.int64)
     length = np.rint(trace.end_s[order] / tick).astype(np.int64) - start
     stage, stream = trace.stage[order], trace.stream[order]
@@ -57,10 +54,6 @@ def pack(result: TrainingResult) -> tuple[dict[str, Any], str]:
         trace.chunk[order].astype("<i2"),
     )
     packed = zlib.compress(b"".join(column.tobytes() for column in columns), 9)
-    chunks = int(trace.chunk.max(initial=0)) + 1
-    parts = chunks * len(np.unique(trace.stage))
-    compute = real & (trace.stream == 0)
-    typical_s = float(np.median(trace.end_s[compute] - trace.start_s[compute])) if compute.any() else span
     meta = {
         "n": len(order),
         "span_s": span,
@@ -68,12 +61,29 @@ def pack(result: TrainingResult) -> tuple[dict[str, Any], str]:
         "streams": list(trace.streams),
         "tags": list(trace.tags),
         "colours": [colour(tag) for tag in trace.tags],
-        "chunks": chunks,
-        "first_view_s": [0.0, min(span, max(max(90.0, 2.2 * parts) * typical_s, 0.02 * span))],
+        "chunks": int(trace.chunk.max(initial=0)) + 1,
+        "first_view_s": [0.0, _first_view_s(trace, real, span)],
         "lanes": [[int(stage[a]), int(stream[a]), int(a), int(b)] for a, b in zip(first.tolist(), ends, strict=True)],
         "dropped": int(real.sum()) - len(order),
     }
     return meta, base64.b64encode(packed).decode("ascii")
+
+
+def _drawn_events(trace: TraceEvents, real: Mask) -> Ints:
+    """Rows of the trace to draw, by stage, stream and start: of very many, the longest."""
+    shown = np.flatnonzero(_shown_stages(trace.stage) & real)
+    if len(shown) > MAX_EVENTS:
+        longest = np.argsort(-(trace.end_s[shown] - trace.start_s[shown]), kind="stable")[:MAX_EVENTS]
+        shown = np.sort(shown[longest])
+    return shown[np.lexsort((trace.start_s[shown], trace.stream[shown], trace.stage[shown]))]
+
+
+def _first_view_s(trace: TraceEvents, real: Mask, span: float) -> float:
+    """Seconds that the first view shows: enough compute events of typical length to see the schedule."""
+    parts = (int(trace.chunk.max(initial=0)) + 1) * len(np.unique(trace.stage))
+    compute = real & (trace.stream == 0)
+    typical_s = float(np.median(trace.end_s[compute] - trace.start_s[compute])) if compute.any() else span
+    return min(span, max(max(90.0, 2.2 * parts) * typical_s, 0.02 * span))
 
 
 def _shown_stages(stage: np.ndarray[Any, np.dtype[np.int32]]) -> np.ndarray[Any, np.dtype[np.bool_]]:

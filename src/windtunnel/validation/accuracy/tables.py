@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -279,10 +280,43 @@ _BINS = ((0.5, 0.65), (0.65, 0.8), (0.8, 0.9), (0.9, 0.97), (0.97, 1.0))
 
 def _chances(report: ValidationReport, found: Pairs) -> str:
     """Are stated probabilities and bands right? Each pair without its own group; every group counts once."""
+    pairs = _judged_pairs(report, found)
+    if not pairs:
+        return "No pair of measured times in these rows."
+    lines = []
+    for low, high in _BINS:
+        part = [x for x in pairs if low <= x.chance < high or (high == 1.0 and x.chance == 1.0)]
+        total = sum(x.weight for x in part)
+        if part:
+            stated = sum(x.chance * x.weight for x in part) / total
+            right = sum(x.weight for x in part if x.agrees) / total
+            lines.append([f"{100 * low:.0f}–{100 * high:.0f} %", str(len(part)), percent(stated, 0), percent(right, 0)])
+    share = sum(x.weight for x in pairs if x.in_band) / sum(x.weight for x in pairs)
+    head = ["stated probability that one plan is faster", "pairs", "mean stated", "was faster"]
+    return (
+        f"The 80 % band of a difference holds {percent(share, 0)} % of these pairs (each group counts once, and takes "
+        f"no part in its own band). Is a stated probability right?\n\n{markdown(head, lines, 1)}"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JudgedPair:
+    """What was said of a pair of plans whose step times were both measured, and whether it was right."""
+
+    in_band: bool
+    """Whether the error of the predicted difference lies in its 80 % band."""
+    chance: float
+    """Stated probability that the plan called faster is the faster one, 0.5 to 1."""
+    agrees: bool
+    """Whether it was."""
+    weight: float
+
+
+def _judged_pairs(report: ValidationReport, found: Pairs) -> list[_JudgedPair]:
+    """Pairs of plans whose step times were both measured, each judged without its own group."""
     seconds = {r.id: measured_seconds(r) for r in report.rows if r.row_kind == "training" and "memory" not in r.metric}
     table = found.table
-    covered: list[tuple[bool, float]] = []
-    chances: list[tuple[float, bool, float]] = []
+    pairs = []
     for p, weight in sampled(found):
         a, b = (table.members[int(side[p])] for side in (found.first, found.second))
         result = spread(a.subject, b.subject, found, distances())
@@ -291,23 +325,14 @@ def _chances(report: ValidationReport, found: Pairs) -> str:
             continue
         errors, weights, effective, _ = result
         low, high = weighted_band(errors, weights, effective, LEVEL)
-        covered.append((low <= float(found.error[p]) <= high, weight))
         predicted = float(np.log(times[1] / times[0])) - float(found.error[p])
         chance = below(errors, weights, effective, predicted)
-        agrees = bool((times[1] > times[0]) == (chance >= 0.5))
-        chances.append((max(chance, 1.0 - chance), agrees, weight))
-    if not covered:
-        return "No pair of measured times in these rows."
-    lines = []
-    for low, high in _BINS:
-        part = [(c, ok, w) for c, ok, w in chances if low <= c < high or (high == 1.0 and c == 1.0)]
-        total = sum(w for *_, w in part)
-        if part:
-            stated, right = sum(c * w for c, _, w in part) / total, sum(w for _, ok, w in part if ok) / total
-            lines.append([f"{100 * low:.0f}–{100 * high:.0f} %", str(len(part)), percent(stated, 0), percent(right, 0)])
-    share = sum(w for hit, w in covered if hit) / sum(w for _, w in covered)
-    head = ["stated probability that one plan is faster", "pairs", "mean stated", "was faster"]
-    return (
-        f"The 80 % band of a difference holds {percent(share, 0)} % of these pairs (each group counts once, and takes "
-        f"no part in its own band). Is a stated probability right?\n\n{markdown(head, lines, 1)}"
-    )
+        pairs.append(
+            _JudgedPair(
+                in_band=low <= float(found.error[p]) <= high,
+                chance=max(chance, 1.0 - chance),
+                agrees=bool((times[1] > times[0]) == (chance >= 0.5)),
+                weight=weight,
+            )
+        )
+    return pairs

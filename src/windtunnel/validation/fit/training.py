@@ -59,6 +59,69 @@ def log_residuals(cases: Sequence[RowCase], values: dict[str, float], base: Coef
     return np.array(out)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Posterior:
+    """What a fit minimises: weighted soft-L1 residuals plus Gaussian priors on the logarithms of the coefficients.
+
+    Arrays over coefficients have shape (coefficients,), residuals shape (rows,).
+    """
+
+    cases: Sequence[RowCase]
+    names: tuple[str, ...]
+    weights: Floats
+    """Weight of each row."""
+    noise: float
+    """Standard deviation of a good row's log residual."""
+    prior: Floats
+    sigma: Floats
+    low: Floats
+    high: Floats
+
+    def values(self, at: Floats) -> dict[str, float]:
+        """Coefficient → value at these logarithms."""
+        return {name: math.exp(v) for name, v in zip(self.names, at, strict=True)}
+
+    def residuals(self, at: Floats) -> Floats:
+        """log(predicted / measured) of every row at these logarithms."""
+        return log_residuals(self.cases, self.values(at))
+
+    def objective(self, residuals: Floats, at: Floats) -> float:
+        """Twice the negative log posterior, up to a constant."""
+        z = residuals / self.noise
+        loss = (self.weights * 2.0 * (np.sqrt(1.0 + z * z) - 1.0)).sum()
+        return float(loss + (((at - self.prior) / self.sigma) ** 2).sum())
+
+    def fill_derivatives(self, jacobian: Floats, residuals: Floats, at: Floats) -> None:
+        """Write the derivatives of the residuals into `jacobian` (rows, coefficients), by finite differences."""
+        for j in range(len(at)):
+            other = at.copy()
+            delta = 0.03 if at[j] + 0.03 <= self.high[j] else -0.03
+            other[j] += delta
+            jacobian[:, j] = (self.residuals(other) - residuals) / delta
+
+    def hessian_and_direction(self, jacobian: Floats, residuals: Floats, at: Floats) -> tuple[Floats, Floats]:
+        """Gauss–Newton's approximation of the second derivatives, and the step that it proposes."""
+        w = self.weights / np.sqrt(1.0 + (residuals / self.noise) ** 2) / self.noise**2
+        h = jacobian.T @ (w[:, None] * jacobian) + np.diag(1.0 / self.sigma**2)
+        g = jacobian.T @ (w * residuals) + (at - self.prior) / self.sigma**2
+        return h, np.asarray(-np.linalg.solve(h, g), np.float64)
+
+
+def _posterior(
+    cases: Sequence[RowCase], parameters: Sequence[Parameter], weights: Floats | None, noise: float
+) -> _Posterior:
+    return _Posterior(
+        cases=cases,
+        names=tuple(p.name for p in parameters),
+        weights=np.ones(len(cases)) if weights is None else weights,
+        noise=noise,
+        prior=np.array([math.log(p.prior) for p in parameters]),
+        sigma=np.array([p.sigma for p in parameters]),
+        low=np.array([math.log(p.low) for p in parameters]),
+        high=np.array([math.log(p.high) for p in parameters]),
+    )
+
+
 def fit(
     cases: Sequence[RowCase],
     parameters: Sequence[Parameter],
@@ -81,47 +144,30 @@ def fit(
             derivatives of their own, which a fold's solution, being close, does not miss.
         report: called with one line an iteration.
     """
-    prior, sigma = np.array([math.log(p.prior) for p in parameters]), np.array([p.sigma for p in parameters])
-    x = prior.copy() if around is None else around[0].copy()
-    low = np.array([math.log(p.low) for p in parameters])
-    high = np.array([math.log(p.high) for p in parameters])
-    own = np.ones(len(cases)) if weights is None else weights
-
-    def values(at: Floats) -> dict[str, float]:
-        return {p.name: math.exp(v) for p, v in zip(parameters, at, strict=True)}
-
-    def objective(r: Floats, at: Floats) -> float:
-        z = r / noise
-        return float((own * 2.0 * (np.sqrt(1.0 + z * z) - 1.0)).sum() + (((at - prior) / sigma) ** 2).sum())
-
-    r = log_residuals(cases, values(x))
-    best = objective(r, x)
+    p = _posterior(cases, parameters, weights, noise)
+    x = p.prior.copy() if around is None else around[0].copy()
+    r = p.residuals(x)
+    best = p.objective(r, x)
     h = np.eye(len(x))
     jacobian = np.zeros((len(r), len(x))) if around is None else around[1]
     for step in range(iterations):
-        for j in range(len(x)) if around is None else ():
-            other = x.copy()
-            delta = 0.03 if x[j] + 0.03 <= high[j] else -0.03
-            other[j] += delta
-            jacobian[:, j] = (log_residuals(cases, values(other)) - r) / delta
-        w = own / np.sqrt(1.0 + (r / noise) ** 2) / noise**2
-        h = jacobian.T @ (w[:, None] * jacobian) + np.diag(1.0 / sigma**2)
-        g = jacobian.T @ (w * r) + (x - prior) / sigma**2
-        direction = -np.linalg.solve(h, g)
+        if around is None:
+            p.fill_derivatives(jacobian, r, x)
+        h, direction = p.hessian_and_direction(jacobian, r, x)
         moved = False
         for scale in (1.0, 0.5, 0.2):
-            trial = np.clip(x + scale * direction, low, high)
-            rr = log_residuals(cases, values(trial))
-            value = objective(rr, trial)
+            trial = np.clip(x + scale * direction, p.low, p.high)
+            trial_r = p.residuals(trial)
+            value = p.objective(trial_r, trial)
             if value < best - 1e-6:
                 moved = best - value > 0.01 * abs(best)
-                x, r, best = trial, rr, value
+                x, r, best = trial, trial_r, value
                 break
         if report:
             mape = float(np.abs(np.expm1(r)).mean())
-            found = ", ".join(f"{k} {v:.4g}" for k, v in values(x).items())
+            found = ", ".join(f"{k} {v:.4g}" for k, v in p.values(x).items())
             report(f"step {step}: objective {best:.1f}, mean error {100 * mape:.2f} %, {found}")
         if not moved:
             break
     errors = np.sqrt(np.diag(np.linalg.inv(h)))
-    return FitResult(values(x), {p.name: float(e) for p, e in zip(parameters, errors, strict=True)}, r, x, jacobian)
+    return FitResult(p.values(x), {name: float(e) for name, e in zip(p.names, errors, strict=True)}, r, x, jacobian)

@@ -180,29 +180,15 @@ def identity(group: Group, others: Sequence[Group] = ()) -> str:
 def compare(group: Group, others: Sequence[Group] = ()) -> Outcome:
     """Simulate the plans of a group's rows, search its space, and say what differs. Never raises on a row."""
     begun = time.perf_counter()
-    ran: list[tuple[RowCase, PreparedStep, TrainingResult]] = []
-    refused: list[str] = []
-    seen: dict[str, tuple[PreparedStep, TrainingResult]] = {}
-    for case in group.cases:
-        assert case.scenario is not None
-        key = case.scenario.plan.model_dump_json()
-        try:
-            if key not in seen:
-                seen[key] = _simulate(case.scenario)
-            ran.append((case, *seen[key]))
-        except WindtunnelError as error:
-            refused.append(" ".join(str(error).split())[:160])
+    ran, choices, refused = _simulate_rows(group)
     about = _about(group, others)
     if not ran:
         nothing = RowPlan("", 0.0, None, 0.0, False)
         note = "; ".join(refused)[:400]
         return Outcome(**about, best_row=nothing, measured_best=None, choices=0, verdict="failed", note=note)
     best_case, best_prepared, best_result = min(ran, key=lambda r: r[2].step_time_s)
-    timed = [(r, seconds) for r in ran if (seconds := measured_s(r[0], r[2])) is not None]
-    fastest = min(timed, key=lambda x: x[1], default=None)
-    about["choices"] = len(seen)
     row = _row(best_case, best_prepared, best_result)
-    about |= {"best_row": row, "measured_best": _row(*fastest[0]) if fastest else None}
+    about |= {"choices": choices, "best_row": row, "measured_best": _fastest_measured(ran)}
     found, counts, notes = _search(group, others)
     notes += refused
     counts["searched_s"] = time.perf_counter() - begun
@@ -222,6 +208,33 @@ def compare(group: Group, others: Sequence[Group] = ()) -> Outcome:
         note="; ".join(notes)[:400],
         **_told_apart(best_prepared, best_result, prepared, best),
     )
+
+
+_Simulated = tuple[RowCase, PreparedStep, TrainingResult]
+
+
+def _simulate_rows(group: Group) -> tuple[list[_Simulated], int, list[str]]:
+    """Rows with their simulated steps, how many distinct plans these are, and why other rows were refused."""
+    ran: list[_Simulated] = []
+    refused: list[str] = []
+    by_plan: dict[str, tuple[PreparedStep, TrainingResult]] = {}
+    for case in group.cases:
+        assert case.scenario is not None
+        key = case.scenario.plan.model_dump_json()
+        try:
+            if key not in by_plan:
+                by_plan[key] = _simulate(case.scenario)
+            ran.append((case, *by_plan[key]))
+        except WindtunnelError as error:
+            refused.append(" ".join(str(error).split())[:160])
+    return ran, len(by_plan), refused
+
+
+def _fastest_measured(ran: list[_Simulated]) -> RowPlan | None:
+    """The row plan with the shortest measured step; None where no row states a time."""
+    timed = [(r, seconds) for r in ran if (seconds := measured_s(r[0], r[2])) is not None]
+    fastest = min(timed, key=lambda x: x[1], default=None)
+    return _row(*fastest[0]) if fastest else None
 
 
 def _about(group: Group, others: Sequence[Group]) -> dict[str, Any]:

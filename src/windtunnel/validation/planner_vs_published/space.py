@@ -88,31 +88,14 @@ def space_of(group: Group, others: Sequence[Group] = ()) -> dict[str, Any]:
     """
     able = ABILITIES.get(group.training.framework, Abilities())
     plans = [s.plan for s in group.scenarios]
-    cluster = catalog.resolve_cluster(group.scenarios[0].cluster)
-    devices, seq_len = cluster.num_devices, group.training.seq_len
-    depth = len(group.model.layer_kinds())
     mixture = bool(group.model.num_experts)
-    most_mbs = max(NEAR if mixture else LARGEST_MBS, *(2 * p.mbs for p in plans))
-    most_tp = max(NEAR, *(2 * p.tp for p in plans)) if mixture else LARGEST_TP
-    allowed: dict[str, Callable[[int], bool]] = {
-        "tp": lambda n: n <= min(most_tp, cluster.scale_up_domain),
-        "cp": lambda n: n == 1 or seq_len // n >= TOKENS_PER_CONTEXT_RANK,
-        "pp": lambda n: depth % n == 0 if able.even_stages else n <= depth + 2,
-    }
-    space: dict[str, Any] = {"etp": _with(plans, "etp", {1})}
-    for axis in ("tp", "pp", "cp"):
-        free = {n for n in divisors(devices) if allowed[axis](n)} if axis in able.axes else {1}
-        space[axis] = _with(plans, axis, free)
-    chunks = set(divisors(depth)) if able.even_stages else {*divisors(depth), *divisors(depth + 2)}
-    space["vpp"] = _with(plans, "vpp", chunks if "vpp" in able.axes else {1})
-    own = [p.ep for p in plans]
-    near = [n for n in divisors(group.model.num_experts or 1) if min(own) <= NEAR * n and n <= NEAR * max(own)]
-    space["ep"] = _with(plans, "ep", set(near) if mixture and "ep" in able.axes else {1})
+    space = _axes(group, able, plans)
     if not able.any_mbs:
+        most_mbs = max(NEAR if mixture else LARGEST_MBS, *(2 * p.mbs for p in plans))
         batch = group.training.global_batch
         space["mbs"] = _with(plans, "mbs", {n for n in divisors(batch) if n <= most_mbs})
     space["zero"] = _with(plans, "zero", set(able.zero))
-    if group.model.num_experts and able is _COMPILED:  # its compiler cuts expert matrices over the tensor axis as well
+    if mixture and able is _COMPILED:  # its compiler cuts expert matrices over the tensor axis as well
         space["tp"] = _with(plans, "tp", set())
     for name in ("sp", "cp_kind", "shard_group", "schedule"):
         values = dict.fromkeys(getattr(p, name) for p in plans if getattr(p, name) is not None)
@@ -127,6 +110,29 @@ def space_of(group: Group, others: Sequence[Group] = ()) -> dict[str, Any]:
         shares = {getattr(p.offload, name) for p in plans}
         if shares != {0.0}:
             space[f"offload_{name}"] = sorted(shares | {0.0})
+    return space
+
+
+def _axes(group: Group, able: Abilities, plans: list[PlanSpec]) -> dict[str, Any]:
+    """Values of the parallel axes: what the software can run within the limits of this module, and the rows' own."""
+    cluster = catalog.resolve_cluster(group.scenarios[0].cluster)
+    depth, seq_len = len(group.model.layer_kinds()), group.training.seq_len
+    mixture = bool(group.model.num_experts)
+    most_tp = max(NEAR, *(2 * p.tp for p in plans)) if mixture else LARGEST_TP
+    allowed: dict[str, Callable[[int], bool]] = {
+        "tp": lambda n: n <= min(most_tp, cluster.scale_up_domain),
+        "cp": lambda n: n == 1 or seq_len // n >= TOKENS_PER_CONTEXT_RANK,
+        "pp": lambda n: depth % n == 0 if able.even_stages else n <= depth + 2,
+    }
+    space: dict[str, Any] = {"etp": _with(plans, "etp", {1})}
+    for axis in ("tp", "pp", "cp"):
+        free = {n for n in divisors(cluster.num_devices) if allowed[axis](n)} if axis in able.axes else {1}
+        space[axis] = _with(plans, axis, free)
+    chunks = set(divisors(depth)) if able.even_stages else {*divisors(depth), *divisors(depth + 2)}
+    space["vpp"] = _with(plans, "vpp", chunks if "vpp" in able.axes else {1})
+    own = [p.ep for p in plans]
+    near = [n for n in divisors(group.model.num_experts or 1) if min(own) <= NEAR * n and n <= NEAR * max(own)]
+    space["ep"] = _with(plans, "ep", set(near) if mixture and "ep" in able.axes else {1})
     return space
 
 

@@ -148,44 +148,41 @@ def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
         reason="",
     )
     watts, joules = number(row.get("avg_power_W_reported")), number(row.get("energy_per_token_J"))
+    measured = [
+        replace(blank, metric=metric, unit=unit, measured=value)
+        for metric, unit, value in (("avg_power", "W", watts), ("energy_per_token", "J", joules))
+        if value
+    ]
     itl = itl_of(row)
     case = read_power(row)
-    wanted = [("avg_power", "W", watts), ("energy_per_token", "J", joules)]
     try:
         instance = case if isinstance(case, str) else served(case)
     except WindtunnelError as error:
         instance = " ".join(str(error).split())[:300]
     if isinstance(case, str) or isinstance(instance, str):
-        reason = str(instance)
-        return [replace(blank, metric=m, unit=u, measured=v or 0.0, reason=reason) for m, u, v in wanted if v]
+        return [replace(one, reason=str(instance)) for one in measured]
     out = []
     for given in (None, itl) if itl else (None,):
         report = instance.report(steady(case, instance.iteration, given))
-        mean, each = report.mean_w_per_device, report.energy_per_output_token_j
-        band, own = report.interval, report.energy_interval
-        if mean is None or each is None or band is None or own is None:
+        known = _watts_and_joules(report, given_itl=given is not None)
+        if known is None:
             reason = f"the data sheet of {device} states no board power"
-            return [replace(blank, metric=m, unit=u, measured=v or 0.0, reason=reason) for m, u, v in wanted if v]
-        low, high = band["low"] / mean, band["high"] / mean
-        edges = (low, high) if given else (own["low"] / each, own["high"] / each)
-        found = ((mean * report.num_devices, low, high), (each, *edges))
-        for (metric, unit, measured), (value, below, above) in zip(wanted, found, strict=True):
-            if measured:
-                out.append(
-                    replace(
-                        blank,
-                        metric=metric + (" given ITL" if given else ""),
-                        unit=unit,
-                        measured=measured,
-                        predicted=value,
-                        interval=dict(band, low=value * below, high=value * above),
-                        error=relative_error(value, measured),
-                        grade=report.grades["energy_j"],
-                        assumed=case.assumed,
-                        devices=report.num_devices,
-                        group=f"{case.model.name} @ {device}",
-                    )
+            return [replace(one, reason=reason) for one in measured]
+        for one in measured:
+            value, low, high = known[one.metric]
+            out.append(
+                replace(
+                    one,
+                    metric=one.metric + (" given ITL" if given else ""),
+                    predicted=value,
+                    interval=dict(report.interval or {}, low=low, high=high),
+                    error=relative_error(value, one.measured),
+                    grade=report.grades["energy_j"],
+                    assumed=case.assumed,
+                    devices=report.num_devices,
+                    group=f"{case.model.name} @ {device}",
                 )
+            )
     if itl:
         value = 1e3 * step_seconds(case, instance.iteration)[1]
         out.append(
@@ -202,3 +199,23 @@ def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
             )
         )
     return out
+
+
+def _watts_and_joules(report: PowerReport, *, given_itl: bool) -> dict[str, tuple[float, float, float]] | None:
+    """Metric → value with the low and the high end of its band; None where the board's power is not known.
+
+    Args:
+        report: power of the run.
+        given_itl: whether the time between tokens was given; the band of joules is then that of watts.
+    """
+    mean, each = report.mean_w_per_device, report.energy_per_output_token_j
+    band, own = report.interval, report.energy_interval
+    if mean is None or each is None or band is None or own is None:
+        return None
+    low, high = band["low"] / mean, band["high"] / mean
+    below, above = (low, high) if given_itl else (own["low"] / each, own["high"] / each)
+    watts = mean * report.num_devices
+    return {
+        "avg_power": (watts, watts * low, watts * high),
+        "energy_per_token": (each, each * below, each * above),
+    }

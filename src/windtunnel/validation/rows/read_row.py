@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.loader import load_scenario
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
@@ -23,7 +24,7 @@ from windtunnel.validation.rows.parsing.loose_values import mapping, number, wor
 from windtunnel.validation.rows.parsing.model import read_model
 from windtunnel.validation.rows.parsing.overlap import read_overlap
 from windtunnel.validation.rows.parsing.pattern_tables import matches
-from windtunnel.validation.rows.parsing.plan import read_axes, read_policies
+from windtunnel.validation.rows.parsing.plan import Axes, read_axes, read_policies
 from windtunnel.validation.rows.parsing.power import device_of, is_power_row
 from windtunnel.validation.rows.parsing.precision import read_precision
 from windtunnel.validation.rows.parsing.recompute import read_offload, read_recompute, room_for_attention
@@ -141,6 +142,7 @@ def _device(row: dict[str, Any]) -> str:
 
 
 def _training(row: dict[str, Any]) -> RowCase:
+    """A row of a training run, as other projects and papers publish them."""
     ctx = context(row)
     family = str(row.get("family") or "")
     device = _device(row)
@@ -157,12 +159,53 @@ def _training(row: dict[str, Any]) -> RowCase:
             assumed=tuple(ctx.assumed),
         )
 
+    run = _run_of(ctx, device)
+    if isinstance(run, str):
+        return without(run)
+    scenario = _training_scenario(ctx, run, device)
+    if isinstance(scenario, str):
+        return without(scenario)
+    if ctx.fields.get("recompute") is None and run.software == "megatron_bridge":
+        ctx.merge(_RECIPE, "recipe", "the table leaves out the recipe; settings of that release's recipes")
+    if "t5x" in ctx.framework:
+        ctx.merge(_LAUNCH, "recipe", "the table leaves out the launch configuration; the framework's defaults")
+    axes, cluster = run.axes, run.cluster
+    sequences = float(number(row.get("global_batch")) or axes.global_batch)
+    tokens = sequences * axes.seq_len
+    scale = tokens / (axes.global_batch * run.seq_len)
+    return RowCase(
+        id=_id(row),
+        row_kind="training",
+        family=family,
+        device=cluster.device if isinstance(cluster.device, str) else device,
+        metrics=training_targets(row, Work(tokens, sequences, run.devices, axes.seq_len, run.model, scale)),
+        scenario=scenario,
+        reason="",
+        assumed=tuple(ctx.assumed),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TrainingRun:
+    """What a training row ran, before its plan and its software are written as a scenario."""
+
+    model: ModelSpec
+    cluster: ClusterRef
+    devices: int
+    software: str
+    axes: Axes
+    seq_len: int
+    """Tokens that one simulated sequence holds: the mean length where documents are not packed."""
+
+
+def _run_of(ctx: Context, device: str) -> _TrainingRun | str:
+    """Model, cluster, software and axes of a row, or the reason why one of them cannot be read."""
     model = read_model(ctx)
     if isinstance(model, str):
-        return without(model)
+        return model
     hardware = read_hardware(ctx)
     if isinstance(hardware, str):
-        return without(hardware)
+        return hardware
     cluster, devices = hardware
     software = framework(ctx)
     sharded = matches(r"fsdp|zero-?3|full_shard", words(ctx.parallel.get("zero_stage")))
@@ -170,9 +213,15 @@ def _training(row: dict[str, Any]) -> RowCase:
         software = "fsdp1"
     axes = read_axes(ctx, model, cluster, devices, software)
     if isinstance(axes, str):
-        return without(axes)
+        return axes
     length = unpacked_length(ctx)
     seq_len = round(length) if length else axes.seq_len
+    return _TrainingRun(model=model, cluster=cluster, devices=devices, software=software, axes=axes, seq_len=seq_len)
+
+
+def _training_scenario(ctx: Context, run: _TrainingRun, device: str) -> Scenario | str:
+    """The scenario of a row, or what the specs refuse in it."""
+    model, axes, cluster, software = run.model, run.axes, run.cluster, run.software
     recompute, sent = read_recompute(
         ctx, mixture=bool(model.num_experts), room=room_for_attention(model, axes, cluster)
     )
@@ -180,41 +229,17 @@ def _training(row: dict[str, Any]) -> RowCase:
     try:
         plan = PlanSpec.model_validate(
             {
-                "tp": axes.tp,
-                "pp": axes.pp,
-                "vpp": axes.vpp,
-                "cp": axes.cp,
-                "ep": axes.ep,
-                "etp": axes.etp,
-                "dp": axes.dp,
-                "mbs": axes.mbs,
+                **{name: getattr(axes, name) for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs")},
                 "recompute": recompute,
                 "offload": read_offload(ctx, sent, model.num_hidden_layers),
                 "overlap": read_overlap(ctx),
                 **read_policies(ctx, axes, model, software, cluster.devices_per_node),
             }
         )
-        spec = TrainingSpec.model_validate({**training, "seq_len": seq_len, "global_batch": axes.global_batch})
-        scenario = Scenario(name=_name(ctx, model), model=model, cluster=cluster, training=spec, plan=plan)
+        spec = TrainingSpec.model_validate({**training, "seq_len": run.seq_len, "global_batch": axes.global_batch})
+        return Scenario(name=_name(ctx, model), model=model, cluster=cluster, training=spec, plan=plan)
     except ValidationError as error:
-        return without("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
-    if ctx.fields.get("recompute") is None and software == "megatron_bridge":
-        ctx.merge(_RECIPE, "recipe", "the table leaves out the recipe; settings of that release's recipes")
-    if "t5x" in ctx.framework:
-        ctx.merge(_LAUNCH, "recipe", "the table leaves out the launch configuration; the framework's defaults")
-    sequences = float(number(row.get("global_batch")) or axes.global_batch)
-    tokens = sequences * axes.seq_len
-    work = Work(tokens, sequences, devices, axes.seq_len, model, tokens / (axes.global_batch * seq_len))
-    return RowCase(
-        id=_id(row),
-        row_kind="training",
-        family=family,
-        device=cluster.device if isinstance(cluster.device, str) else device,
-        metrics=training_targets(row, work),
-        scenario=scenario,
-        reason="",
-        assumed=tuple(ctx.assumed),
-    )
+        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
 
 
 def _name(ctx: Context, model: ModelSpec) -> str:

@@ -27,7 +27,7 @@ from windtunnel.specs.serving import (
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.validation.rows.parsing.loose_values import count, first, number
-from windtunnel.validation.rows.parsing.serving_bench import bench_limits
+from windtunnel.validation.rows.parsing.serving_bench import BenchLoad, bench_limits
 from windtunnel.validation.rows.parsing.serving_launch import (
     Facts,
     Protocol,
@@ -218,11 +218,7 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     slots = _slots(ctx)
     if size is None or slots is None:
         return "prompt and answer lengths are not stated"
-    protocol = protocol_of(str(ctx.row.get("provenance") or ""), facts.engine)
-    if protocol is None:
-        protocol = Protocol("", 1.0, 10, "not stated; the usual load generators' defaults")
-    shown = f"{protocol.requests} requests a slot, lengths from {protocol.lengths:g}"
-    ctx.assume("serving.traffic", shown, protocol.why)
+    protocol = _load_generator(ctx, facts)
     mode = "split" if ctx.config.get("mode") == "disagg" else "closed"
     one = layout_of(ctx, model, "decode" if mode == "split" else "")
     if isinstance(one, str):
@@ -245,29 +241,47 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     drafts = speculation(ctx, facts)
     facts = replace(facts, mtp=drafts.tokens if drafts else 0)
     fields = settings(ctx, facts)
-    limits, kv = _limits(fields), KvSpec(prefix_caching=False)
-    sent = fields.get("num_requests", protocol.requests * slots)
     traffic = TrafficSpec(
         concurrency=slots,
-        num_requests=sent,
+        num_requests=fields.get("num_requests", protocol.requests * slots),
         input_tokens=_drawn(size[0], protocol.lengths),
         output_tokens=_drawn(size[1], protocol.lengths),
     )
+    pools: PoolSpec | list[PoolSpec] | str
     if mode == "split":
-        pools = []
-        for role in ("prefill", "decode"):
-            plan = layout_of(ctx, model, role)
-            if isinstance(plan, str):
-                return plan
-            replicas = count(ctx.config.get(f"{role}_num_workers")) or 1
-            own = {n.removeprefix("prefill_"): v for n, v in fields.items() if n.startswith("prefill_")}
-            held = _limits({**fields, **own}) if role == "prefill" else limits
-            pools.append(PoolSpec(role=role, replicas=replicas, plan=plan, limits=held, kv=kv))
-        ctx.assume("serving.router", SPLIT_ROUTER, "not stated; a front end that knows the load of its workers")
-        return _build(ctx, model, facts, formats, pools, traffic, fields.get("kv_cache"), drafts)
-    copies = _replicas(ctx, model, facts, one)
-    pool = PoolSpec(plan=one, limits=limits, kv=kv, replicas=copies, policy=fields.get("policy"))
-    return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"), drafts)
+        pools = _split_pools(ctx, model, fields)
+    else:
+        copies = _replicas(ctx, model, facts, one)
+        kv = KvSpec(prefix_caching=False)
+        pools = PoolSpec(plan=one, limits=_limits(fields), kv=kv, replicas=copies, policy=fields.get("policy"))
+    if isinstance(pools, str):
+        return pools
+    return _build(ctx, model, facts, formats, pools, traffic, fields.get("kv_cache"), drafts)
+
+
+def _load_generator(ctx: ServingContext, facts: Facts) -> Protocol:
+    """How a row's load generator draws lengths and how many requests it sends; notes it as assumed."""
+    protocol = protocol_of(str(ctx.row.get("provenance") or ""), facts.engine)
+    if protocol is None:
+        protocol = Protocol("", 1.0, 10, "not stated; the usual load generators' defaults")
+    shown = f"{protocol.requests} requests a slot, lengths from {protocol.lengths:g}"
+    ctx.assume("serving.traffic", shown, protocol.why)
+    return protocol
+
+
+def _split_pools(ctx: ServingContext, model: ModelSpec, fields: dict[str, Any]) -> list[PoolSpec] | str:
+    """The prefill pool and the decode pool of a row, or the reason why a layout cannot be read."""
+    pools = []
+    for role in ("prefill", "decode"):
+        plan = layout_of(ctx, model, role)
+        if isinstance(plan, str):
+            return plan
+        replicas = count(ctx.config.get(f"{role}_num_workers")) or 1
+        own = {n.removeprefix("prefill_"): v for n, v in fields.items() if n.startswith("prefill_")}
+        limits = _limits({**fields, **own} if role == "prefill" else fields)
+        pools.append(PoolSpec(role=role, replicas=replicas, plan=plan, limits=limits, kv=KvSpec(prefix_caching=False)))
+    ctx.assume("serving.router", SPLIT_ROUTER, "not stated; a front end that knows the load of its workers")
+    return pools
 
 
 def _replicas(ctx: ServingContext, model: ModelSpec, facts: Facts, plan: ServingPlan) -> int:
@@ -321,7 +335,7 @@ def _offline(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[
     fields = settings(ctx, facts)
     if facts.engine == "trtllm" and not {"max_num_seqs", "max_num_batched_tokens"} & set(fields):
         cache = formats.get("kv_cache") or fields.get("kv_cache") or "bf16"
-        seqs, tokens, why = bench_limits(model, formats, cache, facts.device, plan, facts.version, *size)
+        seqs, tokens, why = bench_limits(model, formats, plan, BenchLoad(*size, cache, facts.device, facts.version))
         fields |= {"max_num_seqs": seqs, "max_num_batched_tokens": tokens}
         ctx.assume("serving.limits.max_num_seqs", seqs, why)
         ctx.assume("serving.limits.max_num_batched_tokens", tokens, why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from windtunnel import catalog
 from windtunnel.catalog.parameters import count_parameters
@@ -19,16 +20,24 @@ _STORED = {"nvfp4": 0.5 + 1.0 / 16}
 DEFAULT = (2048, 8192)
 
 
+@dataclass(frozen=True, slots=True)
+class BenchLoad:
+    """The offline run whose batch limits are asked for."""
+
+    isl: int
+    """Prompt tokens of a request."""
+    osl: int
+    """Answer tokens of a request."""
+    cache: str
+    """Number format of the KV cache."""
+    device: str
+    """Catalogue id."""
+    version: str
+    """Release of TensorRT-LLM."""
+
+
 def bench_limits(
-    model: ModelSpec,
-    formats: dict[str, str],
-    cache: str,
-    device: str,
-    plan: ServingPlan,
-    version: str,
-    isl: int,
-    osl: int,
-    fraction: float = 0.95,
+    model: ModelSpec, formats: dict[str, str], plan: ServingPlan, load: BenchLoad, *, fraction: float = 0.95
 ) -> tuple[int, int, str]:
     """Sequences and tokens of a batch, and where they come from.
 
@@ -37,17 +46,14 @@ def bench_limits(
     outside of `_TUNED` at the defaults.
 
     Args:
-        model: what is served.
-        formats: `weights` and `experts` by name.
-        cache: format of the cache.
-        device: catalogue id.
+        model: the served model.
+        formats: number formats of `weights` and, where they differ, of `experts`.
         plan: axes of the instance.
-        version: release.
-        isl: prompt tokens.
-        osl: answer tokens.
+        load: lengths, cache format, device and release.
         fraction: share of free memory that the cache takes.
     """
-    release = version_of(version)
+    isl, osl = load.isl, load.osl
+    release = version_of(load.version)
     if release and release < TUNED_SINCE:
         for known in table("serving_launch")["trtllm_bench"]:
             own = known["tp"].get(plan.num_devices) if matches(known["model"], model.name.lower()) else None
@@ -61,9 +67,9 @@ def bench_limits(
     tp, gpus = plan.tp * plan.dp, plan.num_devices
     size = model.head_dim or model.hidden_size // model.num_attention_heads
     heads = max(model.num_key_value_heads or model.num_attention_heads, tp)
-    token = 2.0 * model.num_hidden_layers * heads * size * (1.0 if cache in ("fp8", "int8") else 2.0)
+    token = 2.0 * model.num_hidden_layers * heads * size * (1.0 if load.cache in ("fp8", "int8") else 2.0)
     weights = count_parameters(model).total * _STORED.get(main, 1.0) * _TUNED[main]
-    free = catalog.device(device).memory_bytes * gpus - weights
+    free = catalog.device(load.device).memory_bytes * gpus - weights
     longest = fraction * free / (token * (isl + osl))
     return *_tuned(longest, isl, osl, plan.pp), "TensorRT-LLM bench/build/tuning.py, from weights, cache and lengths"
 
