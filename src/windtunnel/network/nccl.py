@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Ints
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.network.coefficients import PROTOCOLS, SCALE_OUT, NetworkCoefficients, family
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.specs.cluster import ClusterSpec
@@ -182,102 +182,227 @@ class Entry:
     time_s: Floats
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One operation as NCCL's tuner sees it. All arrays have one shape; sizes in bytes, speeds in GB/s."""
+
+    op: str
+    size: Floats
+    """Bytes of the whole tensor."""
+    ranks: Floats
+    ranks_per_node: Floats
+    nodes: Floats
+    ring_channels: Floats
+    ring_speed: Floats
+    """Speed of one ring channel."""
+    nvls_channels: Floats
+    nvls_speed: Floats
+    ll_max: Floats
+    """Most that LL moves."""
+    generation: str
+    nvlink: bool
+    pcie: bool
+    coefficients: NetworkCoefficients
+
+    @property
+    def bus(self) -> Floats:
+        """Speed of all ring channels together."""
+        return self.ring_channels * self.ring_speed
+
+    @property
+    def passes(self) -> float:
+        """How often the data goes round a ring."""
+        return 2.0 if self.op == "all_reduce" else 1.0
+
+    @property
+    def ring_steps(self) -> Floats:
+        """Dependent messages of a ring."""
+        return self.passes * (self.ranks - 1.0) if self.op != "broadcast" else self.ranks
+
+    @property
+    def ring_ratio(self) -> Floats:
+        """Bytes of the tensor over bytes that a ring channel carries."""
+        return np.asarray(self.ranks / np.maximum(self.ring_steps, 1.0))
+
+    @property
+    def row(self) -> Ints:
+        """Index of the tuner's tables by number of nodes: 1, 2, more."""
+        return np.clip(self.nodes - 1.0, 0.0, 2.0).astype(np.int64)
+
+    @property
+    def one_rank_a_node(self) -> Mask:
+        """Whether each node has a single rank and there are several nodes."""
+        return np.asarray((self.ranks_per_node <= 1) & (self.nodes > 1))
+
+    def allows(self, protocol: str) -> Mask | bool:
+        """Whether NCCL considers a protocol."""
+        if protocol == "ll128" and not self.nvlink:
+            return np.zeros(self.ranks.shape, dtype=bool)
+        if protocol not in self.coefficients.out.protocols:
+            return np.asarray(self.nodes <= 1)
+        return np.ones(self.ranks.shape, dtype=bool)
+
+    def flush_s(self, protocol: str) -> float:
+        """Extra latency of the network for one message."""
+        return self.coefficients.out.net_latency_s * (2.0 if protocol == "simple" else 1.0)
+
+    def doublings(self) -> Floats:
+        """Depth of a binary tree over the nodes."""
+        return np.asarray(np.floor(np.log2(np.maximum(self.nodes, 1.0))))
+
+
 def table(
     op: str, nbytes: Floats, place: GroupPlacement, cluster: ClusterSpec, coefficients: NetworkCoefficients
 ) -> list[Entry]:
-    """NCCL's expected seconds for every (algorithm, protocol) that it would consider.
+    """NCCL's expected seconds of every (algorithm, protocol) that it would consider.
 
-    Shapes: `nbytes` and the fields of `place` broadcast.
+    Args:
+        op: all_reduce, all_gather, reduce_scatter or broadcast.
+        nbytes: Bytes of the whole tensor; broadcasts with the fields of `place`.
+        place: Where the group sits.
+        cluster: Links, ports and devices.
+        coefficients: Efficiencies and latencies of the cluster's networks.
+
+    Returns:
+        One entry an algorithm and protocol, with seconds of the broadcast shape; infinite where it is not allowed.
     """
-    gen = generation_of(cluster)
-    n, m, k, size = np.broadcast_arrays(place.size, place.ranks_per_domain, place.num_domains, nbytes)
+    job = _job(op, nbytes, place, cluster, coefficients)
+    out: list[Entry] = []
+    for protocol in PROTOCOLS:
+        out.append(Entry("ring", protocol, _ring_s(job, protocol)))
+        if op == "all_reduce":
+            out.append(Entry("tree", protocol, _tree_s(job, protocol)))
+    if op in ("all_gather", "reduce_scatter"):
+        out.append(Entry("pat", "simple", _pat_s(job)))
+    newer = job.generation in ("hopper", "blackwell")
+    if op == "all_reduce" and cluster.scale_up.in_network_reduction and newer:
+        out.append(Entry("nvls", "simple", _nvls_s(job)))
+        out.append(Entry("nvls_tree", "simple", _nvls_tree_s(job)))
+    return out
+
+
+def _job(
+    op: str, nbytes: Floats, place: GroupPlacement, cluster: ClusterSpec, coefficients: NetworkCoefficients
+) -> _Job:
+    """What the tuner reads, with the channels that the graph search settles on for every group."""
+    generation = generation_of(cluster)
+    ranks, per_node, nodes, size = np.broadcast_arrays(place.size, place.ranks_per_domain, place.num_domains, nbytes)
+    codes = np.asarray(per_node).astype(np.int64) * 2 + (nodes > 1)
+    if codes.ndim == 0:
+        graphs = [a[0] for a in _graphs(codes.reshape(1), generation, cluster, coefficients)]
+    else:
+        found, back = np.unique(codes, return_inverse=True)
+        graphs = [
+            np.asarray(a[back]).reshape(ranks.shape) for a in _graphs(found, generation, cluster, coefficients)
+        ]
+    return _Job(
+        op=op,
+        size=size,
+        ranks=ranks,
+        ranks_per_node=per_node,
+        nodes=nodes,
+        ring_channels=graphs[0],
+        ring_speed=graphs[1],
+        nvls_channels=graphs[2],
+        nvls_speed=graphs[3],
+        ll_max=_ll_max(generation, nodes, amd=coefficients.out.amd_hosts),
+        generation=generation,
+        nvlink=cluster.scale_up.family.startswith("nvlink"),
+        pcie=cluster.scale_up.family.startswith("pcie"),
+        coefficients=coefficients,
+    )
+
+
+def _graphs(
+    codes: Ints, generation: str, cluster: ClusterSpec, coefficients: NetworkCoefficients
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Channels and speeds of the ring, channels and speeds of NVLS.
+
+    Args:
+        codes: Ranks per node · 2, plus 1 where the group has several nodes. Shape (groups,), as all results.
+        generation: Row of the tables.
+        cluster: Links and ports.
+        coefficients: Efficiencies of the networks.
+    """
     up_gbs = cluster.scale_up.bytes_per_s * coefficients.up.efficiency / _GB
     nic_gbs = cluster.scale_out.nic_bytes_per_s * (coefficients.out.believed or coefficients.out.efficiency) / _GB
     per_rank = cluster.scale_out.nics_per_node / cluster.devices_per_node
+    ring = np.empty((2, len(codes)))
+    nvls = np.empty((2, len(codes)))
+    for i, code in enumerate(codes.tolist()):
+        ranks, crosses = code >> 1, bool(code & 1)
+        nics = max(round(ranks * per_rank), 1) if crosses else 0
+        g = ring_graph(generation, up_gbs if ranks > 1 else 1e9, nic_gbs, nics)
+        v = nvls_graph(generation, up_gbs, ranks)
+        ring[:, i] = g.channels, g.speed
+        nvls[:, i] = v.channels, v.speed
+    return ring[0], ring[1], nvls[0], nvls[1]
 
-    def graphs(index: Ints) -> tuple[Floats, Floats, Floats, Floats]:
-        ring = np.empty((2, len(index)))
-        nvls = np.empty((2, len(index)))
-        for i, code in enumerate(index.tolist()):
-            ranks, crosses = code >> 1, bool(code & 1)
-            nics = max(round(ranks * per_rank), 1) if crosses else 0
-            g = ring_graph(gen, up_gbs if ranks > 1 else 1e9, nic_gbs, nics)
-            v = nvls_graph(gen, up_gbs, ranks)
-            ring[:, i] = g.channels, g.speed
-            nvls[:, i] = v.channels, v.speed
-        return ring[0], ring[1], nvls[0], nvls[1]
 
-    codes = np.asarray(m).astype(np.int64) * 2 + (k > 1)
-    if codes.ndim == 0:
-        rc, rs, vc, vs = (a[0] for a in graphs(codes.reshape(1)))
-    else:
-        found, back = np.unique(codes, return_inverse=True)
-        rc, rs, vc, vs = (np.asarray(a[back]).reshape(n.shape) for a in graphs(found))
-    bus = rc * rs
-    nodes = np.clip(k - 1.0, 0.0, 2.0).astype(np.int64)
-    extra = coefficients.out.net_latency_s
-    believed = RING_HOP_S["pcie" if cluster.scale_up.family.startswith("pcie") else "nvlink"]
-    passes = 2.0 if op == "all_reduce" else 1.0
-    steps = passes * (n - 1.0) if op != "broadcast" else n
-    across = np.where(k > 1, passes * (k - 1.0), 0.0)
-    ring_ratio = n / np.maximum(steps, 1.0)
-    out: list[Entry] = []
-    c = coefficients
-    ppn1 = (m <= 1) & (k > 1)
-    overhead_s = NET_OVERHEAD_AMD_S if c.out.amd_hosts else NET_OVERHEAD_S
-    ll_max = _ll_max(gen, k, amd=c.out.amd_hosts)
-    for i, proto in enumerate(PROTOCOLS):
-        if proto not in c.out.protocols:
-            allowed = k <= 1
-        else:
-            allowed = np.ones(n.shape, dtype=bool)
-        rate = {
-            "ll": np.minimum(ll_max, 0.5 * bus),
-            "ll128": np.minimum(0.92 * bus, rc * _RING_LL128[gen]),
-            "simple": bus,
-        }[proto]
-        if proto == "ll128" and not cluster.scale_up.family.startswith("nvlink"):
-            allowed = np.zeros(n.shape, dtype=bool)
-        flush = extra * (2.0 if proto == "simple" else 1.0)
-        hop_out = np.where(ppn1, TREE_OUT_HOP_S[i], RING_HOP_S["net"][i]) + flush
-        post = overhead_s * (3.0 if proto == "simple" else 1.0)
-        hop_in = np.where(k > 1, np.maximum(believed[i], post), believed[i])
-        latency = c.base_s[i] + (steps - across) * hop_in + across * hop_out
-        if op == "broadcast":
-            latency = c.base_s[i] + steps * np.where(k > 1, hop_out, hop_in)
-        if proto == "simple" and op == "all_reduce":
-            plateau = 1.9 if gen == "volta" else 1.4
-            latency = np.where((k > 1) & (size / (rc * n) >= 64), latency * plateau, latency)
-        out.append(Entry("ring", proto, np.where(allowed, latency + size / (rate * ring_ratio * _GB), np.inf)))
-        if op == "all_reduce":
-            tree = np.minimum(0.92 * bus, rc * np.asarray(_TREE_SIMPLE[gen])[nodes])
-            if proto == "ll":
-                tree = np.minimum(tree / 3.8, ll_max)
-            elif proto == "ll128":
-                tree = np.minimum(tree * np.where(k > 1, 120 / 128, 7 / 9), rc * np.asarray(_TREE_LL128[gen])[nodes])
-            slot = np.clip(np.floor(np.log2(np.maximum(size, 64.0) / 64.0)), 0, 23).astype(np.int64)
-            tree = 0.5 * tree * _TREE_CORRECTION[i][slot]
-            inner = (TREE_UP_HOP_S if cluster.scale_up.family.startswith("nvlink") else TREE_UP_HOP_PCIE_S)[i]
-            depth = np.floor(np.log2(np.maximum(k, 1.0)))
-            latency = TREE_BASE_S[i] + 2.0 * ((m - 1.0) * inner + depth * (TREE_OUT_HOP_S[i] + flush))
-            out.append(Entry("tree", proto, np.where(allowed, latency + size / (tree * _GB), np.inf)))
-    if op in ("all_gather", "reduce_scatter"):
-        latency = PAT_BASE_S + np.floor(np.log2(np.maximum(k, 1.0))) * (PAT_HOP_S + 2.0 * extra / 3.5) + PAT_RANK_S * n
-        time = np.where((m <= 1) & (k > 1), latency + size / (PAT_RATE * bus * ring_ratio * _GB), np.inf)
-        out.append(Entry("pat", "simple", time))
-    if op == "all_reduce" and cluster.scale_up.in_network_reduction and gen in ("hopper", "blackwell"):
-        one = (k <= 1) & (m >= 2)
-        out.append(
-            Entry(
-                "nvls", "simple", np.where(one, NVLS_HOP_S + size / (np.maximum(vc * vs, 1e-9) * 5 / 6 * _GB), np.inf)
-            )
-        )
-        many = (k > 1) & (m >= 2)
-        per_channel = np.minimum(vs, np.where(k > 2, rs / 2, rs))
-        latency = NVLS_HOP_S + 2.0 * np.floor(np.log2(np.maximum(k, 1.0))) * (NVLS_TREE_OUT_HOP_S + 2.0 * extra)
-        speed = np.maximum(np.minimum(vc, rc) * per_channel, 1e-9) * 5 / 6
-        out.append(Entry("nvls_tree", "simple", np.where(many, latency + size / (speed * _GB), np.inf)))
-    return out
+def _ring_s(job: _Job, protocol: str) -> Floats:
+    """Expected seconds of a ring."""
+    i, c = PROTOCOLS.index(protocol), job.coefficients
+    rate = {
+        "ll": np.minimum(job.ll_max, 0.5 * job.bus),
+        "ll128": np.minimum(0.92 * job.bus, job.ring_channels * _RING_LL128[job.generation]),
+        "simple": job.bus,
+    }[protocol]
+    believed = RING_HOP_S["pcie" if job.pcie else "nvlink"][i]
+    post = (NET_OVERHEAD_AMD_S if c.out.amd_hosts else NET_OVERHEAD_S) * (3.0 if protocol == "simple" else 1.0)
+    hop_out = np.where(job.one_rank_a_node, TREE_OUT_HOP_S[i], RING_HOP_S["net"][i]) + job.flush_s(protocol)
+    hop_in = np.where(job.nodes > 1, np.maximum(believed, post), believed)
+    steps = job.ring_steps
+    across = np.where(job.nodes > 1, job.passes * (job.nodes - 1.0), 0.0)
+    latency = c.base_s[i] + (steps - across) * hop_in + across * hop_out
+    if job.op == "broadcast":
+        latency = c.base_s[i] + steps * np.where(job.nodes > 1, hop_out, hop_in)
+    if protocol == "simple" and job.op == "all_reduce":
+        plateau = 1.9 if job.generation == "volta" else 1.4
+        long = (job.nodes > 1) & (job.size / (job.ring_channels * job.ranks) >= 64)
+        latency = np.where(long, latency * plateau, latency)
+    return np.asarray(np.where(job.allows(protocol), latency + job.size / (rate * job.ring_ratio * _GB), np.inf))
+
+
+def _tree_s(job: _Job, protocol: str) -> Floats:
+    """Expected seconds of a double binary tree; its bus speed bends at medium sizes."""
+    i, channels = PROTOCOLS.index(protocol), job.ring_channels
+    tree = np.minimum(0.92 * job.bus, channels * np.asarray(_TREE_SIMPLE[job.generation])[job.row])
+    if protocol == "ll":
+        tree = np.minimum(tree / 3.8, job.ll_max)
+    elif protocol == "ll128":
+        most = channels * np.asarray(_TREE_LL128[job.generation])[job.row]
+        tree = np.minimum(tree * np.where(job.nodes > 1, 120 / 128, 7 / 9), most)
+    slot = np.clip(np.floor(np.log2(np.maximum(job.size, 64.0) / 64.0)), 0, 23).astype(np.int64)
+    tree = 0.5 * tree * _TREE_CORRECTION[i][slot]
+    inner = (TREE_UP_HOP_S if job.nvlink else TREE_UP_HOP_PCIE_S)[i]
+    outer = TREE_OUT_HOP_S[i] + job.flush_s(protocol)
+    latency = TREE_BASE_S[i] + 2.0 * ((job.ranks_per_node - 1.0) * inner + job.doublings() * outer)
+    return np.asarray(np.where(job.allows(protocol), latency + job.size / (tree * _GB), np.inf))
+
+
+def _pat_s(job: _Job) -> Floats:
+    """Expected seconds of PAT, which NCCL takes with one rank a node."""
+    extra = job.coefficients.out.net_latency_s
+    latency = PAT_BASE_S + job.doublings() * (PAT_HOP_S + 2.0 * extra / 3.5) + PAT_RANK_S * job.ranks
+    seconds = latency + job.size / (PAT_RATE * job.bus * job.ring_ratio * _GB)
+    return np.asarray(np.where(job.one_rank_a_node, seconds, np.inf))
+
+
+def _nvls_s(job: _Job) -> Floats:
+    """Expected seconds of NVLS in one node."""
+    speed = np.maximum(job.nvls_channels * job.nvls_speed, 1e-9) * 5 / 6
+    allowed = (job.nodes <= 1) & (job.ranks_per_node >= 2)
+    return np.asarray(np.where(allowed, NVLS_HOP_S + job.size / (speed * _GB), np.inf))
+
+
+def _nvls_tree_s(job: _Job) -> Floats:
+    """Expected seconds of NVLS in each node and a tree between the nodes."""
+    extra = job.coefficients.out.net_latency_s
+    per_channel = np.minimum(job.nvls_speed, np.where(job.nodes > 2, job.ring_speed / 2, job.ring_speed))
+    latency = NVLS_HOP_S + 2.0 * job.doublings() * (NVLS_TREE_OUT_HOP_S + 2.0 * extra)
+    speed = np.maximum(np.minimum(job.nvls_channels, job.ring_channels) * per_channel, 1e-9) * 5 / 6
+    allowed = (job.nodes > 1) & (job.ranks_per_node >= 2)
+    return np.asarray(np.where(allowed, latency + job.size / (speed * _GB), np.inf))
 
 
 def explain(
