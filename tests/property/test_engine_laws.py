@@ -1,4 +1,4 @@
-"""Laws of the engine on generated programs (DESIGN section 12)."""
+"""Laws of the engine on generated programs: conservation, bounds, order, symmetry, and equality with its twin."""
 
 from __future__ import annotations
 
