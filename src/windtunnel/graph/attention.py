@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor
+from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor, linear, pointwise
 from windtunnel.specs.model import ModelSpec
 
 
@@ -28,17 +28,7 @@ def norm_and_residual(
     f = (passes[0] * (1 + post) + style.residual[0]) * h * t * 2
     b = (passes[1] * (1 + post) + style.residual[1]) * h * t * 2
     weights = h * (1 + post) * (2 if model.norm == "layernorm" else 1)
-    op = Operator(
-        name=f"{which}_norm",
-        module="norm",
-        kind=Kind.POINTWISE,
-        rule="sequence",
-        forward_bytes=f,
-        backward_bytes=b,
-        params=weights,
-        forward_kernels=2,
-        backward_kernels=3,
-    )
+    op = pointwise(f"{which}_norm", "norm", "sequence", (f, b), (2, 3), params=weights)
     consumer = {"attn": "qkv", "mlp": "fc1", "cross": "cross_qkv"}[which]
     # a layer norm is one kernel in every stack; only norms written out in eager code keep intermediates
     kept = 1.0 if model.norm == "layernorm" and style.saved_per_norm > 2.0 else style.saved_per_norm - 1.0
@@ -88,52 +78,15 @@ def self_attention(
     a, kv, made = model.num_attention_heads * d, kv_heads * d, projections * kv_heads * d
     bias = 1.0 if model.attention_bias else 0.0
     operators, tensors = norm_and_residual(model, t, style, "attn")
-    qkv_params = h * (a + made) + bias * (a + made)
-    operators.append(
-        Operator(
-            name="qkv",
-            module="qkv",
-            kind=Kind.GEMM,
-            rule="column",
-            m=t,
-            n=a + made,
-            k=h,
-            params=qkv_params,
-            number_class="linear",
-        )
-    )
-    split = (a + made) * t * 2
+    params = h * (a + made) + bias * (a + made)
+    operators.append(linear("qkv", "qkv", "column", m=t, n=a + made, k=h, params=params))
     if style.qkv_split[0]:
+        operators.append(pointwise("qkv_split", "qkv", "features", _moved(style.qkv_split, (a + made) * t * 2), (3, 3)))
+    passes = _rotation_passes(model, style)
+    if passes[0]:
+        norm_params = 2 * d if model.qk_norm else 0.0
         operators.append(
-            Operator(
-                name="qkv_split",
-                module="qkv",
-                kind=Kind.POINTWISE,
-                rule="features",
-                forward_bytes=style.qkv_split[0] * split,
-                backward_bytes=style.qkv_split[1] * split,
-                forward_kernels=3,
-                backward_kernels=3,
-            )
-        )
-    rope = (a + kv) * t * 2
-    # without rotation an eager stack still copies the packed projection once
-    copies = (2.0, 2.0) if style.saves_gate else (0.0, 0.0)
-    passes = style.rope if model.position_embedding == "rope" else copies
-    extra = (3.0, 4.0) if model.qk_norm else (0.0, 0.0)
-    if passes[0] + extra[0]:
-        operators.append(
-            Operator(
-                name="rope",
-                module="rope",
-                kind=Kind.POINTWISE,
-                rule="features",
-                forward_bytes=(passes[0] + extra[0]) * rope,
-                backward_bytes=(passes[1] + extra[1]) * rope,
-                params=2 * d if model.qk_norm else 0.0,
-                forward_kernels=1,
-                backward_kernels=1,
-            )
+            pointwise("rope", "rope", "features", _moved(passes, (a + kv) * t * 2), (1, 1), params=norm_params)
         )
     tensors += [
         Tensor("query", a * t, "heads", producer="qkv", consumers=("core_attn",)),
@@ -146,21 +99,22 @@ def self_attention(
     operators += core
     tensors += kept
     tensors.append(Tensor("attention_out", a * t, "heads", producer="core_attn", consumers=("core_attn", "proj")))
-    operators.append(
-        Operator(
-            name="proj",
-            module="proj",
-            kind=Kind.GEMM,
-            rule="row",
-            m=t,
-            n=h,
-            k=a,
-            params=h * a + bias * h,
-            number_class="linear",
-        )
-    )
-    params = sum(op.params for op in operators)
-    return Parts(operators, tensors, params)
+    operators.append(linear("proj", "proj", "row", m=t, n=h, k=a, params=h * a + bias * h))
+    return Parts(operators, tensors, sum(op.params for op in operators))
+
+
+def _moved(passes: tuple[float, float], nbytes: float) -> tuple[float, float]:
+    """Bytes that passes over a tensor of `nbytes` move, forward and backward."""
+    return passes[0] * nbytes, passes[1] * nbytes
+
+
+def _rotation_passes(model: ModelSpec, style: Style) -> tuple[float, float]:
+    """Passes over queries and keys between projection and attention: rotation, and their norms."""
+    # without rotation an eager stack still copies the packed projection once
+    copies = (2.0, 2.0) if style.saves_gate else (0.0, 0.0)
+    passes = style.rope if model.position_embedding == "rope" else copies
+    norm = (3.0, 4.0) if model.qk_norm else (0.0, 0.0)
+    return passes[0] + norm[0], passes[1] + norm[1]
 
 
 def _core_attention(
@@ -189,27 +143,10 @@ def _core_attention(
         Operator(
             name="scores", module="core_attn", kind=Kind.BATCHED_GEMM, rule="heads", m=s, n=s, k=d_qk, groups=groups
         ),
-        Operator(
-            name="softmax",
-            module="core_attn",
-            kind=Kind.POINTWISE,
-            rule="heads",
-            forward_bytes=soft[0] * scores * 2,
-            backward_bytes=soft[1] * scores * 2,
-            forward_kernels=1,
-            backward_kernels=1,
-            row_reduction=True,
+        pointwise(
+            "softmax", "core_attn", "heads", (soft[0] * scores * 2, soft[1] * scores * 2), (1, 1), row_reduction=True
         ),
-        Operator(
-            name="attn_dropout",
-            module="core_attn",
-            kind=Kind.POINTWISE,
-            rule="heads",
-            forward_bytes=drop[0] * scores * 2,
-            backward_bytes=drop[1] * scores * 2,
-            forward_kernels=1,
-            backward_kernels=1,
-        ),
+        pointwise("attn_dropout", "core_attn", "heads", (drop[0] * scores * 2, drop[1] * scores * 2), (1, 1)),
         Operator(
             name="context", module="core_attn", kind=Kind.BATCHED_GEMM, rule="heads", m=s, n=d_v, k=s, groups=groups
         ),
@@ -217,15 +154,8 @@ def _core_attention(
     if style.context[0]:
         moved = heads * d_v * t * 2
         operators.append(
-            Operator(
-                name="context_transpose",
-                module="core_attn",
-                kind=Kind.POINTWISE,
-                rule="heads",
-                forward_bytes=style.context[0] * moved,
-                backward_bytes=style.context[1] * moved,
-                forward_kernels=1,
-                backward_kernels=1,
+            pointwise(
+                "context_transpose", "core_attn", "heads", (style.context[0] * moved, style.context[1] * moved), (1, 1)
             )
         )
     return operators, [
@@ -242,28 +172,8 @@ def cross_attention(model: ModelSpec, batch: Batch, style: Style, *, unfused: bo
     a, kv = model.num_attention_heads * d, model.kv_heads * d
     operators, tensors = norm_and_residual(model, t, style, "cross")
     operators += [
-        Operator(
-            name="cross_q",
-            module="cross_qkv",
-            kind=Kind.GEMM,
-            rule="column",
-            m=t,
-            n=a,
-            k=h,
-            params=h * a,
-            number_class="linear",
-        ),
-        Operator(
-            name="cross_kv",
-            module="cross_qkv",
-            kind=Kind.GEMM,
-            rule="column",
-            m=e,
-            n=2 * kv,
-            k=h,
-            params=h * 2 * kv,
-            number_class="linear",
-        ),
+        linear("cross_q", "cross_qkv", "column", m=t, n=a, k=h, params=h * a),
+        linear("cross_kv", "cross_qkv", "column", m=e, n=2 * kv, k=h, params=h * 2 * kv),
         Operator(
             name="cross_attn",
             module="core_attn",
@@ -277,17 +187,7 @@ def cross_attention(model: ModelSpec, batch: Batch, style: Style, *, unfused: bo
             d_qk=d,
             d_v=d,
         ),
-        Operator(
-            name="cross_proj",
-            module="proj",
-            kind=Kind.GEMM,
-            rule="row",
-            m=t,
-            n=h,
-            k=a,
-            params=h * a,
-            number_class="linear",
-        ),
+        linear("cross_proj", "proj", "row", m=t, n=h, k=a, params=h * a),
     ]
     tensors += [
         Tensor("cross_query", a * t, "heads", producer="cross_qkv", consumers=("core_attn",)),
@@ -310,75 +210,33 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     operators, tensors = norm_and_residual(model, t, style, "attn")
     if q_rank:
         operators += [
-            Operator(
-                name="q_down",
-                module="qkv",
-                kind=Kind.GEMM,
-                rule="full",
-                m=t,
-                n=q_rank,
-                k=h,
-                params=h * q_rank,
-                number_class="linear",
-            ),
-            Operator(
-                name="q_up",
-                module="mla_up_proj",
-                kind=Kind.GEMM,
-                rule="column",
-                m=t,
-                n=heads * d_qk,
-                k=q_rank,
-                params=heads * d_qk * q_rank + q_rank,
-                number_class="linear",
+            linear("q_down", "qkv", "full", m=t, n=q_rank, k=h, params=h * q_rank),
+            linear(
+                "q_up", "mla_up_proj", "column", m=t, n=heads * d_qk, k=q_rank, params=heads * d_qk * q_rank + q_rank
             ),
         ]
     else:
-        operators.append(
-            Operator(
-                name="q_proj",
-                module="qkv",
-                kind=Kind.GEMM,
-                rule="column",
-                m=t,
-                n=heads * d_qk,
-                k=h,
-                params=h * heads * d_qk,
-                number_class="linear",
-            )
-        )
+        operators.append(linear("q_proj", "qkv", "column", m=t, n=heads * d_qk, k=h, params=h * heads * d_qk))
     operators += [
-        Operator(
-            name="kv_down",
-            module="qkv",
-            kind=Kind.GEMM,
-            rule="full",
-            m=t,
-            n=kv_rank + rope,
-            k=h,
-            params=h * (kv_rank + rope),
-            number_class="linear",
-        ),
-        Operator(
-            name="kv_up",
-            module="mla_up_proj",
-            kind=Kind.GEMM,
-            rule="column",
+        linear("kv_down", "qkv", "full", m=t, n=kv_rank + rope, k=h, params=h * (kv_rank + rope)),
+        linear(
+            "kv_up",
+            "mla_up_proj",
+            "column",
             m=t,
             n=heads * (nope + dv),
             k=kv_rank,
             params=heads * (nope + dv) * kv_rank + kv_rank,
-            number_class="linear",
         ),
-        Operator(
-            name="latent_norm_rope",
-            module="mla_up_proj",
-            kind=Kind.POINTWISE,
-            rule="features",
-            forward_bytes=(2 * heads * (2 * d_qk + dv) + 3 * (q_rank + kv_rank)) * t * 2,
-            backward_bytes=(2 * heads * (2 * d_qk + dv) + 4 * (q_rank + kv_rank)) * t * 2,
-            forward_kernels=5,
-            backward_kernels=7,
+        pointwise(
+            "latent_norm_rope",
+            "mla_up_proj",
+            "features",
+            (
+                (2 * heads * (2 * d_qk + dv) + 3 * (q_rank + kv_rank)) * t * 2,
+                (2 * heads * (2 * d_qk + dv) + 4 * (q_rank + kv_rank)) * t * 2,
+            ),
+            (5, 7),
         ),
         Operator(
             name="core_attn",
@@ -393,17 +251,7 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             d_qk=d_qk,
             d_v=dv,
         ),
-        Operator(
-            name="proj",
-            module="proj",
-            kind=Kind.GEMM,
-            rule="row",
-            m=t,
-            n=h,
-            k=heads * dv,
-            params=h * heads * dv,
-            number_class="linear",
-        ),
+        linear("proj", "proj", "row", m=t, n=h, k=heads * dv, params=h * heads * dv),
     ]
     tensors += [
         Tensor("latents", 2 * (q_rank + kv_rank) * t + rope * t, "full", producer="qkv", consumers=("mla_up_proj",)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windtunnel.graph.operators import Batch, Block, Kind, Operator, Style, Tensor
+from windtunnel.graph.operators import Batch, Block, Kind, Operator, Style, Tensor, pointwise
 from windtunnel.specs.model import ModelSpec
 
 
@@ -28,17 +28,7 @@ def embedding(model: ModelSpec, batch: Batch, style: Style) -> Block:
     params = float(model.vocab_size) * h
     if model.position_embedding == "learned":
         params += float(model.max_position_embeddings) * h
-    op = Operator(
-        name="embedding",
-        module="embedding",
-        kind=Kind.POINTWISE,
-        rule="vocab",
-        forward_bytes=f * h * t,
-        backward_bytes=b * h * t,
-        params=params,
-        forward_kernels=3,
-        backward_kernels=3,
-    )
+    op = pointwise("embedding", "embedding", "vocab", (f * h * t, b * h * t), (3, 3), params=params)
     return Block("embedding", (op,), (), params)
 
 
@@ -56,16 +46,8 @@ def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padd
     passes = style.norm_passes(model.norm)
     norm = h * (2 if model.norm == "layernorm" else 1)
     operators = (
-        Operator(
-            name="final_norm",
-            module="norm",
-            kind=Kind.POINTWISE,
-            rule="sequence",
-            forward_bytes=passes[0] * h * rows * 2,
-            backward_bytes=passes[1] * h * rows * 2,
-            params=norm,
-            forward_kernels=1,
-            backward_kernels=2,
+        pointwise(
+            "final_norm", "norm", "sequence", (passes[0] * h * rows * 2, passes[1] * h * rows * 2), (1, 2), params=norm
         ),
         Operator(
             name="lm_head",
@@ -78,16 +60,7 @@ def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padd
             params=own,
             number_class="head",
         ),
-        Operator(
-            name="loss",
-            module="loss",
-            kind=Kind.POINTWISE,
-            rule="vocab",
-            forward_bytes=f * v * rows,
-            backward_bytes=b * v * rows,
-            forward_kernels=6,
-            backward_kernels=4,
-        ),
+        pointwise("loss", "loss", "vocab", (f * v * rows, b * v * rows), (6, 4)),
     )
     tensors = (
         Tensor("final_norm_input", h * rows, "sequence", producer="", consumers=("norm",)),

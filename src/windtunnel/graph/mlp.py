@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windtunnel.graph.attention import Parts, norm_and_residual
-from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor
+from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor, linear, pointwise
 from windtunnel.specs.model import ModelSpec
 
 
@@ -15,38 +15,9 @@ def dense_mlp(model: ModelSpec, tokens: float, style: Style, *, with_norm: bool 
     operators, tensors = norm_and_residual(model, t, style, "mlp") if with_norm else ([], [])
     act = style.activation_gated if model.gated_mlp else style.activation_plain
     operators += [
-        Operator(
-            name="fc1",
-            module="fc1",
-            kind=Kind.GEMM,
-            rule="column",
-            m=t,
-            n=up,
-            k=h,
-            params=h * up + bias * up,
-            number_class="linear",
-        ),
-        Operator(
-            name="mlp_act",
-            module="mlp_act",
-            kind=Kind.POINTWISE,
-            rule="features",
-            forward_bytes=act[0] * f * t * 2,
-            backward_bytes=act[1] * f * t * 2,
-            forward_kernels=1,
-            backward_kernels=1,
-        ),
-        Operator(
-            name="fc2",
-            module="fc2",
-            kind=Kind.GEMM,
-            rule="row",
-            m=t,
-            n=h,
-            k=f,
-            params=h * f + bias * h,
-            number_class="linear",
-        ),
+        linear("fc1", "fc1", "column", m=t, n=up, k=h, params=h * up + bias * up),
+        pointwise("mlp_act", "mlp_act", "features", (act[0] * f * t * 2, act[1] * f * t * 2), (1, 1)),
+        linear("fc2", "fc2", "row", m=t, n=h, k=f, params=h * f + bias * h),
     ]
     tensors += [
         Tensor("fc1_out", up * t, "column", producer="fc1", consumers=("mlp_act",)),
@@ -76,39 +47,8 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     operators, tensors = norm_and_residual(model, t, style, "mlp")
     p_f, p_b = style.permute
     operators += [
-        Operator(
-            name="router",
-            module="router",
-            kind=Kind.GEMM,
-            rule="sequence",
-            m=t,
-            n=e,
-            k=h,
-            params=h * e,
-            number_class="router",
-        ),
-        Operator(
-            name="routing",
-            module="router",
-            kind=Kind.POINTWISE,
-            rule="sequence",
-            forward_bytes=8 * e * t * 4,
-            backward_bytes=6 * e * t * 4,
-            fp32_forward_bytes=8 * e * t * 4,
-            fp32_backward_bytes=6 * e * t * 4,
-            forward_kernels=8,
-            backward_kernels=6,
-        ),
-        Operator(
-            name="permute",
-            module="permute",
-            kind=Kind.POINTWISE,
-            rule="expert",
-            forward_bytes=p_f * routed * h * 2,
-            backward_bytes=p_b * routed * h * 2,
-            forward_kernels=3,
-            backward_kernels=3,
-        ),
+        *_router(t, h, e),
+        pointwise("permute", "permute", "expert", (p_f * routed * h * 2, p_b * routed * h * 2), (3, 3)),
         Operator(
             name="expert_fc1",
             module="moe",
@@ -121,15 +61,12 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             params=e * (h * up + bias * up),
             number_class="linear",
         ),
-        Operator(
-            name="expert_act",
-            module="moe_act",
-            kind=Kind.POINTWISE,
-            rule="expert",
-            forward_bytes=act[0] * f * routed * 2 + added[0],
-            backward_bytes=act[1] * f * routed * 2 + added[1],
-            forward_kernels=1 + bias * 3 * e,
-            backward_kernels=1 + bias * 3 * e,
+        pointwise(
+            "expert_act",
+            "moe_act",
+            "expert",
+            (act[0] * f * routed * 2 + added[0], act[1] * f * routed * 2 + added[1]),
+            (1 + bias * 3 * e, 1 + bias * 3 * e),
         ),
         Operator(
             name="expert_fc2",
@@ -143,16 +80,7 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             params=e * (h * f + bias * h),
             number_class="linear",
         ),
-        Operator(
-            name="unpermute",
-            module="permute",
-            kind=Kind.POINTWISE,
-            rule="expert",
-            forward_bytes=p_f * routed * h * 2,
-            backward_bytes=p_b * routed * h * 2,
-            forward_kernels=2,
-            backward_kernels=2,
-        ),
+        pointwise("unpermute", "permute", "expert", (p_f * routed * h * 2, p_b * routed * h * 2), (2, 2)),
     ]
     tensors += [
         Tensor("router_probs", 2 * e * t, "sequence", 4.0, producer="router", consumers=("router",)),
@@ -163,41 +91,59 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     expert_params = sum(op.params for op in operators if op.kind == Kind.GROUPED_GEMM)
     shared = float(model.shared_expert_intermediate_size or model.n_shared_experts * model.moe_intermediate_size)
     if shared:
-        up_s = 2 * shared if model.gated_mlp else shared
-        operators += [
-            Operator(
-                name="shared_fc1",
-                module="shared_experts",
-                kind=Kind.GEMM,
-                rule="column",
-                m=t,
-                n=up_s,
-                k=h,
-                params=h * up_s,
-                number_class="linear",
-            ),
-            Operator(
-                name="shared_act",
-                module="shared_experts",
-                kind=Kind.POINTWISE,
-                rule="features",
-                forward_bytes=act[0] * shared * t * 2,
-                backward_bytes=act[1] * shared * t * 2,
-            ),
-            Operator(
-                name="shared_fc2",
-                module="shared_experts",
-                kind=Kind.GEMM,
-                rule="row",
-                m=t,
-                n=h,
-                k=shared,
-                params=h * shared,
-                number_class="linear",
-            ),
-        ]
-        tensors += [
-            Tensor("shared_fc1_out", up_s * t, "column", producer="shared_experts", consumers=("shared_experts",)),
-            Tensor("shared_act_out", shared * t, "column", producer="shared_experts", consumers=("shared_experts",)),
-        ]
+        more, kept = _shared_experts(model, t, shared, act)
+        operators += more
+        tensors += kept
     return Parts(operators, tensors, sum(op.params for op in operators), expert_params)
+
+
+def _router(tokens: float, hidden: float, experts: float) -> list[Operator]:
+    """Scores of all experts, and the choice among them in fp32."""
+    return [
+        Operator(
+            name="router",
+            module="router",
+            kind=Kind.GEMM,
+            rule="sequence",
+            m=tokens,
+            n=experts,
+            k=hidden,
+            params=hidden * experts,
+            number_class="router",
+        ),
+        Operator(
+            name="routing",
+            module="router",
+            kind=Kind.POINTWISE,
+            rule="sequence",
+            forward_bytes=8 * experts * tokens * 4,
+            backward_bytes=6 * experts * tokens * 4,
+            fp32_forward_bytes=8 * experts * tokens * 4,
+            fp32_backward_bytes=6 * experts * tokens * 4,
+            forward_kernels=8,
+            backward_kernels=6,
+        ),
+    ]
+
+
+def _shared_experts(
+    model: ModelSpec, tokens: float, width: float, activation: tuple[float, float]
+) -> tuple[list[Operator], list[Tensor]]:
+    """Experts of `width` in all that every token goes through; `activation` in tensor passes, forward and backward."""
+    t, h = tokens, float(model.hidden_size)
+    up = 2 * width if model.gated_mlp else width
+    operators = [
+        linear("shared_fc1", "shared_experts", "column", m=t, n=up, k=h, params=h * up),
+        pointwise(
+            "shared_act",
+            "shared_experts",
+            "features",
+            (activation[0] * width * t * 2, activation[1] * width * t * 2),
+            (1.0, 2.0),
+        ),
+        linear("shared_fc2", "shared_experts", "row", m=t, n=h, k=width, params=h * width),
+    ]
+    return operators, [
+        Tensor("shared_fc1_out", up * t, "column", producer="shared_experts", consumers=("shared_experts",)),
+        Tensor("shared_act_out", width * t, "column", producer="shared_experts", consumers=("shared_experts",)),
+    ]

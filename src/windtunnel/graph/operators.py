@@ -118,6 +118,38 @@ class Operator:
     """Whether recomputation repeats it."""
 
 
+def linear(name: str, module: str, rule: Rule, *, m: float, n: float, k: float, params: float) -> Operator:
+    """A product of m rows with a k by n weight, in the precision of linear layers; `params` includes its bias."""
+    return Operator(
+        name=name, module=module, kind=Kind.GEMM, rule=rule, m=m, n=n, k=k, params=params, number_class="linear"
+    )
+
+
+def pointwise(
+    name: str,
+    module: str,
+    rule: Rule,
+    nbytes: tuple[float, float],
+    kernels: tuple[float, float],
+    *,
+    params: float = 0.0,
+    row_reduction: bool = False,
+) -> Operator:
+    """Element-wise work with bytes moved and kernels launched, each (forward, backward)."""
+    return Operator(
+        name=name,
+        module=module,
+        kind=Kind.POINTWISE,
+        rule=rule,
+        forward_bytes=nbytes[0],
+        backward_bytes=nbytes[1],
+        params=params,
+        forward_kernels=kernels[0],
+        backward_kernels=kernels[1],
+        row_reduction=row_reduction,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """One layer kind, or the embedding, or the head with its loss."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windtunnel.graph.operators import Batch, Block, Kind, Operator, Style, Tensor
+from windtunnel.graph.operators import Batch, Block, Style, Tensor, linear, pointwise
 from windtunnel.specs.model import ModelSpec
 
 PREDICTED = "mtp"
@@ -20,28 +20,15 @@ def predicted(model: ModelSpec, batch: Batch, style: Style, layer: Block) -> Blo
     t, h = batch.tokens, float(model.hidden_size)
     norm = 2.0 if model.norm == "layernorm" else 1.0
     operators = (
-        Operator(
-            name="mtp_norm",
-            module="norm",
-            kind=Kind.POINTWISE,
-            rule="sequence",
-            forward_bytes=2 * style.norm[0] * h * t * 2,
-            backward_bytes=2 * style.norm[1] * h * t * 2,
+        pointwise(
+            "mtp_norm",
+            "norm",
+            "sequence",
+            (2 * style.norm[0] * h * t * 2, 2 * style.norm[1] * h * t * 2),
+            (3, 4),
             params=3 * h * norm,
-            forward_kernels=3,
-            backward_kernels=4,
         ),
-        Operator(
-            name="mtp_join",
-            module="qkv",
-            kind=Kind.GEMM,
-            rule="column",
-            m=t,
-            n=h,
-            k=2 * h,
-            params=2 * h * h,
-            number_class="linear",
-        ),
+        linear("mtp_join", "qkv", "column", m=t, n=h, k=2 * h, params=2 * h * h),
     )
     tensors = (
         Tensor("mtp_inputs", 2 * h * t, "sequence", producer="", consumers=("norm",)),

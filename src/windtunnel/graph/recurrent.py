@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windtunnel.graph.attention import Parts, norm_and_residual
-from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor
+from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor, linear, pointwise
 from windtunnel.specs.model import ModelSpec
 
 
@@ -30,24 +30,13 @@ def mamba2(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     states = t / c * heads * p * n * 4
     operators, tensors = norm_and_residual(model, t, style, "attn")
     operators += [
-        Operator(
-            name="in_proj",
-            module="qkv",
-            kind=Kind.GEMM,
-            rule="column",
-            m=t,
-            n=wide,
-            k=h,
-            params=h * wide,
-            number_class="linear",
-        ),
-        Operator(
-            name="conv1d",
-            module="mamba",
-            kind=Kind.POINTWISE,
-            rule="features",
-            forward_bytes=3 * conv * t * 2,
-            backward_bytes=8 * conv * t * 2,
+        linear("in_proj", "qkv", "column", m=t, n=wide, k=h, params=h * wide),
+        pointwise(
+            "conv1d",
+            "mamba",
+            "features",
+            (3 * conv * t * 2, 8 * conv * t * 2),
+            (1.0, 2.0),
             params=conv * (model.conv_kernel + 1),
         ),
         Operator(
@@ -70,26 +59,8 @@ def mamba2(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             d_qk=n,
             d_v=p,
         ),
-        Operator(
-            name="gated_norm",
-            module="mamba",
-            kind=Kind.POINTWISE,
-            rule="features",
-            forward_bytes=4 * inner * t * 2,
-            backward_bytes=6 * inner * t * 2,
-            params=inner,
-        ),
-        Operator(
-            name="out_proj",
-            module="proj",
-            kind=Kind.GEMM,
-            rule="row",
-            m=t,
-            n=h,
-            k=inner,
-            params=h * inner,
-            number_class="linear",
-        ),
+        pointwise("gated_norm", "mamba", "features", (4 * inner * t * 2, 6 * inner * t * 2), (1.0, 2.0), params=inner),
+        linear("out_proj", "proj", "row", m=t, n=h, k=inner, params=h * inner),
     ]
     tensors += [
         Tensor("in_proj_out", wide * t, "column", producer="qkv", consumers=("mamba",)),
@@ -115,24 +86,13 @@ def linear_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     scan_flop = t * (2 * c * hv * (dk + dv) + 4 * hv * dk * dv)
     operators, tensors = norm_and_residual(model, t, style, "attn")
     operators += [
-        Operator(
-            name="in_proj",
-            module="qkv",
-            kind=Kind.GEMM,
-            rule="column",
-            m=t,
-            n=wide,
-            k=h,
-            params=h * wide,
-            number_class="linear",
-        ),
-        Operator(
-            name="conv1d",
-            module="mamba",
-            kind=Kind.POINTWISE,
-            rule="features",
-            forward_bytes=3 * (2 * key + value) * t * 2,
-            backward_bytes=5 * (2 * key + value) * t * 2,
+        linear("in_proj", "qkv", "column", m=t, n=wide, k=h, params=h * wide),
+        pointwise(
+            "conv1d",
+            "mamba",
+            "features",
+            (3 * (2 * key + value) * t * 2, 5 * (2 * key + value) * t * 2),
+            (1.0, 2.0),
             params=(2 * key + value) * model.conv_kernel,
         ),
         Operator(
@@ -152,26 +112,8 @@ def linear_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             d_qk=dk,
             d_v=dv,
         ),
-        Operator(
-            name="gated_norm",
-            module="mamba",
-            kind=Kind.POINTWISE,
-            rule="features",
-            forward_bytes=4 * value * t * 2,
-            backward_bytes=6 * value * t * 2,
-            params=dv,
-        ),
-        Operator(
-            name="out_proj",
-            module="proj",
-            kind=Kind.GEMM,
-            rule="row",
-            m=t,
-            n=h,
-            k=value,
-            params=h * value,
-            number_class="linear",
-        ),
+        pointwise("gated_norm", "mamba", "features", (4 * value * t * 2, 6 * value * t * 2), (1.0, 2.0), params=dv),
+        linear("out_proj", "proj", "row", m=t, n=h, k=value, params=h * value),
     ]
     tensors += [
         Tensor("in_proj_out", wide * t, "column", producer="qkv", consumers=("mamba",)),
@@ -202,17 +144,7 @@ def decayed_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     wide = 2 * key + 2 * value
     operators, tensors = norm_and_residual(model, t, style, "attn")
     operators += [
-        Operator(
-            name="in_proj",
-            module="qkv",
-            kind=Kind.GEMM,
-            rule="column",
-            m=t,
-            n=wide,
-            k=h,
-            params=h * wide,
-            number_class="linear",
-        ),
+        linear("in_proj", "qkv", "column", m=t, n=wide, k=h, params=h * wide),
         Operator(
             name="scan",
             module="mamba",
@@ -229,26 +161,8 @@ def decayed_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             d_qk=dk,
             d_v=dv,
         ),
-        Operator(
-            name="gated_norm",
-            module="mamba",
-            kind=Kind.POINTWISE,
-            rule="features",
-            forward_bytes=4 * value * t * 2,
-            backward_bytes=6 * value * t * 2,
-            params=value,
-        ),
-        Operator(
-            name="out_proj",
-            module="proj",
-            kind=Kind.GEMM,
-            rule="row",
-            m=t,
-            n=h,
-            k=value,
-            params=h * value,
-            number_class="linear",
-        ),
+        pointwise("gated_norm", "mamba", "features", (4 * value * t * 2, 6 * value * t * 2), (1.0, 2.0), params=value),
+        linear("out_proj", "proj", "row", m=t, n=h, k=value, params=h * value),
     ]
     tensors += [
         Tensor("in_proj_out", wide * t, "column", producer="qkv", consumers=("mamba",)),

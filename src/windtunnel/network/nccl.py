@@ -292,9 +292,7 @@ def _job(
         graphs = [a[0] for a in _graphs(codes.reshape(1), generation, cluster, coefficients)]
     else:
         found, back = np.unique(codes, return_inverse=True)
-        graphs = [
-            np.asarray(a[back]).reshape(ranks.shape) for a in _graphs(found, generation, cluster, coefficients)
-        ]
+        graphs = [np.asarray(a[back]).reshape(ranks.shape) for a in _graphs(found, generation, cluster, coefficients)]
     return _Job(
         op=op,
         size=size,
