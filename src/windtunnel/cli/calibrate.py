@@ -80,7 +80,6 @@ def calibrate(
     """
     from windtunnel.cli.calibrate_from import Given, imported
     from windtunnel.cli.calibrate_from import from_logs as fit_logs
-    from windtunnel.errors import BadInput, Problem
 
     given = Given(
         source=source,
@@ -101,21 +100,31 @@ def calibrate(
         check_targets(out, plot, inputs=(*given.files, scenario))
         with progress("reading"):
             found = imported(given)
-        _tell(found, out, plot, as_json)
+        _show(found, out, plot, as_json)
         return
-    kept = keep or out.with_suffix(".jsonl")
-    check_targets(out, kept, plot)
+    store = keep or out.with_suffix(".jsonl")
+    check_targets(out, store, plot)
+    _show(_measured(ranks, kind, store, seconds), out, plot, as_json)
+
+
+def _measured(ranks: int, kind: str, store: Path, seconds: float) -> Calibration:
+    """The profile of this machine, measured; measurements in `store` are taken over and kept there.
+
+    Raises:
+        BadInput: the kind of device is not known.
+    """
+    from windtunnel.calibration.session import calibrate as run
+    from windtunnel.errors import BadInput, Problem
+
     if kind not in ("cpu", "gpu", "auto"):
         raise BadInput(Problem("--on", "must be cpu, gpu or auto", kind))
-    from windtunnel.calibration.session import calibrate as run
-
-    with progress("measuring") as told:
-        found = run(ranks=ranks, kind=kind, store=kept, report=told, seconds=seconds)  # type: ignore[arg-type]
-    note(f"measurements  {kept}")
-    _tell(found, out, plot, as_json)
+    with progress("measuring") as report:
+        found = run(ranks=ranks, kind=kind, store=store, report=report, seconds=seconds)  # type: ignore[arg-type]
+    note(f"measurements  {store}")
+    return found
 
 
-def _tell(found: Calibration, out: Path, plot: Path | None, as_json: bool) -> None:
+def _show(found: Calibration, out: Path, plot: Path | None, as_json: bool) -> None:
     """Write the profile and its plot, and say what is in it."""
     from windtunnel.calibration.profile import write
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 import typer
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from windtunnel.importers.traces import Options
 
 SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".gz", ".txt"})
-"""Files that are looked at for being traces; others are configurations."""
+"""Endings of files that may be traces; all others are configurations."""
 
 
 def trace_format(file: Path, format: str) -> str:
-    """The trace format of a file, or nothing when it is none; what `--format` says goes first."""
+    """The trace format of a file, empty when it is not a trace; what `--format` says goes first."""
     from windtunnel.importers.traces import TRACES, claims
 
     if format:
@@ -27,6 +27,20 @@ def trace_format(file: Path, format: str) -> str:
         return ""
     found = claims(file)
     return "auto" if found or file.suffix in (".csv", ".jsonl", ".gz") else ""
+
+
+def trace_options(time_unit: str | None, block_size: int | None, characters_per_token: float | None) -> Options:
+    """What the command line says of a trace: unit of its times, tokens of a prefix hash, characters of a token.
+
+    Raises:
+        BadInput: the unit is neither s nor ms.
+    """
+    from windtunnel.errors import BadInput
+    from windtunnel.importers.traces import Options
+
+    if time_unit not in (None, "s", "ms"):
+        raise BadInput(f"--time-unit = {time_unit}: must be s or ms")
+    return Options(cast("Literal['s', 'ms'] | None", time_unit), block_size, characters_per_token, "--{}")
 
 
 def import_trace(file: Path, format: str, options: Options, output: Path | None, as_json: bool) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from windtunnel.planner.plan import PlanResult
     from windtunnel.planner.serving.plan import ServingPlan
 
 from windtunnel.cli.export import (
@@ -87,29 +89,52 @@ def plan(
         raise typer.Exit(130) from None
     from windtunnel.planner.serving.plan import ServingPlan
 
+    wanted = _Written(output=output, html=html, launch=(export, target_version, export_dir, wrapper), as_json=as_json)
     if isinstance(result, ServingPlan):
-        launch = export, target_version, export_dir, wrapper
-        _show_serving(result, launch, as_json=as_json, output=output, html=html, simpler=simpler)
+        _show_serving(result, wanted, simpler=simpler)
         return
+    _remarks(result, why=why, stability=stability)
+    _show_training(result, wanted, simpler=simpler)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """What to write and print of a plan."""
+
+    output: Path | None
+    """File of the scenario with the plan."""
+    html: Path | None
+    """File of the report."""
+    launch: tuple[str | None, str | None, Path, str]
+    """Target of the launch files, its version, their folder, and the wrapper."""
+    as_json: bool
+
+
+def _remarks(result: PlanResult, *, why: bool | None, stability: bool) -> None:
+    """Say what a search left out: its end, the stability search, the explanation."""
+    from windtunnel.planner.plan import EXPLAINED
+
     if not result.proof.complete:
         note(f"stopped: the best plan so far follows; one up to {100 * result.proof.gap:.1f} % better may exist")
     elif stability and result.stability is None:
-        note("stability: not searched; it was interrupted, or the cluster has groups of unlike devices")
-    from windtunnel.planner.plan import EXPLAINED
-
+        note("stability: not searched; it was interrupted, or the cluster is heterogeneous")
     if why is None and result.why is None and result.proof.candidates > EXPLAINED and not result.compared:
         note("why: left out, the space is large; --why asks for it")
+
+
+def _show_training(result: PlanResult, wanted: _Written, *, simpler: bool) -> None:
+    """Write and print a training plan."""
     taken = result.choice.scenario if simpler and result.choice is not None else result.scenario
-    if output is not None:
-        _write(taken, output)
-    if html is not None:
+    if wanted.output is not None:
+        _write(taken, wanted.output)
+    if wanted.html is not None:
         from windtunnel.report.plan import html as html_plan
 
-        note(f"report    {html_plan.write(result, html)}")
+        note(f"report    {html_plan.write(result, wanted.html)}")
     from windtunnel.training.results.serialise import plain
 
-    exported = write_launch_files(plain(taken), (), export, target_version, export_dir, wrapper)
-    if as_json:
+    exported = write_launch_files(plain(taken), (), *wanted.launch)
+    if wanted.as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
     from windtunnel.report.plan.terminal import plan_summary
@@ -118,27 +143,19 @@ def plan(
     out.print(plan_summary(result, out.width))
 
 
-def _show_serving(
-    result: ServingPlan,
-    launch: tuple[str | None, str | None, Path, str],
-    *,
-    as_json: bool,
-    output: Path | None,
-    html: Path | None,
-    simpler: bool,
-) -> None:
-    """A deployment instead of a training plan."""
+def _show_serving(result: ServingPlan, wanted: _Written, *, simpler: bool) -> None:
+    """Write and print a deployment."""
     if not result.proof.complete:
         note("stopped: the best deployment so far follows")
     taken = (result.simpler_scenario if simpler else None) or result.scenario
-    if output is not None:
-        _write(taken, output)
-    if html is not None:
+    if wanted.output is not None:
+        _write(taken, wanted.output)
+    if wanted.html is not None:
         from windtunnel.report.plan_serving.html import write
 
-        note(f"report    {write(result, html)}")
-    exported = write_launch_files(taken, (), *launch)
-    if as_json:
+        note(f"report    {write(result, wanted.html)}")
+    exported = write_launch_files(taken, (), *wanted.launch)
+    if wanted.as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
     from windtunnel.report.plan_serving.terminal import summary

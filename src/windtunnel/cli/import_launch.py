@@ -1,0 +1,161 @@
+"""`windtunnel import` of configurations: a launch file as a scenario, a Hugging Face config as a model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from windtunnel.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from windtunnel.importers.launch import Launch, Wanted
+
+
+def import_configuration(config: Path, format: str, wanted: Wanted, output: Path | None, as_json: bool) -> None:
+    """Read a configuration and write the scenario or the model block that it states.
+
+    Args:
+        config: a file, a folder of a model or of scripts, or `-` for standard input.
+        format: format of the file; empty: by its content.
+        wanted: what the command line adds to a launch file.
+        output: where to write; None: to standard output.
+        as_json: print JSON on standard output.
+
+    Raises:
+        BadInput: the file cannot be read as its format, or a model config came with options of launch files.
+    """
+    from windtunnel.errors import BadInput
+    from windtunnel.importers import formats
+    from windtunnel.importers.formats import launch_folder
+    from windtunnel.importers.launch import Wanted
+
+    scripts = launch_folder(config)
+    text = scripts or ("" if config.is_dir() else _text(config))
+    kind = format or (formats.HF_CONFIG if not text else formats.detect(text, str(config)))
+    if kind == formats.HF_CONFIG:
+        if wanted != Wanted(name=wanted.name):
+            raise BadInput(
+                f"{config}: is a model config, which only takes --name; the other options are for launch files"
+            )
+        _model(config, wanted.name or "", output, as_json)
+        return
+    beside = config if config.is_dir() else config.parent
+    launch = formats.read(kind, text, str(beside / "*.sh" if scripts else config), wanted)
+    if scripts:
+        launch.forget_lines()
+    _scenario(launch, wanted, output, as_json)
+
+
+def _text(config: Path) -> str:
+    """The text of a file, or of standard input for `-`."""
+    from windtunnel.errors import BadInput
+
+    if str(config) == "-":
+        return sys.stdin.read()
+    try:
+        return config.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{config}: is not text in UTF-8") from None
+
+
+def pairs(env: list[str]) -> dict[str, str]:
+    """Name → value of every `--env`.
+
+    Raises:
+        BadInput: an item is not NAME=VALUE; all such items are listed.
+    """
+    from windtunnel.errors import BadInput, Problem
+
+    wrong = [Problem("--env", "must be NAME=VALUE", item) for item in env if not item.partition("=")[1]]
+    if wrong:
+        raise BadInput(wrong)
+    return {name: value for name, _, value in (item.partition("=") for item in env)}
+
+
+def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool) -> None:
+    """Check and write the scenario that a launch file became."""
+    from windtunnel.errors import BadInput
+
+    serving = "serving.engine" in launch.fields
+    if wanted.name:
+        launch.set("name", wanted.name, "--name")
+    for field, value, why in launch.assumed:
+        note(f"assumed {field} = {value}: {why}")
+    for left in launch.unread:
+        note(f"not read: {left}")
+    if launch.problems:
+        if again := _asked(launch, wanted):
+            note(f"with what the file does not hold: windtunnel import {launch.file} {again}")
+        raise BadInput(launch.problems)
+    try:
+        if serving:
+            from windtunnel.exporters.servers.deployed import deployed
+
+            deployed(launch.scenario())
+        else:
+            from windtunnel.training import predict
+
+            predict.prepare(launch.scenario())
+    except BadInput as error:
+        raise launch.located(error) from None
+    if output is not None:
+        output.write_text(launch.text(), encoding="utf-8")
+        note(f"wrote {output}; next: windtunnel {'serve' if serving else 'train'} {output}")
+        if not serving:
+            note(f"how far it is from the best plan: windtunnel plan {output} --free")
+    if as_json:
+        print_json(launch.as_dict())
+    elif output is None:
+        typer.echo(launch.text(), nl=False)
+
+
+_OPTIONS = {
+    "--device": "h100-sxm-80gb",
+    "--nodes": "N",
+    "--devices-per-node": "N",
+    "--model": "NAME",
+    "--seq-len": "N",
+    "--global-batch": "N",
+    "--mbs": "N",
+    "--vocab-size": "N",
+    "CONFIG": "NAME",
+}
+"""Option that a problem may ask for → placeholder of its value."""
+
+
+def _asked(launch: Launch, wanted: Wanted) -> str:
+    """The options to repeat the command with, those that are missing last; empty when options would not help."""
+    missing = [next((name for name in _OPTIONS if name in f"{p.field} {p.rule}"), None) for p in launch.problems]
+    if None in missing:
+        return ""
+    said = wanted.options() | {name: _OPTIONS[name] for name in missing if name and name != "CONFIG"}
+    words = [f"{name} {value}" for name, value in said.items()] + [f"--env {k}={v}" for k, v in wanted.env.items()]
+    return " ".join([*words, *(["--env CONFIG=NAME"] if "CONFIG" in missing else [])])
+
+
+def _model(config: Path, name: str, output: Path | None, as_json: bool) -> None:
+    """Write a Hugging Face config as a model block."""
+    from windtunnel.importers.hf_config import read_hf_config
+
+    read = read_hf_config(config, name or None)
+    spec = read.model
+    data = spec.model_dump(mode="json", exclude_defaults=True)
+    data = {"name": spec.name, "family": spec.family} | data
+    for field, value, why in read.assumed:
+        note(f"assumed {field} = {value}: {why}")
+    if as_json and output is None:
+        print_json(data)
+        return
+    import yaml
+
+    text = yaml.safe_dump({"model": data}, sort_keys=False, allow_unicode=True)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    output.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json(data)
+    note(f"wrote {output}")
