@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inlined_step import expand, expanded_step, expanded_timeline
 from makespan_bound import bound
 
-from windtunnel.training.expand import expand, expanded_step, expanded_timeline
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import step_time
 from windtunnel.training.step_setup import PreparedStep

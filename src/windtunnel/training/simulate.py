@@ -46,8 +46,8 @@ def _power_w(x: PreparedStep, step_s: float) -> float:
     per_device = x.plan.m / x.plan.copies / len(x.own_stages)
     work = StepWork(
         _hardware_flop(x) / x.cluster.num_devices,
-        float(x.stages.hbm_bytes.sum()) * per_device,
-        float((x.stages.up_bytes + x.stages.out_bytes).sum()) * per_device,
+        float(x.stages.work.hbm_bytes.sum()) * per_device,
+        float((x.stages.work.scale_up_bytes + x.stages.work.scale_out_bytes).sum()) * per_device,
         MATRIX_FORMAT[x.training.precision],
     )
     return mean_power_w(device, x.coefficients, work, step_s)

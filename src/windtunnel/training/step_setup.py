@@ -24,10 +24,12 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import applied
 from windtunnel.techniques.base import Applied, ScheduleCase
 from windtunnel.techniques.step_options import StepOptions
+from windtunnel.training.data_parallel.comm_costs import GroupComm
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.stage_costs.stage_costs import StageCosts, build_stage_costs
 from windtunnel.training.stage_costs.zeroth_order import without_backward
 from windtunnel.training.step.build_step import StepProgram, build_step
+from windtunnel.training.step.replica_group import UniformReplicas
 from windtunnel.training.variable_length.price_batch import Batch, varied
 
 
@@ -182,6 +184,21 @@ def options_of(
     return options
 
 
+def uniform_replicas(
+    step: ResolvedStep, cluster: ClusterSpec, training: TrainingSpec, schedule: InstructionTable
+) -> UniformReplicas:
+    """The replicas of a step on one kind of devices, under the schedule that they run."""
+    options = options_of(training, step.plan, step.behaviour, step.coefficients, step.techniques)
+    return UniformReplicas(
+        stages=step.stages,
+        schedule=schedule,
+        plan=step.plan,
+        cluster=cluster,
+        coefficients=step.coefficients,
+        comm=GroupComm(step.stages, step.plan, cluster, training, step.behaviour, options),
+    )
+
+
 def table_of(step: ResolvedStep) -> InstructionTable:
     """The schedule of a step; some arrange themselves by what the parts cost.
 
@@ -249,8 +266,7 @@ def prepare_at(
     if training.lengths is not None:
         step, batch = _with_lengths(model, cluster, training, step, cache)
     resolved, parts, table = step.plan, step.stages, table_of(step)
-    options = options_of(training, resolved, step.behaviour, step.coefficients, step.techniques)
-    program = build_step(parts, table, resolved, cluster, training, step.coefficients, step.behaviour, options)
+    program = build_step(uniform_replicas(step, cluster, training, table))
     return PreparedStep(
         model=model,
         cluster=cluster,

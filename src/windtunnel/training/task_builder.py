@@ -1,4 +1,4 @@
-"""Streams, classes of tasks and the assembly of a step program from batches of tasks given as arrays."""
+"""Streams and classes of the tasks of a step, and the builder that makes a program of batches of tasks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.arrays import Floats, Int32s, Rows
+from windtunnel.program.comm_work import CommWork
 from windtunnel.program.tables import Resources, Streams, TaskTable
 
 TAGS = (
@@ -26,29 +27,30 @@ T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER, T_OFFLOAD, T_
 STREAMS = ("compute", "pp", "dp reduce", "dp gather", "to host", "from host", "host", "drive reads", "drive writes")
 S_COMPUTE, S_PP, S_REDUCE, S_GATHER, S_TO_HOST, S_FROM_HOST, S_HOST, S_READ, S_WRITE = range(9)
 RATES = ("sm", "hbm", "scale-up", "scale-out", "host memory")
-"""Shared by the tasks of a device; of host memory, its share of the node's."""
+"""Rates that the tasks of a device share; of host memory, a device has an even share of its node's."""
 _COMM_WEIGHT = 1e6
 
 
 @dataclass(slots=True, kw_only=True)
-class _Group:
+class _Batch:
     """Columns of one batch of tasks before they are put in launch order."""
 
     key: Floats
     stage: Rows
     stream: Int32s
-    alone: Floats
+    work: CommWork
     tag: int
     row: Rows
-    sm: Floats
-    hbm: Floats
-    up: Floats
-    out: Floats
-    host: Floats
-    start: int = 0
+    host_bytes: Floats
 
     def __len__(self) -> int:
         return len(self.key)
+
+    @property
+    def on_rates(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Work on each of `RATES`."""
+        work = self.work
+        return work.sm_seconds, work.hbm_bytes, work.scale_up_bytes, work.scale_out_bytes, self.host_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +63,21 @@ class BuiltTables:
     stage: Int32s
     row: Rows
     final: Rows
-    """Provisional → final id."""
+    """Final id of each provisional one."""
 
 
 class TaskBuilder:
-    """Collects task groups and dependencies; `ids` are provisional until sorted."""
+    """Collects batches of tasks and their dependencies; ids are provisional until `build` sorts the tasks."""
 
     def __init__(self) -> None:
-        self.groups: list[_Group] = []
+        self.batches: list[_Batch] = []
         self.count = 0
         self.first_stage = self.first_id = 0
         """What stages and ids of tasks count from, in what is added and returned."""
         self.task: list[Rows] = []
         self.dep: list[Rows] = []
         self.ends: list[tuple[Rows, Rows]] = []
-        """(task, what its end stands for): tasks that were split into two."""
+        """(task, task whose end stands for its end), where a task was split into two."""
 
     def begin(self, first_stage: int, first_id: int | None = None) -> None:
         """Count stages from here, and ids from the next task (or from `first_id`)."""
@@ -86,55 +88,51 @@ class TaskBuilder:
         key: npt.ArrayLike,
         stage: npt.ArrayLike,
         stream: int,
-        alone: npt.ArrayLike,
+        work: CommWork | npt.ArrayLike,
         tag: int,
         *,
         row: npt.ArrayLike = -1,
-        sm: npt.ArrayLike = 0.0,
-        hbm: npt.ArrayLike = 0.0,
-        up: npt.ArrayLike = 0.0,
-        out: npt.ArrayLike = 0.0,
-        host: npt.ArrayLike = 0.0,
+        host_bytes: npt.ArrayLike = 0.0,
     ) -> Rows:
-        """Add tasks (arguments broadcast) and return their provisional ids."""
-        k = np.atleast_1d(np.asarray(key, np.float64))
-        n = len(k)
+        """Add tasks and return their provisional ids. Arguments broadcast to the n keys.
 
-        def full(value: npt.ArrayLike) -> Floats:
-            return np.broadcast_to(np.asarray(value, np.float64), (n,))
-
-        stages = np.broadcast_to(np.asarray(stage, np.int64) + self.first_stage, (n,))
-        rows = np.broadcast_to(np.asarray(row, np.int64), (n,))
-        group = _Group(
-            key=k,
-            stage=stages,
+        Args:
+            key: Position in the launch order of a stage.
+            stage: Pipeline stage.
+            stream: One of `STREAMS`, by its number.
+            work: Seconds alone and work on shared rates; plain seconds for tasks that share none.
+            tag: One of `TAGS`, by its number.
+            row: Instruction that tasks belong to, −1 for none.
+            host_bytes: Bytes of host memory that are read and written.
+        """
+        keys = np.atleast_1d(np.asarray(key, np.float64))
+        n, first = len(keys), self.count
+        given = work if isinstance(work, CommWork) else CommWork.of(work)
+        batch = _Batch(
+            key=keys,
+            stage=np.broadcast_to(np.asarray(stage, np.int64) + self.first_stage, (n,)),
             stream=np.full(n, stream, np.int32),
-            alone=full(alone),
+            work=CommWork(*(np.broadcast_to(column, (n,)) for column in given.columns)),
             tag=tag,
-            row=rows,
-            sm=full(sm),
-            hbm=full(hbm),
-            up=full(up),
-            out=full(out),
-            host=full(host),
-            start=self.count,
+            row=np.broadcast_to(np.asarray(row, np.int64), (n,)),
+            host_bytes=np.broadcast_to(np.asarray(host_bytes, np.float64), (n,)),
         )
-        self.groups.append(group)
+        self.batches.append(batch)
         self.count += n
-        return np.arange(group.start, self.count) - self.first_id
+        return np.arange(first, self.count) - self.first_id
 
     def depend(self, task: npt.ArrayLike, dep: npt.ArrayLike) -> None:
-        """`task[i]` starts after `dep[i]` (broadcast)."""
+        """Let `task[i]` start after `dep[i]` has ended (broadcast)."""
         t, d = np.broadcast_arrays(np.asarray(task, np.int64), np.asarray(dep, np.int64))
         self.task.append(t.ravel() + self.first_id)
         self.dep.append(d.ravel() + self.first_id)
 
     def ends_with(self, task: Rows, tail: Rows) -> None:
-        """Whoever waits for `task[i]` waits for `tail[i]`, which follows it on its stream."""
+        """Let whatever waits for `task[i]` wait for `tail[i]`, which follows it on its stream."""
         self.ends.append((task + self.first_id, tail + self.first_id))
 
     def end_of(self) -> Rows:
-        """Provisional id, counted from 0 → the id whose end stands for it."""
+        """The id whose end stands for each provisional id, counted from 0."""
         alias = np.arange(self.count)
         for task, tail in self.ends:
             alias[task] = tail
@@ -144,55 +142,73 @@ class TaskBuilder:
         """Sort by (stage, key) and assemble the tables.
 
         Args:
-            capacity: What one device of each stage gives of each rate, shape (p, 5).
+            capacity: (p, 5): what one device of each stage gives of each of `RATES`.
         """
-
-        def column(name: str) -> Floats:
-            return np.concatenate([getattr(g, name) for g in self.groups])
-
-        stage = column("stage").astype(np.int32)
-        order = np.lexsort((column("key"), stage))
+        stage = np.concatenate([batch.stage for batch in self.batches]).astype(np.int32)
+        order = np.lexsort((np.concatenate([batch.key for batch in self.batches]), stage))
         final = np.empty(self.count, np.int64)
         final[order] = np.arange(self.count)
-        tag = np.concatenate([np.full(len(g), g.tag, np.int32) for g in self.groups])[order]
-        stage = stage[order]
-        stream = (stage * len(STREAMS) + column("stream").astype(np.int32)[order]).astype(np.int32)
-        task = final[np.concatenate(self.task)] if self.task else np.zeros(0, np.int64)
-        dep = final[self.end_of()[np.concatenate(self.dep)]] if self.dep else np.zeros(0, np.int64)
-        by_task = np.argsort(task, kind="stable")
-        dep_ptr = np.zeros(self.count + 1, np.int64)
-        np.cumsum(np.bincount(task, minlength=self.count), out=dep_ptr[1:])
-        work = np.stack([column(name)[order] for name in ("sm", "hbm", "up", "out", "host")], axis=1)
-        alone = column("alone")[order]
-        work = np.minimum(work, alone[:, None] * capacity[stage])
-        used = work > 0
-        rate_ptr = np.zeros(self.count + 1, np.int64)
-        np.cumsum(used.sum(axis=1), out=rate_ptr[1:])
-        n = len(RATES)
-        idx = (stage[:, None] * n + np.arange(n, dtype=np.int32)[None, :])[used].astype(np.int32)
+        stages = len(capacity)
+        streams = Streams(
+            np.zeros(stages * len(STREAMS), np.int32),
+            np.repeat(np.arange(stages, dtype=np.int32), len(STREAMS)),
+            STREAMS * stages,
+        )
+        row = np.concatenate([batch.row for batch in self.batches]).astype(np.int64)[order]
+        return BuiltTables(
+            self._task_table(stage[order], order, final, capacity),
+            streams,
+            Resources(capacity.reshape(-1), RATES * stages),
+            stage[order],
+            row,
+            final,
+        )
+
+    def _task_table(self, stage: Int32s, order: Rows, final: Rows, capacity: Floats) -> TaskTable:
+        """The tasks in launch order, with the final ids of those that each waits for."""
+        tag = np.concatenate([np.full(len(batch), batch.tag, np.int32) for batch in self.batches])[order]
+        own_stream = np.concatenate([batch.stream for batch in self.batches]).astype(np.int32)[order]
+        seconds = np.concatenate([batch.work.seconds for batch in self.batches])[order]
+        rate_ptr, rate_idx, rate_work = self._rates(stage, order, seconds, capacity)
+        dep_ptr, dep_idx = self._dependencies(final)
         zero = np.zeros(self.count, np.int32)
-        compute = (stream % len(STREAMS)) == S_COMPUTE
-        tasks = TaskTable(
-            alone_s=alone,
-            weight=np.where(compute, 1.0, _COMM_WEIGHT),
+        return TaskTable(
+            alone_s=seconds,
+            weight=np.where(own_stream == S_COMPUTE, 1.0, _COMM_WEIGHT),
             rank_class=stage,
             tag=tag,
             stream_ptr=np.arange(self.count + 1, dtype=np.int64),
-            stream_idx=stream,
+            stream_idx=(stage * len(STREAMS) + own_stream).astype(np.int32),
             dep_ptr=dep_ptr,
-            dep_idx=dep[by_task].astype(np.int32),
+            dep_idx=dep_idx,
             rate_ptr=rate_ptr,
-            rate_idx=idx,
-            rate_work=work[used],
+            rate_idx=rate_idx,
+            rate_work=rate_work,
             slot_pool=np.full(self.count, -1, np.int32),
             slots=zero,
             min_slots=zero,
             waves=zero,
             tags=TAGS,
         )
-        p = len(capacity)
-        streams = Streams(
-            np.zeros(p * len(STREAMS), np.int32), np.repeat(np.arange(p, dtype=np.int32), len(STREAMS)), STREAMS * p
-        )
-        resources = Resources(capacity.reshape(-1), RATES * p)
-        return BuiltTables(tasks, streams, resources, stage, column("row").astype(np.int64)[order], final)
+
+    def _dependencies(self, final: Rows) -> tuple[Rows, Int32s]:
+        """Pointers per task and the tasks that it waits for, by final ids."""
+        task = final[np.concatenate(self.task)] if self.task else np.zeros(0, np.int64)
+        dep = final[self.end_of()[np.concatenate(self.dep)]] if self.dep else np.zeros(0, np.int64)
+        by_task = np.argsort(task, kind="stable")
+        dep_ptr = np.zeros(self.count + 1, np.int64)
+        np.cumsum(np.bincount(task, minlength=self.count), out=dep_ptr[1:])
+        return dep_ptr, dep[by_task].astype(np.int32)
+
+    def _rates(self, stage: Int32s, order: Rows, seconds: Floats, capacity: Floats) -> tuple[Rows, Int32s, Floats]:
+        """Pointers per task, the rates that it uses and its work on each, at most what a rate gives while it runs."""
+        columns = [
+            np.concatenate(column)[order] for column in zip(*(batch.on_rates for batch in self.batches), strict=True)
+        ]
+        work = np.minimum(np.stack(columns, axis=1), seconds[:, None] * capacity[stage])
+        used = work > 0
+        rate_ptr = np.zeros(self.count + 1, np.int64)
+        np.cumsum(used.sum(axis=1), out=rate_ptr[1:])
+        rates = len(RATES)
+        rate_idx = (stage[:, None] * rates + np.arange(rates, dtype=np.int32)[None, :])[used].astype(np.int32)
+        return rate_ptr, rate_idx, work[used]

@@ -21,7 +21,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm, GroupComm
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.stage_costs.stage_costs import StageCosts
@@ -126,7 +126,7 @@ class Tails:
         plan = plan_of(cell.plan, self.x, self.row, self.policies[j], c.behaviour)
         parts = self._weights(plan)
         options = options_of(c.training, plan, c.behaviour, c.coefficients, c.techniques)
-        return DataParallelComm(parts, plan, c.cluster, c.training, c.behaviour, options), plan, parts, pipe
+        return GroupComm(parts, plan, c.cluster, c.training, c.behaviour, options), plan, parts, pipe
 
     def static(self, j: int, key: Hashable) -> Floats:
         """(S,): bytes that are there at every peak, under policy j."""
@@ -215,7 +215,7 @@ class Tails:
             first[pipe.stage_of[k]] = k
         if plan.zero == 3:
             pieces = np.maximum(parts.layers, 1)
-            gather, scatter = traffic.gather(pieces)[0], traffic.reduce(pieces)[0]
+            gather, scatter = traffic.gather(pieces).seconds, traffic.reduce(pieces).seconds
             again = plan.reshard_after_forward  # gathered for backward too, but for the layer that turns around
             each_g = gather * (2 * pieces - 1 if again else 0 * pieces)
             once_g = gather * (0 * pieces if again else pieces)
@@ -230,13 +230,13 @@ class Tails:
         buckets = traffic.bucket_counts()
         last, stream = 0.0, np.zeros((2, 2 * s))
         if options.overlap_grad_reduce:
-            each = traffic.reduce(buckets)[0]
+            each = traffic.reduce(buckets).seconds
             reduce_s = each[first]
             total = np.bincount(pipe.stage_of, weights=each * buckets, minlength=s)  # one bucket after the other
             stream[int(options.reduce_every_micro_batch), s:] = total
         else:
-            reduce_s = np.bincount(pipe.stage_of, weights=traffic.reduce(1.0)[0], minlength=s)
-        before = float(traffic.gather(buckets)[0][0]) if traffic.gather_at_start else 0.0
+            reduce_s = np.bincount(pipe.stage_of, weights=traffic.reduce(1.0).seconds, minlength=s)
+        before = float(traffic.gather(buckets).seconds[0]) if traffic.gather_at_start else 0.0
         if plan.zero in (1, 2) and not traffic.gather_at_start and self.case.behaviour.shard_optimizer:
             last = float(np.bincount(pipe.stage_of, weights=traffic.gather_seconds(), minlength=s).min())
         return Sent(before, reduce_s, stream, last)

@@ -24,7 +24,7 @@ from windtunnel.planner.bounds.pipeline_shape import held_at_once, pipe_of, plan
 from windtunnel.planner.bounds.stage_partition import Cut, Depth, Pipeline, Tails, least_bound, least_bytes, mean_bytes
 from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.specs.plan import Offload, Recompute
-from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm, GroupComm
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step_setup import options_of
@@ -312,7 +312,7 @@ class Balance:
         plan = plan_of(held.cell.plan, self.x, row, self.x.policies[policy], c.behaviour)
         options = options_of(c.training, plan, c.behaviour, c.coefficients, c.techniques)
         parts = self._parts(held.cell, plan, dense, expert, layers)
-        return DataParallelComm(parts, plan, c.cluster, c.training, c.behaviour, options)
+        return GroupComm(parts, plan, c.cluster, c.training, c.behaviour, options)
 
     def _weights(self, row: int, policy: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Dense and expert weights of each layer, and of both ends."""
@@ -374,7 +374,7 @@ class Balance:
         first = slice(0, number)
         if plan.zero == 3:
             pieces = np.maximum(layers, 1)
-            gather, scatter = traffic.gather(pieces)[0], traffic.reduce(pieces)[0]
+            gather, scatter = traffic.gather(pieces).seconds, traffic.reduce(pieces).seconds
             again = plan.reshard_after_forward
             every = options.sync_every_micro_batch and again
             total = scatter * pieces
@@ -388,8 +388,8 @@ class Balance:
                 0.0,
             )
         buckets = traffic.bucket_counts()
-        reduce_s = traffic.reduce(buckets if options.overlap_grad_reduce else 1.0)[0]
-        before = float(traffic.gather(buckets)[0][first].min()) if traffic.gather_at_start else 0.0
+        reduce_s = traffic.reduce(buckets if options.overlap_grad_reduce else 1.0).seconds
+        before = float(traffic.gather(buckets).seconds[first].min()) if traffic.gather_at_start else 0.0
         last = 0.0
         if plan.zero in (1, 2) and not traffic.gather_at_start and self.case.behaviour.shard_optimizer:
             last = float(traffic.gather_seconds().min())

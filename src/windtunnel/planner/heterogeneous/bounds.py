@@ -21,7 +21,7 @@ from windtunnel.specs.plan import Offload
 from windtunnel.training.heterogeneous.prepare import GroupStep
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
-from windtunnel.training.step.replica_tasks import ReplicaGroup
+from windtunnel.training.step.replica_group import ReplicaGroup
 
 LASTING = ("weights", "gradients", "optimizer")
 """Kinds of static memory that are there at every peak."""
@@ -80,7 +80,7 @@ class _Way:
 def joint_walks(classes: Sequence[ReplicaGroup], between: CrossGroupNetwork) -> list[Walk]:
     """Groups along dp: each group's walk."""
     pieces = _pieces(classes[0])
-    each, _ = between.seconds([x.traffic for x in classes], pieces)
+    each, _ = between.seconds([x.comm for x in classes], pieces)
     return [Walk(x, each * pieces) for x in classes]
 
 
@@ -119,7 +119,7 @@ def _way(x: ReplicaGroup) -> _Way:
     taken = np.zeros(k - 1)
     moves = np.flatnonzero(stage_of[1:] != stage_of[:-1])
     if len(moves):
-        taken[moves] = x.hops(stage_of[moves], stage_of[moves + 1])[0]
+        taken[moves] = x.hops(stage_of[moves], stage_of[moves + 1]).seconds
     sends = np.zeros(s)
     np.add.at(sends, stage_of[:-1], taken)
     np.add.at(sends, stage_of[1:], taken)
@@ -132,28 +132,28 @@ def _pieces(x: ReplicaGroup) -> Ints:
     """(K,): pieces in which a part's gradients are reduced."""
     if x.plan.zero == 3:
         return np.maximum(x.stages.layers, 1).astype(np.int64)
-    if x.traffic.options.overlap_grad_reduce:
-        return x.traffic.bucket_counts()
+    if x.comm.options.overlap_grad_reduce:
+        return x.comm.bucket_counts()
     return np.ones(len(x.stages.layers), np.int64)
 
 
 def _after(x: ReplicaGroup, between_s: Floats, own: Floats, hop_s: float) -> tuple[float, Floats, float]:
     """Seconds before the first instruction, after each stage's last one (S,), and after all of them."""
-    traffic, plan, s = x.traffic, x.plan, x.schedule.p
+    traffic, plan, s = x.comm, x.plan, x.schedule.p
     stage_of = x.schedule.placement[:, 0].astype(np.int64)
     update = x.optimizer_seconds(stage_of)
     if not traffic.replicated:
         return 0.0, np.zeros(s), float(update.max())
     before, options = 0.0, traffic.options
     pieces = _pieces(x)
-    each = traffic.reduce(pieces)[0]
+    each = traffic.reduce(pieces).seconds
     whole = own @ (each * pieces + between_s)
     last = (each + between_s / pieces)[own.argmax(axis=1)]  # the shallowest part is reduced last
     last *= not (plan.zero == 3 and x.schedule.split_backward)  # how much of it is left then is not followed
     if plan.zero == 3:
-        before = float(traffic.gather(pieces)[0][0])
+        before = float(traffic.gather(pieces).seconds[0])
     elif traffic.gather_at_start:
-        before = float(traffic.gather(traffic.bucket_counts())[0][0])
+        before = float(traffic.gather(traffic.bucket_counts()).seconds[0])
     elif plan.zero in (1, 2) and traffic.behaviour.shard_optimizer:
         update = update + own @ traffic.gather_seconds()
     if plan.zero == 3 or options.overlap_grad_reduce:

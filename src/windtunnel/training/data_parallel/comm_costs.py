@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,11 +13,13 @@ from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES, optimizer_bytes, optimizer_time_s
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.program.comm_work import CommWork
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.data_parallel.gradient_compression import (
     KERNEL_SMS,
+    CollectiveCost,
     CompressedExchange,
     Shapes,
     gathered_moved,
@@ -23,12 +27,15 @@ from windtunnel.training.data_parallel.gradient_compression import (
 )
 from windtunnel.training.data_parallel.hierarchical_zero import gather_passes, level_place, reduce_passes, wire_bytes
 from windtunnel.training.data_parallel.per_tensor_zero3 import GATHER_PASSES, REDUCE_PASSES, TensorLists
-from windtunnel.training.offload.host_optimizer import HostUpdate, spelt_out
+from windtunnel.training.offload.host_optimizer import HostUpdate, is_spelt_out
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 
-class DataParallelComm:
-    """Seconds and work of data-parallel collectives per virtual stage."""
+class DataParallelComm(ABC):
+    """Seconds and work of data-parallel collectives and of the optimizer, for each of K virtual stages.
+
+    Abstract: `GroupComm` prices ranks on one kind of devices, `CrossGroupComm` stages on several.
+    """
 
     def __init__(
         self,
@@ -65,50 +72,6 @@ class DataParallelComm:
             return np.clip(np.ceil(size / options.bucket_bytes), 1, 512).astype(np.int64)
         return np.minimum(np.maximum(stages.layers, 1), options.buckets_per_chunk).astype(np.int64)
 
-    def _shard_places(self) -> tuple[GroupPlacement, GroupPlacement | None]:
-        """Placement of the shard group and, under HSDP, of its replicas."""
-        if self.plan.shard_group >= self.size:
-            return self.stages.dp_place, None
-        stride = self.stages.mesh.strides["cp"]
-        mesh, group = self.stages.mesh, self.plan.shard_group
-        return mesh.strided(group, stride), mesh.strided(self.size // group, stride * group)
-
-    def _run(self, op: str, nbytes: Floats, place: GroupPlacement) -> tuple[Floats, Floats, Floats, float, Floats]:
-        if float(place.size) <= 1:
-            zero = np.zeros_like(nbytes)
-            return zero, zero, zero, 0.0, zero
-        one = self.stages.network.collective(op, nbytes, place, axis="dp")
-        shape = np.shape(nbytes)
-
-        def full(x: npt.ArrayLike) -> Floats:
-            return np.broadcast_to(np.asarray(x, np.float64), shape)
-
-        return (
-            full(one.alone_s),
-            full(one.work_scale_up_bytes),
-            full(one.work_scale_out_bytes),
-            float(np.max(one.channels)),
-            full(one.hbm_bytes),
-        )
-
-    def _held(self, channels: float) -> float:
-        """Share of the device's units that a collective keeps busy: never more than half of an accelerator's.
-
-        A CPU's library copies on the cores that compute, for as long as it copies.
-        """
-        device = self.cluster.device
-        return min(channels / device.num_sms, 1.0 if device.kind == "cpu" else 0.5)
-
-    def _in_lists(
-        self, op: str, nbytes: Floats, passes: float, place: GroupPlacement
-    ) -> tuple[Floats, Floats, Floats, float, Floats]:
-        """A layer's collective, or one a tensor with the copies out of, or into, its list of pieces."""
-        if self.lists is None:
-            return self._run(op, nbytes, place)
-        n, copied = self.lists.tensors, nbytes * passes
-        t, up, out, channels, hbm = self._run(op, nbytes / n, place)
-        return t * n + copied / self.cluster.device.memory_bytes_per_s, up * n, out * n, channels, hbm * n + copied
-
     def launched(self) -> tuple[float, float]:
         """Seconds of one layer in which the device waits for the host: beside its gather, and its reduction."""
         if self.lists is None:
@@ -116,48 +79,64 @@ class DataParallelComm:
         each = self.lists.host_s(self.plan.shard_group)
         return each, each * (self.trainable > 0.0)
 
-    def _sized(self, op: str, nbytes: Floats, place: GroupPlacement, passes: Floats) -> tuple[Floats, ...]:
-        """A collective at one level, with the passes over memory at its ends; see `gather` for what it returns."""
-        t, up, out, channels, hbm = self._run(op, nbytes, place)
-        t = t + passes / self.cluster.device.memory_bytes_per_s
-        return t, up, out, t * self._held(channels), hbm + passes
+    @abstractmethod
+    def reduce(self, pieces: npt.ArrayLike) -> CommWork:
+        """One gradient bucket of each virtual stage, without what `between_slices` and `once_a_step` count.
 
-    def _level_gather(self, pieces: npt.ArrayLike, *, again: bool) -> tuple[Floats, ...]:
-        """A piece's weights from the level that has them nearest."""
-        levels, params = self.plan.levels, self.stages.dense_params / np.asarray(pieces, np.float64)
-        assert levels is not None
-        own = levels.params or self.plan.shard_group
-        if again and levels.params_again:
-            place = level_place(self.stages, self.plan, levels.params_again)
-            return self._sized("all_gather", params * self.behaviour.element_bytes, place, 0.0 * params)
-        bits = levels.gather_bits
-        passes = params * gather_passes(bits, own)
-        return self._sized("all_gather", params * wire_bytes(bits), level_place(self.stages, self.plan, own), passes)
+        Args:
+            pieces: Buckets of each virtual stage, shape (K,) or one number for all.
+        """
 
-    def _level_bits(self) -> int:
-        levels = self.plan.levels
-        return int((levels and levels.reduce_bits) or 8 * self.options.grad_bytes)
+    @abstractmethod
+    def gather(self, pieces: npt.ArrayLike, *, for_backward: bool = False) -> CommWork:
+        """One parameter bucket of each virtual stage; for backward, from a second copy where a plan keeps one.
 
-    def _level_reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, ...]:
-        """A piece's gradients among the ranks that scatter them after every micro-batch."""
-        levels, params = self.plan.levels, self.stages.dense_params / np.asarray(pieces, np.float64) * self.trainable
-        assert levels is not None
-        size, bits = levels.gradients or self.plan.shard_group, self._level_bits()
-        place, passes = level_place(self.stages, self.plan, size), params * reduce_passes(bits, size)
-        return self._sized("reduce_scatter", params * wire_bytes(bits), place, passes)
+        Args:
+            pieces: Buckets of each virtual stage, shape (K,) or one number for all.
+            for_backward: Whether backward needs the parameters, not forward.
+        """
 
-    def once_a_step(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-        """The rest of the reduction where gradients are scattered level by level: seconds, up, out."""
+    @abstractmethod
+    def between_slices(self, pieces: npt.ArrayLike) -> CommWork:
+        """A bucket's all-reduce between replicas where it goes tensor by tensor through hosts.
+
+        It takes seconds and sends scale-out bytes; its use of SMs and device memory is not counted.
+        """
+
+    @abstractmethod
+    def tied_seconds(self, p: int) -> float:
+        """Seconds to add up the gradient of an embedding that the first and the last of `p` stages share."""
+
+    def gather_seconds(self) -> Floats:
+        """Whole parameter gather per virtual stage."""
+        return self.gather(1.0).seconds
+
+    def averaged(self) -> CommWork:
+        """What one step carries of the average of replicas that a round of local steps ends with."""
+        assert self.local is not None
+        whole = self.stages.dense_params * self.options.grad_bytes * self.trainable
+        cost = self._run("all_reduce", whole, self.stages.dp_place)
+        work = cost.work
+        if self.stages.expert_params.any():
+            expert = self.stages.expert_params * self.options.grad_bytes * self.trainable
+            work = work + self._run("all_reduce", expert, self.stages.expert_dp_place).work
+        return work.on_sms(self._sm_share(cost.channels)) / self.local.steps
+
+    def once_a_step(self, pieces: npt.ArrayLike) -> CommWork:
+        """The part of a piece's reduction that runs once a step, where gradients are scattered level by level.
+
+        It takes seconds and sends bytes; its use of SMs and device memory is not counted.
+        """
         levels, cut = self.plan.levels, np.asarray(pieces, np.float64)
         inner = levels.gradients if levels else None
         if inner is None or inner >= self.plan.shard_group:
-            return np.zeros_like(cut), np.zeros_like(cut), np.zeros_like(cut)
+            return CommWork.of(np.zeros_like(cut))
         params, bits = self.stages.dense_params / cut * self.trainable / inner, self._level_bits()
         place = level_place(self.stages, self.plan, self.plan.shard_group // inner, inner)
-        t, up, out, _, _ = self._sized(
+        work = self._sized(
             "reduce_scatter", params * wire_bytes(bits), place, params * reduce_passes(bits, float(place.size))
         )
-        return t, up, out
+        return CommWork.of(work.seconds, scale_up_bytes=work.scale_up_bytes, scale_out_bytes=work.scale_out_bytes)
 
     def refreshed(self) -> Floats:
         """Seconds of each virtual stage to bring updated weights from optimizer state to where they are cut over."""
@@ -166,154 +145,9 @@ class DataParallelComm:
         if own is None or own >= self.plan.shard_group:
             return np.zeros(len(self.stages.layers))
         place = level_place(self.stages, self.plan, self.plan.shard_group // own, own)
-        return self._run("all_gather", self.stages.dense_params * self.behaviour.element_bytes / own, place)[0]
-
-    def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes.
-
-        Without what `between_slices` and `once_a_step` count.
-        """
-        if self.plan.levels is not None:
-            t, up, out, sm, hbm = self._level_reduce(pieces)
-            return t, up, out, sm, hbm
-        cut = np.asarray(pieces, np.float64)
-        if self.local is not None:
-            none = np.zeros(np.broadcast_shapes(cut.shape, self.stages.dense_params.shape))
-            return none, none, none, none, none
-        if self.exchange is not None:
-            return self._compressed(self.exchange, cut)
-        grads = self.options.grad_bytes * self.trainable
-        dense, expert = self.stages.dense_params * grads / cut, self.stages.expert_params * grads / cut
-        shard, replicas = self._shard_places()
-        zero = self.plan.zero if self.behaviour.shard_optimizer else 0
-        op = "all_reduce" if zero == 0 else "reduce_scatter"
-        t, up, out, channels, hbm = self._in_lists(op, dense, REDUCE_PASSES, shard)
-        if replicas is not None and not self._by_tensor:
-            t2, up2, out2, _, hbm2 = self._run("all_reduce", dense / self.plan.shard_group, replicas)
-            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        if expert.any():
-            t2, up2, out2, _, hbm2 = self._run(op, expert, self.stages.expert_dp_place)
-            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        return t, up, out, t * self._held(channels), hbm
-
-    def _compressed(self, exchange: CompressedExchange, cut: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """One bucket of each virtual stage where less than the gradients travels."""
-        weights = self.stages.dense_params * self.trainable / cut
-        shard, replicas = self._shard_places()
-        zero = self.plan.zero if self.behaviour.shard_optimizer else 0
-        sums = self._exchanged(exchange, "all_reduce" if zero == 0 else "reduce_scatter", weights, shard)
-        if replicas is not None:
-            among = exchange.reduce(self._run, "all_reduce", weights / self.plan.shard_group, replicas)
-            sums = tuple(a + b for a, b in zip(sums, among, strict=True))
-        t, up, out, sm, hbm = sums
-        return t, up, out, sm, hbm
-
-    def _exchanged(
-        self, exchange: CompressedExchange, op: str, weights: Floats, place: GroupPlacement
-    ) -> tuple[Floats, ...]:
-        """One compressed reduction; between nodes alone where that is asked for."""
-        inside, mesh, stride = int(place.ranks_per_domain), self.stages.mesh, int(place.stride)
-        between = exchange.given.between
-        if between == "ranks" or inside == 1 or float(place.num_domains) == 1:
-            return exchange.reduce(self._run, op, weights, place)
-        near, far = mesh.strided(inside, stride), mesh.strided(int(place.size) // inside, stride * inside)
-        steps = [exchange.reduce(self._run, op, weights / inside, far)]
-        if between == "levels":
-            steps.append(exchange.reduce(self._run, "reduce_scatter", weights, near))
-            steps += [exchange.gather(self._run, weights, near)] * (op == "all_reduce")
-        else:
-            whole = weights * exchange.grad_bytes
-            names = ("reduce_scatter", "all_gather")[: 2 if op == "all_reduce" else 1]
-            steps += [self._sized(name, whole, near, 0.0 * whole) for name in names]
-        return tuple(np.sum(column, axis=0) for column in zip(*steps, strict=True))
-
-    def averaged(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """What one step carries of the average of replicas that a round of local steps ends with."""
-        assert self.local is not None
-        whole = self.stages.dense_params * self.options.grad_bytes * self.trainable
-        t, up, out, channels, hbm = self._run("all_reduce", whole, self.stages.dp_place)
-        if self.stages.expert_params.any():
-            expert = self.stages.expert_params * self.options.grad_bytes * self.trainable
-            t2, up2, out2, _, hbm2 = self._run("all_reduce", expert, self.stages.expert_dp_place)
-            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        n, sm = self.local.steps, t * self._held(channels)
-        return t / n, up / n, out / n, sm / n, hbm / n
-
-    @property
-    def _by_tensor(self) -> bool:
-        return self.stages.network.params.out.by_tensor
-
-    def between_slices(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Seconds and bytes of a bucket's all-reduce between replicas where it goes tensor by tensor through hosts."""
-        cut = np.asarray(pieces, np.float64)
-        grads = self.stages.dense_params * self.options.grad_bytes * self.trainable / cut
-        _, replicas = self._shard_places()
-        if replicas is None or not self._by_tensor:
-            return np.zeros_like(grads), np.zeros_like(grads)
-        parts = self._tensors()
-        seconds, _, out, _, _ = self._run("all_reduce", grads / self.plan.shard_group / parts, replicas)
-        return seconds * parts, out * parts
-
-    def _tensors(self) -> float:
-        """Weight tensors of a layer, mean over the depth: queries, keys and values apart, gate and up apart."""
-        graph = self.stages.graph
-        total = 0.0
-        for kind in graph.depth:
-            inner = {op.name: op.k for op in graph.blocks[kind].operators}
-            for op in graph.blocks[kind].operators:
-                down = inner.get(op.name.replace("fc1", "fc2"), 0.0) if op.name.endswith("fc1") else 0.0
-                total += 0.0 if not op.params else 3.0 if op.name == "qkv" else op.n / down if down else 1.0
-        return total / len(graph.depth)
-
-    def gather(self, pieces: npt.ArrayLike, *, again: bool = False) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """One parameter bucket of each virtual stage; `again`: for backward, from a second copy where there is one."""
-        if self.plan.levels is not None:
-            t, up, out, sm, hbm = self._level_gather(pieces, again=again)
-            return t, up, out, sm, hbm
-        cut = np.asarray(pieces, np.float64)
-        quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
-        width = 1.0 if self.training.float8_all_gather or quantised else self.behaviour.element_bytes
-        shard, _ = self._shard_places()
-        bits, block = self.plan.compression.gather_bits, self.plan.compression.gather_block
-        if bits is not None:
-            return self._gather_in(gathered_wire(bits, block), cut, shard)
-        dense = self.stages.dense_params * width / cut
-        t, up, out, channels, hbm = self._in_lists("all_gather", dense, GATHER_PASSES, shard)
-        if self.stages.expert_params.any():
-            t2, up2, out2, _, hbm2 = self._run(
-                "all_gather", self.stages.expert_params * width / cut, self.stages.expert_dp_place
-            )
-            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        return t, up, out, t * self._held(channels), hbm
-
-    def _gather_in(
-        self, wire: float, cut: Floats, shard: GroupPlacement
-    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """One parameter bucket of each virtual stage in few bits."""
-        t, up, out, channels, hbm = self._in_lists("all_gather", self.stages.dense_params * wire / cut, 0.0, shard)
-        if self.stages.expert_params.any():
-            t2, up2, out2, _, hbm2 = self._run(
-                "all_gather", self.stages.expert_params * wire / cut, self.stages.expert_dp_place
-            )
-            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        weights = (self.stages.dense_params + self.stages.expert_params) / cut
-        given, chosen = self.plan.compression, coefficients(self.training.framework, self.cluster.device)
-        assert given.gather_bits is not None
-        each = gathered_moved(given.gather_bits, given.gather_block, self.behaviour.element_bytes, float(shard.size))
-        kernels = weights * each / (self.cluster.device.memory_bytes_per_s * chosen.memory_fraction)
-        kernels = np.where(weights > 0, kernels + 2.0 * chosen.gemm_floor_s, 0.0)
-        sm = t * self._held(channels) + kernels * KERNEL_SMS
-        return t + kernels, up, out, sm, hbm + weights * each
-
-    def gather_seconds(self) -> Floats:
-        """Whole parameter gather per virtual stage."""
-        return self.gather(1.0)[0]
-
-    def tied_seconds(self, p: int) -> float:
-        """All-reduce of the shared embedding's gradient between the first and the last stage."""
-        own = self.stages.graph.embedding.params / self.plan.tp * self.options.grad_bytes
-        place = placement(2, self.stages.mesh.strides["pp"] * (p - 1), self.cluster.scale_up_domain)
-        return float(self.stages.network.collective("all_reduce", own, place, axis="pp").alone_s)
+        return self._run(
+            "all_gather", self.stages.dense_params * self.behaviour.element_bytes / own, place
+        ).work.seconds
 
     def update_bytes(self) -> float:
         """Bytes of device memory that one parameter's update moves."""
@@ -352,7 +186,7 @@ class DataParallelComm:
         offload, per = self.plan.offload, self.update_bytes()
         away = offload.optimizer
         slower = np.array([optimizer_time_s(self.cluster.device, coefficients, x * (1 - away), per) for x in per_stage])
-        if away and not spelt_out(offload):
+        if away and not is_spelt_out(offload):
             slower = np.maximum(slower, per_stage * away * self.host_update().seconds(offload))
         if away and offload.widening == "host":
             slower = slower + per_stage * away * self.host_update().widen
@@ -361,3 +195,189 @@ class DataParallelComm:
             outer = np.array([optimizer_time_s(self.cluster.device, coefficients, x, moved) for x in per_stage])
             slower = slower + outer / self.local.steps
         return slower + coefficients.step_overhead_s + self.training.input_s
+
+    def _shard_places(self) -> tuple[GroupPlacement, GroupPlacement | None]:
+        """Placement of the shard group and, under HSDP, of its replicas."""
+        if self.plan.shard_group >= self.size:
+            return self.stages.dp_place, None
+        stride = self.stages.mesh.strides["cp"]
+        mesh, group = self.stages.mesh, self.plan.shard_group
+        return mesh.strided(group, stride), mesh.strided(self.size // group, stride * group)
+
+    def _run(self, op: str, nbytes: Floats, place: GroupPlacement) -> CollectiveCost:
+        if float(place.size) <= 1:
+            return CollectiveCost(CommWork.of(np.zeros_like(nbytes)), 0.0)
+        found = self.stages.network.collective(op, nbytes, place, axis="dp")
+        shape = np.shape(nbytes)
+        work = CommWork.of(
+            np.broadcast_to(np.asarray(found.alone_s, np.float64), shape),
+            scale_up_bytes=found.work_scale_up_bytes,
+            scale_out_bytes=found.work_scale_out_bytes,
+            hbm_bytes=found.hbm_bytes,
+        )
+        return CollectiveCost(work, float(np.max(found.channels)))
+
+    def _sm_share(self, channels: float) -> float:
+        """Share of the device's units that a collective keeps busy: never more than half of an accelerator's.
+
+        A CPU's library copies on the cores that compute, for as long as it copies.
+        """
+        device = self.cluster.device
+        return min(channels / device.num_sms, 1.0 if device.kind == "cpu" else 0.5)
+
+    def _memory_passes(self, nbytes: Floats) -> CommWork:
+        """Passes over device memory at the ends of a collective."""
+        return CommWork.of(nbytes / self.cluster.device.memory_bytes_per_s, hbm_bytes=nbytes)
+
+    def _sized(self, op: str, nbytes: Floats, place: GroupPlacement, passes: Floats) -> CommWork:
+        """A collective at one level, with the passes over memory at its ends (`passes` bytes)."""
+        cost = self._run(op, nbytes, place)
+        return (cost.work + self._memory_passes(passes)).on_sms(self._sm_share(cost.channels))
+
+    def _level_bits(self) -> int:
+        levels = self.plan.levels
+        return int((levels and levels.reduce_bits) or 8 * self.options.grad_bytes)
+
+
+class GroupComm(DataParallelComm):
+    """Data-parallel communication among ranks on one kind of devices."""
+
+    def _in_lists(self, op: str, nbytes: Floats, passes: float, place: GroupPlacement) -> CollectiveCost:
+        """A layer's collective; tensor by tensor, with the copies out of, or into, the list of pieces of each."""
+        if self.lists is None:
+            return self._run(op, nbytes, place)
+        count = self.lists.tensors
+        one = self._run(op, nbytes / count, place)
+        return CollectiveCost(one.work * count + self._memory_passes(nbytes * passes), one.channels)
+
+    def _with_experts(self, cost: CollectiveCost, op: str, expert_bytes: Floats) -> CommWork:
+        """A collective of dense weights, followed by that of the experts' weights where a model has experts."""
+        work = cost.work
+        if expert_bytes.any():
+            work = work + self._run(op, expert_bytes, self.stages.expert_dp_place).work
+        return work.on_sms(self._sm_share(cost.channels))
+
+    def _level_gather(self, pieces: npt.ArrayLike, *, for_backward: bool) -> CommWork:
+        """A piece's weights from the level that has them nearest."""
+        levels, params = self.plan.levels, self.stages.dense_params / np.asarray(pieces, np.float64)
+        assert levels is not None
+        own = levels.params or self.plan.shard_group
+        if for_backward and levels.params_again:
+            place = level_place(self.stages, self.plan, levels.params_again)
+            return self._sized("all_gather", params * self.behaviour.element_bytes, place, 0.0 * params)
+        bits = levels.gather_bits
+        passes = params * gather_passes(bits, own)
+        return self._sized("all_gather", params * wire_bytes(bits), level_place(self.stages, self.plan, own), passes)
+
+    def _level_reduce(self, pieces: npt.ArrayLike) -> CommWork:
+        """A piece's gradients among the ranks that scatter them after every micro-batch."""
+        levels, params = self.plan.levels, self.stages.dense_params / np.asarray(pieces, np.float64) * self.trainable
+        assert levels is not None
+        size, bits = levels.gradients or self.plan.shard_group, self._level_bits()
+        place, passes = level_place(self.stages, self.plan, size), params * reduce_passes(bits, size)
+        return self._sized("reduce_scatter", params * wire_bytes(bits), place, passes)
+
+    def reduce(self, pieces: npt.ArrayLike) -> CommWork:
+        """One gradient bucket of each virtual stage among its replicas."""
+        if self.plan.levels is not None:
+            return self._level_reduce(pieces)
+        cut = np.asarray(pieces, np.float64)
+        if self.local is not None:
+            return CommWork.of(np.zeros(np.broadcast_shapes(cut.shape, self.stages.dense_params.shape)))
+        if self.exchange is not None:
+            return self._compressed(self.exchange, cut)
+        grads = self.options.grad_bytes * self.trainable
+        dense, expert = self.stages.dense_params * grads / cut, self.stages.expert_params * grads / cut
+        shard, replicas = self._shard_places()
+        zero = self.plan.zero if self.behaviour.shard_optimizer else 0
+        op = "all_reduce" if zero == 0 else "reduce_scatter"
+        cost = self._in_lists(op, dense, REDUCE_PASSES, shard)
+        if replicas is not None and not self._by_tensor:
+            among = self._run("all_reduce", dense / self.plan.shard_group, replicas)
+            cost = CollectiveCost(cost.work + among.work, cost.channels)
+        return self._with_experts(cost, op, expert)
+
+    def _compressed(self, exchange: CompressedExchange, cut: Floats) -> CommWork:
+        """One bucket of each virtual stage where less than the gradients travels."""
+        weights = self.stages.dense_params * self.trainable / cut
+        shard, replicas = self._shard_places()
+        zero = self.plan.zero if self.behaviour.shard_optimizer else 0
+        work = self._exchanged(exchange, "all_reduce" if zero == 0 else "reduce_scatter", weights, shard)
+        if replicas is not None:
+            work = work + exchange.reduce(self._run, "all_reduce", weights / self.plan.shard_group, replicas)
+        return work
+
+    def _exchanged(self, exchange: CompressedExchange, op: str, weights: Floats, place: GroupPlacement) -> CommWork:
+        """One compressed reduction; between nodes alone where that is asked for."""
+        inside, mesh, stride = int(place.ranks_per_domain), self.stages.mesh, int(place.stride)
+        between = exchange.given.between
+        if between == "ranks" or inside == 1 or float(place.num_domains) == 1:
+            return exchange.reduce(self._run, op, weights, place)
+        near, far = mesh.strided(inside, stride), mesh.strided(int(place.size) // inside, stride * inside)
+        steps = [exchange.reduce(self._run, op, weights / inside, far)]
+        if between == "levels":
+            steps.append(exchange.reduce(self._run, "reduce_scatter", weights, near))
+            steps += [exchange.gather(self._run, weights, near)] * (op == "all_reduce")
+        else:
+            whole = weights * exchange.grad_bytes
+            names = ("reduce_scatter", "all_gather")[: 2 if op == "all_reduce" else 1]
+            steps += [self._sized(name, whole, near, 0.0 * whole) for name in names]
+        return CommWork.total(steps)
+
+    @property
+    def _by_tensor(self) -> bool:
+        return self.stages.network.params.out.by_tensor
+
+    def between_slices(self, pieces: npt.ArrayLike) -> CommWork:
+        """A bucket's all-reduce between replicas, one tensor after the other."""
+        cut = np.asarray(pieces, np.float64)
+        grads = self.stages.dense_params * self.options.grad_bytes * self.trainable / cut
+        _, replicas = self._shard_places()
+        if replicas is None or not self._by_tensor:
+            return CommWork.of(np.zeros_like(grads))
+        tensors = self._tensors()
+        work = self._run("all_reduce", grads / self.plan.shard_group / tensors, replicas).work
+        return CommWork.of(work.seconds * tensors, scale_out_bytes=work.scale_out_bytes * tensors)
+
+    def _tensors(self) -> float:
+        """Weight tensors of a layer, mean over the depth: queries, keys and values apart, gate and up apart."""
+        graph = self.stages.graph
+        total = 0.0
+        for kind in graph.depth:
+            inner = {op.name: op.k for op in graph.blocks[kind].operators}
+            for op in graph.blocks[kind].operators:
+                down = inner.get(op.name.replace("fc1", "fc2"), 0.0) if op.name.endswith("fc1") else 0.0
+                total += 0.0 if not op.params else 3.0 if op.name == "qkv" else op.n / down if down else 1.0
+        return total / len(graph.depth)
+
+    def gather(self, pieces: npt.ArrayLike, *, for_backward: bool = False) -> CommWork:
+        """One parameter bucket of each virtual stage among the ranks that shard it."""
+        if self.plan.levels is not None:
+            return self._level_gather(pieces, for_backward=for_backward)
+        cut = np.asarray(pieces, np.float64)
+        quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
+        width = 1.0 if self.training.float8_all_gather or quantised else self.behaviour.element_bytes
+        shard, _ = self._shard_places()
+        bits, block = self.plan.compression.gather_bits, self.plan.compression.gather_block
+        if bits is not None:
+            return self._gather_in(gathered_wire(bits, block), cut, shard)
+        cost = self._in_lists("all_gather", self.stages.dense_params * width / cut, GATHER_PASSES, shard)
+        return self._with_experts(cost, "all_gather", self.stages.expert_params * width / cut)
+
+    def _gather_in(self, wire: float, cut: Floats, shard: GroupPlacement) -> CommWork:
+        """One parameter bucket of each virtual stage in few bits: `wire` bytes for each weight."""
+        cost = self._in_lists("all_gather", self.stages.dense_params * wire / cut, 0.0, shard)
+        work = self._with_experts(cost, "all_gather", self.stages.expert_params * wire / cut)
+        weights = (self.stages.dense_params + self.stages.expert_params) / cut
+        given, chosen = self.plan.compression, coefficients(self.training.framework, self.cluster.device)
+        assert given.gather_bits is not None
+        each = gathered_moved(given.gather_bits, given.gather_block, self.behaviour.element_bytes, float(shard.size))
+        kernels = weights * each / (self.cluster.device.memory_bytes_per_s * chosen.memory_fraction)
+        kernels = np.where(weights > 0, kernels + 2.0 * chosen.gemm_floor_s, 0.0)
+        return work + CommWork.of(kernels, sm_seconds=kernels * KERNEL_SMS, hbm_bytes=weights * each)
+
+    def tied_seconds(self, p: int) -> float:
+        """All-reduce of the shared embedding's gradient between the first and the last stage."""
+        own = self.stages.graph.embedding.params / self.plan.tp * self.options.grad_bytes
+        place = placement(2, self.stages.mesh.strides["pp"] * (p - 1), self.cluster.scale_up_domain)
+        return float(self.stages.network.collective("all_reduce", own, place, axis="pp").alone_s)

@@ -25,11 +25,23 @@ from windtunnel.graph import ModelGraph, Operator
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import split_operator
+from windtunnel.program.comm_work import CommWork
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.device import DeviceSpec
 
-Run = Callable[[str, Floats, GroupPlacement], tuple[Floats, Floats, Floats, float, Floats]]
-"""(operation, bytes, place) → seconds, scale-up and scale-out bytes, channels, device memory bytes."""
+
+@dataclass(frozen=True, slots=True)
+class CollectiveCost:
+    """One collective of each virtual stage."""
+
+    work: CommWork
+    """Seconds and bytes; the SMs that it keeps busy follow from its channels."""
+    channels: float
+    """Channels of the collective library, each of which keeps one SM busy."""
+
+
+Run = Callable[[str, Floats, GroupPlacement], CollectiveCost]
+"""(operation, bytes, place) → cost."""
 
 SCALE_BYTES = 4.0
 ERROR_BYTES = 4.0
@@ -144,41 +156,44 @@ class CompressedExchange:
             error += error / ranks
         return g.share * (error + (4.0 * s.factor_columns if g.kind == "low_rank" else 0.0))
 
-    def gather(self, run: Run, weights: Floats, place: GroupPlacement) -> tuple[Floats, ...]:
-        """The same of sums that are small already: brought together, made wide."""
-        t, up, out, channels, hbm = run("all_gather", weights * self.wire_bytes, place)
-        moved = weights * (self.wire_bytes + self.grad_bytes)
-        c = self.coefficients
-        kernels = moved / (self.device.memory_bytes_per_s * c.memory_fraction) + c.gemm_floor_s
-        sm = t * min(channels / self.device.num_sms, 0.5) + kernels * KERNEL_SMS
-        return t + kernels, up, out, sm, hbm + moved
+    def _held_sms(self, cost: CollectiveCost) -> CommWork:
+        """A collective with the SMs that its channels keep busy: never more than half of the device's."""
+        return cost.work.on_sms(min(cost.channels / self.device.num_sms, 0.5))
 
-    def reduce(self, run: Run, op: str, weights: Floats, place: GroupPlacement) -> tuple[Floats, ...]:
-        """Seconds, scale-up and scale-out bytes, SM-seconds and memory bytes of one reduction of some gradients."""
+    def gather(self, run: Run, weights: Floats, place: GroupPlacement) -> CommWork:
+        """A gather of sums that are compressed already, and the kernels that widen them."""
+        moved = weights * (self.wire_bytes + self.grad_bytes)
+        chosen = self.coefficients
+        kernels = moved / (self.device.memory_bytes_per_s * chosen.memory_fraction) + chosen.gemm_floor_s
+        widened = CommWork.of(kernels, sm_seconds=kernels * KERNEL_SMS, hbm_bytes=moved)
+        return self._held_sms(run("all_gather", weights * self.wire_bytes, place)) + widened
+
+    def reduce(self, run: Run, op: str, weights: Floats, place: GroupPlacement) -> CommWork:
+        """One reduction of some gradients: the kernels at both ends and the collectives between them."""
         if float(place.size) <= 1:
-            zero = np.zeros_like(weights)
-            return zero, zero, zero, zero, zero
+            return CommWork.of(np.zeros_like(weights))
         plain, own = weights * (1.0 - self.given.share), weights * self.given.share
-        parts = self._parts(op, own, float(place.size))
+        collectives = self._collectives(op, own, float(place.size))
         if self.given.share < 1.0:
-            parts.append((op, plain * self.grad_bytes))
-        moved, launches = self._kernels(op, own, float(place.size))
-        c = self.coefficients
-        kernels = moved / (self.device.memory_bytes_per_s * c.memory_fraction) + launches * c.gemm_floor_s
+            collectives.append((op, plain * self.grad_bytes))
+        work = self._kernel_work(op, own, float(place.size))
+        for name, nbytes in collectives:
+            work = work + self._held_sms(run(name, nbytes, place))
+        return work
+
+    def _kernel_work(self, op: str, own: Floats, ranks: float) -> CommWork:
+        """Kernels that compress and widen `own` weights."""
+        moved, launches = self._kernels(op, own, ranks)
+        chosen = self.coefficients
+        kernels = moved / (self.device.memory_bytes_per_s * chosen.memory_fraction) + launches * chosen.gemm_floor_s
         if self.given.kind == "low_rank":
             products = 6.0 * self.shapes.rank * own / self.device.peak("fp32")
-            kernels = np.maximum(kernels, products + launches * c.gemm_floor_s)
+            kernels = np.maximum(kernels, products + launches * chosen.gemm_floor_s)
         kernels = np.where(own > 0, kernels, 0.0)
-        t, sm, hbm = kernels, kernels * KERNEL_SMS, moved
-        up, out = np.zeros_like(weights), np.zeros_like(weights)
-        for name, nbytes in parts:
-            t1, up1, out1, channels, hbm1 = run(name, nbytes, place)
-            held = min(channels / self.device.num_sms, 0.5)
-            t, up, out, sm, hbm = t + t1, up + up1, out + out1, sm + t1 * held, hbm + hbm1
-        return t, up, out, sm, hbm
+        return CommWork.of(kernels, sm_seconds=kernels * KERNEL_SMS, hbm_bytes=moved)
 
-    def _parts(self, op: str, own: Floats, ranks: float) -> list[tuple[str, Floats]]:
-        """Collectives, in turn."""
+    def _collectives(self, op: str, own: Floats, ranks: float) -> list[tuple[str, Floats]]:
+        """(operation, bytes) of the collectives of one reduction, in turn."""
         g, s, whole = self.given, self.shapes, op == "all_reduce"
         match g.kind:
             case "quantised":

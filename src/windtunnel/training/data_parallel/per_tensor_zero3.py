@@ -40,7 +40,7 @@ class TensorLists:
 
     tensors: float
     """Weights of a layer that are cut."""
-    again: float
+    second_gather: float
     """Share of a layer's weights that backward gathers a second time where the forward pass is repeated."""
 
     @staticmethod

@@ -9,14 +9,12 @@ import numpy as np
 
 from windtunnel import schedules
 from windtunnel.errors import ProblemList
-from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
 from windtunnel.specs.compression import Compression
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.data_parallel.comm_costs import DataParallelComm
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.step.build_step import StepProgram, build_joint
 from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
@@ -27,8 +25,15 @@ from windtunnel.training.step.cross_group_stages import (
     joined_stage_costs,
     stage_costs_of_group,
 )
-from windtunnel.training.step.replica_tasks import ReplicaGroup
-from windtunnel.training.step_setup import PreparedStep, ResolvedStep, clock_of, options_of, resolve_step, table_of
+from windtunnel.training.step.replica_group import ReplicaGroup
+from windtunnel.training.step_setup import (
+    PreparedStep,
+    ResolvedStep,
+    clock_of,
+    resolve_step,
+    table_of,
+    uniform_replicas,
+)
 
 
 def prepare_heterogeneous(
@@ -180,23 +185,10 @@ def replica_classes(
             cache=cache,
             spread=cluster.num_devices > cluster.scale_up_domain,
         )
-        one = _laid(step, group, part, table_of(step))
-        one.traffic.replicated = True
+        one = uniform_replicas(step, group, part, table_of(step))
+        one.comm.replicated = True
         out.append(GroupStep(group, part, step, one, clock))
     return out, CrossGroupNetwork(outward(cluster), cluster.between is not None, cache or PricingCache())
-
-
-def _laid(step: ResolvedStep, group: ClusterSpec, training: TrainingSpec, table: InstructionTable) -> ReplicaGroup:
-    options = options_of(training, step.plan, step.behaviour, step.coefficients, step.techniques)
-    traffic = DataParallelComm(step.stages, step.plan, group, training, step.behaviour, options)
-    return ReplicaGroup(
-        stages=step.stages,
-        schedule=table,
-        plan=step.plan,
-        cluster=group,
-        coefficients=step.coefficients,
-        traffic=traffic,
-    )
 
 
 def _replicas(
@@ -281,15 +273,17 @@ def staged_replicas(
     split = StagePlacement(of_stage, of_part, outward(cluster), cluster.between is not None, cache or PricingCache())
     joined = joined_stage_costs(split, [step.stages for step in steps])
     table = table_of(replace(first, stages=joined))
-    members = [_laid(step, group, training, table) for step, group in zip(steps, cluster.groups, strict=True)]
-    traffic = CrossGroupComm(split, [x.traffic for x in members], joined)
+    members = [
+        uniform_replicas(step, group, training, table) for step, group in zip(steps, cluster.groups, strict=True)
+    ]
+    comm = CrossGroupComm(split, [x.comm for x in members], joined)
     staged = CrossGroupPipeline(
         stages=joined,
         schedule=table,
         plan=first.plan,
         cluster=cluster.groups[0],
         coefficients=first.coefficients,
-        traffic=traffic,
+        comm=comm,
         split=split,
         members=tuple(members),
     )

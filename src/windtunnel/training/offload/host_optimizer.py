@@ -124,6 +124,6 @@ def widening_s(cluster: ClusterSpec, sent: float) -> float:
     return 2.0 * sent / link_bytes_per_s(cluster) + sent / PAGEABLE_BYTES_PER_S + moved
 
 
-def spelt_out(offload: Offload) -> bool:
+def is_spelt_out(offload: Offload) -> bool:
     """Whether the update is tasks of its own on links, drives and processors, not one figure."""
     return offload.optimizer > 0 and (offload.update == "beside_backward" or offload.update_on_device > 0)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.arrays import Floats
 from windtunnel.graph import Batch, ModelGraph
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.program.comm_work import CommWork
 from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques.base import Applied
@@ -80,8 +80,8 @@ class BlockCost:
 class BlockSum:
     """What the blocks of a virtual stage come to; most virtual stages are alike."""
 
-    columns: Floats
-    """(5, 3): seconds, SM-seconds, device memory, scale-up and scale-out bytes of F, B, W."""
+    work: CommWork
+    """(3,): seconds and work of F, B, W."""
     busy: tuple[dict[str, float], ...]
     flop: list[float]
     """Addends."""
@@ -94,7 +94,7 @@ class BlockSum:
     @classmethod
     def of(cls, uses: Sequence[tuple[BlockCost, float]]) -> BlockSum:
         """The sum of blocks, each so many times."""
-        columns = np.zeros((5, 3))
+        work = CommWork(*(np.zeros(3) for _ in range(5)))
         busy: tuple[dict[str, float], ...] = ({}, {}, {})
         flop: list[float] = []
         kept: defaultdict[str, float] = defaultdict(float)
@@ -103,7 +103,9 @@ class BlockSum:
         for cost, number in uses:
             for d in range(3):
                 t = cost.time(d)
-                columns[:, d] += [number * x for x in (t.total_s, t.sm_s, t.hbm_bytes, t.up_bytes, t.out_bytes)]
+                figures = (t.total_s, t.up_bytes, t.out_bytes, t.sm_s, t.hbm_bytes)
+                for column, value in zip(work.columns, figures, strict=True):
+                    column[d] += number * value
                 flop.append(number * t.flop)
                 for tag, value in t.busy_s.items():
                     busy[d][tag] = busy[d].get(tag, 0.0) + number * value
@@ -115,7 +117,7 @@ class BlockSum:
                 transient = max(transient, cost.transient_backward_bytes)
                 shapes |= cost.largest_weights
         return cls(
-            columns=columns,
+            work=work,
             busy=busy,
             flop=flop,
             kept=dict(kept),

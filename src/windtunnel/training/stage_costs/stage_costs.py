@@ -26,6 +26,7 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
 from windtunnel.pricing.launches import Lowering, Pricing
 from windtunnel.pricing.segments import simulate_segments
+from windtunnel.program.comm_work import CommWork
 from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -46,17 +47,12 @@ HEAD = "logits and head"
 class StageCosts:
     """Everything the step program needs. Arrays over virtual stages in depth order have shape (K,), K = pp · vpp."""
 
-    seconds: Floats
-    """(3, K): F, B, W of one micro-batch, ends included."""
+    work: CommWork
+    """(3, K): seconds of F, B, W of one micro-batch, ends included, and their work on shared rates."""
     head_s: Floats
     """(3,): the head's part of the last virtual stage."""
     embedding_s: Floats
     layers: Int32s
-    sm_s: Floats
-    hbm_bytes: Floats
-    up_bytes: Floats
-    out_bytes: Floats
-    """(3, K) work of one micro-batch on shared rates."""
     busy_s: list[list[dict[str, float]]]
     """[direction][k] → class of time → seconds."""
     kept_bytes: list[dict[str, float]]
@@ -80,6 +76,11 @@ class StageCosts:
     trainable_share: float
     """Trainable over all parameters: 1, or the adapters' share under LoRA."""
     block_kinds: list[str]
+
+    @property
+    def seconds(self) -> Floats:
+        """(3, K): seconds of F, B, W of one micro-batch, ends included."""
+        return self.work.seconds
 
     def gap_share(self) -> Floats:
         """(3, K): share of each instruction in which its compute stream only waits (exposed transfers, host)."""
@@ -509,7 +510,8 @@ def _assemble(
 ) -> StageCosts:
     g, costs, plain = priced.graph, priced.costs, priced.plain
     k_total, depth = len(plan.stage_layers), len(plan.stage_layers) // plan.copies
-    seconds, sm, hbm, up, out, transient = (np.zeros((3, k_total)) for _ in range(6))
+    work = CommWork(*(np.zeros((3, k_total)) for _ in range(5)))
+    transient = np.zeros((3, k_total))
     dense, expert = np.zeros(k_total), np.zeros(k_total)
     busy: list[list[dict[str, float]]] = [[{} for _ in range(k_total)] for _ in range(3)]
     kept: list[dict[str, float]] = []
@@ -538,7 +540,8 @@ def _assemble(
         if name not in summed:
             summed[name] = BlockSum.of(uses)
         one = summed[name]
-        seconds[:, k], sm[:, k], hbm[:, k], up[:, k], out[:, k] = one.columns
+        for column, own in zip(work.columns, one.work.columns, strict=True):
+            column[:, k] = own
         for d in range(3):
             busy[d][k] = dict(one.busy[d])
         for value in one.flop:
@@ -563,14 +566,10 @@ def _assemble(
     expert_stride = plan.ep * plan.etp
     edp = max(plan.expert_dp, 1)
     return StageCosts(
-        seconds=seconds,
+        work=work,
         head_s=head,
         embedding_s=ends,
         layers=np.asarray(plan.stage_layers, np.int32),
-        sm_s=sm,
-        hbm_bytes=hbm,
-        up_bytes=up,
-        out_bytes=out,
         busy_s=busy,
         kept_bytes=kept,
         transient_bytes=transient,

@@ -13,6 +13,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
+from windtunnel.program.comm_work import CommWork
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.stage_costs.stage_costs import StageCosts
@@ -41,9 +42,9 @@ def without_backward(
     seconds = moved / (cluster.device.memory_bytes_per_s * coefficients.memory_fraction)
 
     def forward_only(column: Floats, extra: Floats | float = 0.0) -> Floats:
-        out = np.zeros_like(column)
-        out[0] = column[0] * passes + extra
-        return out
+        forward = np.zeros_like(column)
+        forward[0] = column[0] * passes + extra
+        return forward
 
     busy: list[list[dict[str, float]]] = [[], [], []]
     for k, own in enumerate(parts.busy_s[0]):
@@ -57,13 +58,15 @@ def without_backward(
     transient[0] = layer
     return replace(
         parts,
-        seconds=forward_only(parts.seconds, seconds),
+        work=CommWork(
+            seconds=forward_only(parts.seconds, seconds),
+            scale_up_bytes=forward_only(parts.work.scale_up_bytes),
+            scale_out_bytes=forward_only(parts.work.scale_out_bytes),
+            sm_seconds=forward_only(parts.work.sm_seconds, seconds),
+            hbm_bytes=forward_only(parts.work.hbm_bytes, moved),
+        ),
         head_s=forward_only(parts.head_s),
         embedding_s=forward_only(parts.embedding_s),
-        sm_s=forward_only(parts.sm_s, seconds),
-        hbm_bytes=forward_only(parts.hbm_bytes, moved),
-        up_bytes=forward_only(parts.up_bytes),
-        out_bytes=forward_only(parts.out_bytes),
         busy_s=busy,
         kept_bytes=[{} for _ in parts.kept_bytes],
         transient_bytes=transient,

@@ -42,12 +42,12 @@ class OverlappedPair:
 
 
 def pairs_of(
-    parts: StageCosts, table: InstructionTable, part: Rows, cluster: ClusterSpec, coefficients: Coefficients
+    stages: StageCosts, table: InstructionTable, part: Rows, cluster: ClusterSpec, coefficients: Coefficients
 ) -> tuple[Rows, tuple[OverlappedPair, ...]]:
     """Kind of pair of each row, −1 for none, and the kinds.
 
     Args:
-        parts: what passes cost.
+        stages: what passes cost.
         table: the schedule.
         part: virtual stage of each row.
         cluster: the device.
@@ -60,9 +60,9 @@ def pairs_of(
     found: list[OverlappedPair] = []
     alike: dict[tuple[object, object], OverlappedPair] = {}
     for forward, backward in np.unique(np.stack([part[heads], part[heads + 1]], axis=1), axis=0).tolist():
-        key = (parts.uses[forward], parts.uses[backward])
+        key = (stages.uses[forward], stages.uses[backward])
         if key not in alike:
-            alike[key] = _pair(parts, forward, backward, cluster, coefficients)
+            alike[key] = _pair(stages, forward, backward, cluster, coefficients)
         kinds[forward, backward] = len(found)
         found.append(alike[key])
     for row in heads.tolist():
@@ -70,14 +70,14 @@ def pairs_of(
     return kind_of, tuple(found)
 
 
-def _chain(parts: StageCosts, k: int, directions: tuple[int, ...], cut: float) -> list[Launch]:
+def _chain(stages: StageCosts, k: int, directions: tuple[int, ...], cut: float) -> list[Launch]:
     """Launches of one pass in order; the embedding first and the head last, backward the other way round."""
-    uses = sorted(parts.uses[k], key=lambda use: _rank(parts.segments[use[0][0]].name))
+    uses = sorted(stages.uses[k], key=lambda use: _rank(stages.segments[use[0][0]].name))
     if directions[0] != F:
         uses = uses[::-1]
     out: list[Launch] = []
     for segments, number in uses:
-        name = parts.segments[segments[0]].name
+        name = stages.segments[segments[0]].name
         times = number if name in ("embedding", "head") else number / cut
         for i in range(max(round(times), 1)):
             for direction in directions:
@@ -89,7 +89,7 @@ def _chain(parts: StageCosts, k: int, directions: tuple[int, ...], cut: float) -
                         stream=COMPUTE if x.stream == COMPUTE else COMM,
                         sm=1.0 if x.stream == COMPUTE else x.sm,
                     )
-                    for x in parts.segments[segments[direction]].launches
+                    for x in stages.segments[segments[direction]].launches
                 ]
                 if i or directions.index(direction):  # a layer begins when the one before has ended, exchanges too
                     _begin_after(out, offset)
@@ -129,44 +129,60 @@ def _woven(techniques: Sequence[Applied], both: list[Segment], cluster: ClusterS
 
 
 def _pair(
-    parts: StageCosts, forward: int, backward: int, cluster: ClusterSpec, coefficients: Coefficients
+    stages: StageCosts, forward: int, backward: int, cluster: ClusterSpec, coefficients: Coefficients
 ) -> OverlappedPair:
-    alone = float(parts.seconds[F, forward] + parts.seconds[B, backward] + parts.seconds[W, backward])
-    layers = float(max(parts.layers[forward], parts.layers[backward], 1))
+    """A forward pass of one virtual stage and a backward pass of another that share a device."""
+    alone_s = float(stages.seconds[F, forward] + stages.seconds[B, backward] + stages.seconds[W, backward])
+    layers = float(max(stages.layers[forward], stages.layers[backward], 1))
     cut = max(layers / _MOST_LAYERS, 1.0)
-    both = [
-        Segment("forward", "F", _chain(parts, forward, (F,), cut)),
-        Segment("backward", "B", _chain(parts, backward, (B, W), cut)),
+    segments = [
+        Segment("forward", "F", _chain(stages, forward, (F,), cut)),
+        Segment("backward", "B", _chain(stages, backward, (B, W), cut)),
     ]
-    woven = _woven(parts.techniques, both, cluster)
+    woven = _woven(stages.techniques, segments, cluster)
     if woven is None:
         none = [0.0, 0.0]
-        one, other = simulate_segments(both, cluster, coefficients, none, none, device_of=[0, 0])
-        device = max(one.device_s, other.device_s) * cut
+        one, other = simulate_segments(segments, cluster, coefficients, none, none, device_of=[0, 0])
+        device_s = max(one.device_s, other.device_s) * cut
     else:
-        both = [woven]
-        device = float(simulate_streams(both, cluster.device.memory_bytes_per_s)[0])
-        device = max(device, float(link_seconds(woven.launches, cluster).sum(axis=0).max())) * cut
-    host = sync = 0.0
-    for k, directions in ((forward, (F,)), (backward, (B, W))):
-        for segments, number in parts.uses[k]:
-            for d in directions:
-                host += parts.segment_times[segments[d]].host_s * number
-                sync += parts.segment_times[segments[d]].sync_s * number
-    big = max(host, device)
-    q = coefficients.host_power
-    total = device if not host else max(device, big * ((device / big) ** q + (host / big) ** q) ** (1.0 / q))
-    busy: defaultdict[str, float] = defaultdict(float)
-    waits: defaultdict[str, float] = defaultdict(float)
-    for segment in both:
-        for x in segment.launches:
-            (waits if x.stream.startswith(COMM) else busy)[x.tag] += x.alone_s * cut
-    computing, waiting = sum(busy.values()), sum(waits.values())
-    if computing > device:  # kernels take turns, unless a technique shares SMs out between them
-        busy = defaultdict(float, {name: value * device / computing for name, value in busy.items()})
-    elif waiting:
-        for name, value in waits.items():
-            busy[name] += (device - computing) * value / waiting
-    if total + sync > device:
-        busy["host"] += total + sync - device
-    return OverlappedPair(total + sync, alone, dict(busy))
+        segments = [woven]
+        device_s = float(simulate_streams(segments, cluster.device.memory_bytes_per_s)[0])
+        device_s = max(device_s, float(link_seconds(woven.launches, cluster).sum(axis=0).max())) * cut
+    host_s, sync_s = _host_seconds(stages, forward, backward)
+    larger_s = max(host_s, device_s)
+    power = coefficients.host_power
+    total_s = device_s
+    if host_s:
+        both = (device_s / larger_s) ** power + (host_s / larger_s) ** power
+        total_s = max(device_s, larger_s * both ** (1.0 / power))
+    busy_s = _busy_seconds(segments, cut, device_s)
+    if total_s + sync_s > device_s:
+        busy_s["host"] += total_s + sync_s - device_s
+    return OverlappedPair(total_s + sync_s, alone_s, dict(busy_s))
+
+
+def _host_seconds(stages: StageCosts, forward: int, backward: int) -> tuple[float, float]:
+    """Seconds in which the host launches both passes, and seconds of its reads from the device."""
+    host_s = sync_s = 0.0
+    for virtual_stage, directions in ((forward, (F,)), (backward, (B, W))):
+        for segments, number in stages.uses[virtual_stage]:
+            for direction in directions:
+                host_s += stages.segment_times[segments[direction]].host_s * number
+                sync_s += stages.segment_times[segments[direction]].sync_s * number
+    return host_s, sync_s
+
+
+def _busy_seconds(segments: list[Segment], cut: float, device_s: float) -> defaultdict[str, float]:
+    """Class of time → seconds, summing to `device_s`; each launch counts `cut` times."""
+    busy_s: defaultdict[str, float] = defaultdict(float)
+    waits_s: defaultdict[str, float] = defaultdict(float)
+    for segment in segments:
+        for launch in segment.launches:
+            (waits_s if launch.stream.startswith(COMM) else busy_s)[launch.tag] += launch.alone_s * cut
+    computing_s, waiting_s = sum(busy_s.values()), sum(waits_s.values())
+    if computing_s > device_s:  # kernels take turns, unless a technique shares SMs out between them
+        return defaultdict(float, {name: value * device_s / computing_s for name, value in busy_s.items()})
+    if waiting_s:
+        for name, value in waits_s.items():
+            busy_s[name] += (device_s - computing_s) * value / waiting_s
+    return busy_s

@@ -14,32 +14,35 @@ import numpy as np
 from windtunnel.arrays import Rows
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import Controller
+from windtunnel.training.step.instructions import KEYS_OF_ROW
 from windtunnel.training.task_builder import S_HOST, T_DISPATCH, TaskBuilder
 
 
-def dispatch(asm: TaskBuilder, controller: Controller, table: InstructionTable, begin: Rows, last_task: Rows) -> Rows:
-    """Add a launch for each unit of the schedule and return what its inputs are to be waited for by.
+def dispatch(
+    tasks: TaskBuilder, controller: Controller, schedule: InstructionTable, begin: Rows, last_task: Rows
+) -> Rows:
+    """Add a launch for each unit of the schedule and return the tasks that wait for the inputs of each row, shape (n,).
 
     Args:
-        asm: the step so far.
+        tasks: the step so far.
         controller: what a launch costs.
-        table: the schedule; its stages are served in turn.
+        schedule: the pipeline schedule; its stages are served in turn.
         begin: first task of each row's unit, shape (n,).
         last_task: last task of each row, shape (n,).
     """
-    first, last = table.units()
-    heads = np.flatnonzero(first == np.arange(len(table)))
-    opens = np.isin(heads, table.stage_ptr[:-1])
+    first, last = schedule.units()
+    heads = np.flatnonzero(first == np.arange(len(schedule)))
+    opens = np.isin(heads, schedule.stage_ptr[:-1])
     if controller.ahead:  # the first programs were launched while the step before ran
-        seconds = np.where(opens, 0.0, controller.dispatch_s * table.p)
-        launch = asm.add(heads * 4096.0, table.stage[heads], S_HOST, seconds, T_DISPATCH, row=heads)
-        asm.depend(begin[heads], launch)
+        seconds = np.where(opens, 0.0, controller.dispatch_s * schedule.p)
+        launch = tasks.add(heads * KEYS_OF_ROW, schedule.stage[heads], S_HOST, seconds, T_DISPATCH, row=heads)
+        tasks.depend(begin[heads], launch)
         return begin
     seconds = np.full(len(heads), controller.dispatch_s + 2.0 * controller.latency_s)
-    launch = asm.add(heads * 4096.0, table.stage[heads], S_HOST, seconds, T_DISPATCH, row=heads)
-    asm.depend(begin[heads], launch)
+    launch = tasks.add(heads * KEYS_OF_ROW, schedule.stage[heads], S_HOST, seconds, T_DISPATCH, row=heads)
+    tasks.depend(begin[heads], launch)
     inner = ~opens
-    asm.depend(launch[inner], last_task[last[heads[inner] - 1]])
-    waits = np.empty(len(table), np.int64)
+    tasks.depend(launch[inner], last_task[last[heads[inner] - 1]])
+    waits = np.empty(len(schedule), np.int64)
     waits[heads] = launch
     return waits[first]

@@ -15,7 +15,7 @@ from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.graph import Batch, Kind
-from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.data_parallel.comm_costs import GroupComm
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.predict import prepare, simulate_training
 from windtunnel.training.step_setup import PreparedStep, options_of
@@ -143,7 +143,7 @@ def test_gathers_of_weights_double_and_reductions_are_in_fp32(framework: str, re
     for precision in ("bf16", "fp32"):
         x = prepared(precision, framework=framework, plan={"zero": 1})
         options = options_of(x.training, x.plan, x.behaviour, x.coefficients, ())
-        traffic = DataParallelComm(x.stages, x.plan, x.cluster, x.training, x.behaviour, options)
+        traffic = GroupComm(x.stages, x.plan, x.cluster, x.training, x.behaviour, options)
         found.append([getattr(traffic, name)(1.0)[1].sum() for name in ("gather", "reduce")])
     (gather, reduce), (wide_gather, wide_reduce) = found
     assert wide_gather == pytest.approx(2 * gather)

@@ -13,9 +13,15 @@ from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.errors import BadInput
 from windtunnel.network.groups import GroupPlacement, placement
+from windtunnel.program.comm_work import CommWork
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.techniques.limits import FREE, merged
-from windtunnel.training.data_parallel.gradient_compression import SCALE_BYTES, CompressedExchange, Shapes
+from windtunnel.training.data_parallel.gradient_compression import (
+    SCALE_BYTES,
+    CollectiveCost,
+    CompressedExchange,
+    Shapes,
+)
 from windtunnel.training.results.training_result import TrainingResult
 
 STEP: dict[str, Any] = {
@@ -67,9 +73,9 @@ def sent(one: CompressedExchange, op: str, ranks: int) -> list[tuple[str, float]
     """Collectives of a million gradients."""
     found: list[tuple[str, float]] = []
 
-    def run(name: str, nbytes: Floats, place: GroupPlacement) -> tuple[Floats, Floats, Floats, float, Floats]:
+    def run(name: str, nbytes: Floats, place: GroupPlacement) -> CollectiveCost:
         found.append((name, float(nbytes)))
-        return nbytes, nbytes, nbytes, 0.0, nbytes
+        return CollectiveCost(CommWork.of(nbytes), 0.0)
 
     one.reduce(run, op, np.asarray(1e6), placement(ranks, 1, 8))
     return found

@@ -15,7 +15,7 @@ from windtunnel.parallel.recompute import recompute_block
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.plan import Recompute
 from windtunnel.techniques.step_options import StepOptions
-from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm, GroupComm
 from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import T_OFFLOAD
 
@@ -195,12 +195,12 @@ def test_gradients_cross_between_slices_tensor_by_tensor() -> None:
         options = StepOptions(
             overlap_grad_reduce=True, overlap_param_gather=True, overlap_p2p=True, fsdp_prefetch=True, grad_bytes=2.0
         )
-        return DataParallelComm(p.stages, p.plan, p.cluster, p.training, p.behaviour, options)
+        return GroupComm(p.stages, p.plan, p.cluster, p.training, p.behaviour, options)
 
     assert traffic(2)._tensors() == 9
-    assert float(traffic(1).between_slices(8.0)[0][0]) == 0
-    times = [float(traffic(k).between_slices(8.0)[0][0]) for k in (2, 16)]
+    assert float(traffic(1).between_slices(8.0).seconds[0]) == 0
+    times = [float(traffic(k).between_slices(8.0).seconds[0]) for k in (2, 16)]
     hop = traffic(2).stages.network.params.out.hop_s[2]
     assert times[1] - times[0] > 9 * 2 * 14 * hop
     # inside a slice nothing changes with their number
-    assert float(traffic(2).reduce(8.0)[0][0]) == pytest.approx(float(traffic(16).reduce(8.0)[0][0]))
+    assert float(traffic(2).reduce(8.0).seconds[0]) == pytest.approx(float(traffic(16).reduce(8.0).seconds[0]))

@@ -23,7 +23,7 @@ from windtunnel.pricing.segments import COMM_WEIGHT
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 from windtunnel.training.stage_costs.stage_costs import StageCosts
-from windtunnel.training.step.pipeline_p2p import hop_seconds
+from windtunnel.training.step.pipeline_p2p import p2p_work
 from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import RATES, S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
 
@@ -259,9 +259,9 @@ def _load_sends(x: PreparedStep, work: Floats) -> None:
     stage_of = x.schedule.placement[:, 0].astype(np.int64)
     part = x.program.part[rows]
     target = np.where(x.schedule.kind[rows] == T_F, part + 1, part - 1)
-    _, up, out = hop_seconds(x.stages, x.plan, x.cluster, stage_of[part], stage_of[target])
+    hop = p2p_work(x.stages, x.plan, x.cluster, stage_of[part], stage_of[target])
     most = x.program.tasks.alone_s[send, None] * x.program.resources.capacity[None, 2:4]
-    work[send, 2:4] = np.minimum(np.stack([up, out], axis=1), most)
+    work[send, 2:4] = np.minimum(np.stack([hop.scale_up_bytes, hop.scale_out_bytes], axis=1), most)
 
 
 def _assemble(
