@@ -35,6 +35,8 @@ def plans() -> dict[str, tuple[str, dict[str, Any]]]:
         "tp": {"tp": 4},
         "tp, no sp": {"tp": 4, "sp": False},
         "mbs": {"mbs": 2},
+        "bucket size": {"ddp_bucket_size": 50_000_000},
+        "bucket size, zero 0": {"zero": 0, "ddp_bucket_size": 50_000_000},
         "pp": {"pp": 4},
         "pp, uneven": {"pp": 4, "stage_layers": [7, 8, 9, 8]},
         "pp, ends as layers": {"pp": 2, "vpp": 17, "embedding_as_layer": True, "loss_as_layer": True},

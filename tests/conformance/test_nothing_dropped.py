@@ -55,6 +55,7 @@ REPORTED = {
     "fused_loss": "cross entropy",
     "dispatcher": "dispatch",
     "etp": "etp",
+    "switches": "ddp_bucket_size",
 }
 """Field of a resolved plan → a word of the report that says it is not written."""
 

@@ -15,6 +15,7 @@ from windtunnel.exporters import wrappers
 from windtunnel.exporters.groups import one_launch
 from windtunnel.exporters.servers.launch import check_wrapper, server_files
 from windtunnel.exporters.servers.target import SERVER_TARGETS
+from windtunnel.exporters.switches import write_switches
 from windtunnel.exporters.target import TARGETS, options
 
 if TYPE_CHECKING:
@@ -101,26 +102,7 @@ def export(
     draft.notes += order
     for technique in techniques:
         draft.lacks(f"technique {technique}: {_by_hand(technique, launch.id)}")
-    if prepared.plan.collectives:
-        named = ", ".join(f"{where} {algorithm}" for where, algorithm in prepared.plan.collectives)
-        draft.lacks(f"collectives: {named}: the communication library chooses (NCCL_ALGO: one choice for every group)")
-    if prepared.plan.collective_library:
-        draft.lacks(f"collective_library {prepared.plan.collective_library}: the one that is installed runs")
-    if prepared.training.lengths is not None:
-        draft.lacks("training.lengths: documents come from the data set, and mock data has none")
-    if prepared.training.run:
-        named = ", ".join(phase.name for phase in prepared.training.run)
-        draft.lacks(f"training.run: the job runs the steps that no phase claims ({named}: another launch each)")
-    if prepared.plan.sequence_groups != "fixed":
-        draft.lacks(f"sequence_groups {prepared.plan.sequence_groups}: groups of {prepared.plan.cp} ranks for all")
-    if prepared.plan.expert_tokens != "split":
-        draft.lacks(f"expert_tokens {prepared.plan.expert_tokens}: tensor ranks send tokens as the program does")
-    if prepared.plan.expert_nodes is not None:
-        draft.lacks(f"expert_nodes {prepared.plan.expert_nodes}: the model's router decides (group-limited top-k)")
-    if prepared.training.expert_load.popularity is not None or prepared.training.expert_load.local is not None:
-        draft.lacks("expert_load: the router decides")
-    if prepared.plan.recompute.keep_collectives:
-        draft.lacks("recompute.keep_collectives: collectives run again where layers are recomputed")
+    write_switches(prepared, launch.id, draft)
     title = f"{launch.title} {known.version}: {name} on {prepared.cluster.num_devices} devices"
     script = f"{launch.id}.sh"
     texts = {script: wrappers.node_script(title, draft, prepared.cluster), **draft.files}

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from windtunnel.exporters.sent import unsent
 from windtunnel.exporters.target import Draft
 from windtunnel.specs.plan import TENSOR_CLASSES
 
@@ -76,18 +75,11 @@ def unsaid(prepared: PreparedStep, draft: Draft) -> None:
         draft.lacks("tensor-parallel communication beside nothing: layers overlap it in backward by themselves")
     if plan.zero == 3 and not plan.fsdp_prefetch:
         draft.lacks("overlap.fsdp_prefetch false: Megatron-FSDP fetches the next layer's parameters ahead")
-    if plan.gather_block:
-        draft.lacks("gather_per_block: parameters are gathered for each micro-batch")
     if plan.zero == 3 and not plan.reshard_after_forward:
         draft.lacks("reshard_after_forward false: Megatron-FSDP gathers again for backward")
     if plan.recompute.early_stop is not None and plan.recompute.policy != "none":
         early = str(plan.recompute.early_stop).lower()
         draft.lacks(f"recompute.early_stop {early}: Megatron's checkpoints have no such switch")
-    if plan.gathered_layers != 2 and plan.zero == 3:
-        draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
-    if plan.levels is not None:
-        draft.lacks("levels: tensors are sharded over the same ranks")
-    unsent(plan, draft)
     if plan.offload.params:
         draft.lacks(f"offload of {plan.offload.params:g} of the parameters")
     tiers = {plan.offload.tier_of(name) for name in TENSOR_CLASSES if getattr(plan.offload, name)}

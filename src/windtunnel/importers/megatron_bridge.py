@@ -13,6 +13,7 @@ from windtunnel.importers import bridge_settings
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.megatron_plan import ATTENTION, CP_KINDS, GRAPHS, MODULES, OPTIMIZERS, SHARDING, layout_counts
 from windtunnel.importers.settings import Settings
+from windtunnel.importers.switches import read_switches
 
 FORMAT = "megatron_bridge"
 TITLE = "Megatron-Bridge configuration"
@@ -69,6 +70,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     inner = _axes(launch, s)
     _sharding(launch, s, devices, inner)
     _overlap(launch, s)
+    read_switches("megatron_bridge", s.take)
     _memory(launch, s)
     mbs = wanted.mbs or s.number("train.micro_batch_size")
     if mbs is None:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.switches import read_switches
 
 if TYPE_CHECKING:
     from windtunnel.importers.megatron import Flags
@@ -171,6 +172,7 @@ def read_plan(launch: Launch, flags: Flags, wanted: Wanted, devices: int | None)
     flags.present("overlap-cpu-optimizer-d2h-h2d")
     _offload(launch, flags)
     _overlap(launch, flags, tp, pp)
+    read_switches("megatron", lambda path, option: flags.take(path, option.removeprefix("--")))
     if flags.present("use-tp-pp-dp-mapping"):
         line = flags.line("use-tp-pp-dp-mapping")
         launch.set("plan.order", ["tp", "cp", "ep", "pp", "dp"], "--use-tp-pp-dp-mapping", line)

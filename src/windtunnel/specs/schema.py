@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from windtunnel.specs.base import Spec
 from windtunnel.specs.cluster import ClusterRef, MixedClusterRef, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 from windtunnel.specs.model import ModelSpec, Provenance
@@ -82,7 +83,16 @@ def _also(field: dict[str, Any], *forms: dict[str, Any]) -> dict[str, Any]:
 
 
 def field_docs(record: type[BaseModel]) -> dict[str, str]:
-    """Field name → the string that follows it in the class body."""
+    """Field name → the string that follows it in the class body, or in that of a record which it extends."""
+    found: dict[str, str] = {}
+    for base in reversed(record.__mro__):
+        if issubclass(base, Spec) and base is not Spec:
+            found |= _own_docs(base)
+    return found
+
+
+def _own_docs(record: type[BaseModel]) -> dict[str, str]:
+    """Field name → the string that follows it in the body of this class."""
     body = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}

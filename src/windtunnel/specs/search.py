@@ -44,7 +44,7 @@ SERVING_OBJECTIVES = (
 """Those of `target: serving`; tokens are tokens put out."""
 ONLY_SERVING = ("cost_per_hour", "goodput", "tokens_per_s_per_user")
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
-Switch = tuple[bool, ...]
+OnOff = tuple[bool, ...]
 Stage = Annotated[int, Field(ge=0, le=3)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Number = Annotated[float, quantity("1")]
@@ -80,7 +80,7 @@ class Space(Spec):
     precision: tuple[Precision, ...] | None = None
     """Training precisions to choose from; absent: the one of `training`."""
     tp: tuple[Count, ...] | None = None
-    sp: Switch | None = None
+    sp: OnOff | None = None
     pp: tuple[Count, ...] | None = None
     vpp: tuple[Count, ...] | None = None
     cp: tuple[Count, ...] | None = None
@@ -90,7 +90,7 @@ class Space(Spec):
     etp: tuple[Count, ...] | None = None
     mbs: tuple[Count, ...] | None = None
     zero: tuple[Stage, ...] | None = None
-    reshard_after_forward: Switch | None = None
+    reshard_after_forward: OnOff | None = None
     shard_group: tuple[Count | Literal["all"], ...] | None = None
     """Ranks of a shard group; `all`: every replica, as without a group."""
     schedule: tuple[str, ...] | None = None
@@ -103,11 +103,11 @@ class Space(Spec):
     offload_activations: tuple[Share, ...] | None = None
     offload_optimizer: tuple[Share, ...] | None = None
     offload_params: tuple[Share, ...] | None = None
-    overlap_grad_reduce: Switch | None = None
-    overlap_param_gather: Switch | None = None
-    overlap_tp: Switch | None = None
-    overlap_p2p: Switch | None = None
-    overlap_moe_a2a: Switch | None = None
+    overlap_grad_reduce: OnOff | None = None
+    overlap_param_gather: OnOff | None = None
+    overlap_tp: OnOff | None = None
+    overlap_p2p: OnOff | None = None
+    overlap_moe_a2a: OnOff | None = None
     group_axis: tuple[Literal["dp", "pp"], ...] | None = None
     """Axes that may cross groups of unlike devices."""
     order: tuple[tuple[Axis, ...], ...] | None = None

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from windtunnel.specs.base import Count, Spec
 from windtunnel.specs.batches import DocumentLengths
 from windtunnel.specs.run import RunPhase
+from windtunnel.specs.switches import (
+    NOT_LAUNCHED,
+    WRITTEN_BY_TARGETS,
+    Assumed,
+    Export,
+    StepFacts,
+    Switch,
+    always,
+    no_experts,
+)
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_rowwise", "fp8_block", "mxfp8", "nvfp4", "int8"]
 Framework = Literal[
@@ -64,66 +74,177 @@ class Controller(Spec):
     """Whether programs are launched before their inputs are there."""
 
 
+def _no_autocast(facts: StepFacts) -> str | None:
+    """Why `autocast: true` does nothing."""
+    if not facts.autocast or facts.casts_weights:
+        return None
+    if facts.precision in ("fp32", "tf32"):
+        return f"under {facts.precision} nothing is cast"
+    if facts.zero == 3:
+        return "with sharded parameters (zero 3) weights are gathered in the format of the products"
+    return f"{facts.framework} keeps its weights in the format of the products"
+
+
+def _router_decides(load: ExpertLoad) -> tuple[str, ...]:
+    """Uneven loads that a launched job takes from its router."""
+    return ("expert_load: the router decides",) if load.popularity is not None or load.local is not None else ()
+
+
+def _phases(run: tuple[RunPhase, ...]) -> tuple[str, ...]:
+    """Phases of a run, each of which is another launch."""
+    named = ", ".join(phase.name for phase in run)
+    return (f"training.run: the job runs the steps that no phase claims ({named}: another launch each)",)
+
+
 class TrainingSpec(Spec):
     """One training step's work."""
 
-    seq_len: Count
-    decoder_seq_len: Count | None = None
+    seq_len: Annotated[Count, Switch(exported=WRITTEN_BY_TARGETS)]
+    decoder_seq_len: Annotated[
+        Count | None,
+        Switch(
+            exported=NOT_LAUNCHED,
+            ignored_when=lambda x: None if x.has_decoder else f"{x.model} has no decoder of its own",
+        ),
+    ] = None
     """Encoder-decoder only; absent means seq_len."""
-    global_batch: Count
+    global_batch: Annotated[Count, Switch(resolved_as="m", block_prices=False, exported=WRITTEN_BY_TARGETS)]
     """Sequences per optimizer step."""
-    precision: Precision = "bf16"
-    phase: Literal["pretrain", "sft", "lora"] = "pretrain"
-    lora: LoraSpec | None = None
-    framework: Framework = "megatron_core"
-    framework_version: str = ""
-    optimizer: Literal["adam", "adam8bit", "sgd", "momentum", "adafactor", "lion", "muon", "none"] = "adam"
-    gradients: Literal["backward", "zeroth_order"] = "backward"
+    precision: Annotated[Precision, Switch(assumed=Assumed(origin="default"), exported=WRITTEN_BY_TARGETS)] = "bf16"
+    phase: Annotated[Literal["pretrain", "sft", "lora"], Switch(exported=WRITTEN_BY_TARGETS)] = "pretrain"
+    lora: Annotated[
+        LoraSpec | None,
+        Switch(
+            ignored_when=lambda x: None if x.phase == "lora" else f"training.phase is {x.phase}",
+            exported=WRITTEN_BY_TARGETS,
+        ),
+    ] = None
+    framework: Annotated[
+        Framework, Switch(assumed=Assumed(origin="default; it sets what is not said below"), exported=NOT_LAUNCHED)
+    ] = "megatron_core"
+    framework_version: Annotated[
+        str, Switch(ignored_when=always("coefficients are not told apart by version"), exported=NOT_LAUNCHED)
+    ] = ""
+    optimizer: Annotated[
+        Literal["adam", "adam8bit", "sgd", "momentum", "adafactor", "lion", "muon", "none"],
+        Switch(exported=WRITTEN_BY_TARGETS),
+    ] = "adam"
+    gradients: Annotated[Literal["backward", "zeroth_order"], Switch(exported=WRITTEN_BY_TARGETS)] = "backward"
     """`zeroth_order`: two forward passes with weights moved to either side along one random direction, and a step along
     it by the difference of their losses; no backward, no gradients, no optimizer state."""
-    perturbations_apart: bool = False
+    perturbations_apart: Annotated[bool, Switch(exported=NOT_LAUNCHED)] = False
     """Zeroth order: the two passes run on two replicas side by side, which share their sequences."""
-    directions: Count = 1
+    directions: Annotated[Count, Switch(exported=NOT_LAUNCHED)] = 1
     """Zeroth order: directions of a step, along each of which every replica moves its weights when it updates them; as
     many as replicas where each has one of its own."""
-    optimizer_in_backward: bool = False
-    master_weights: Literal["fp32", "bf16", "none"] | None = None
+    optimizer_in_backward: Annotated[bool, Switch(exported=WRITTEN_BY_TARGETS)] = False
+    master_weights: Annotated[
+        Literal["fp32", "bf16", "none"] | None,
+        Switch(
+            assumed=Assumed(origin="as {framework}", when=lambda x: x.keeps_master_weights), exported=WRITTEN_BY_TARGETS
+        ),
+    ] = None
     """Absent means the framework's default."""
-    grad_reduce_precision: Literal["fp32", "bf16", "fp16"] | None = None
-    attention: Literal["auto", "unfused", "flash1", "flash2", "flash3", "cudnn", "sdpa"] = "auto"
-    compile: bool | None = None
-    autocast: bool | None = None
+    grad_reduce_precision: Annotated[
+        Literal["fp32", "bf16", "fp16"] | None,
+        Switch(assumed=Assumed(origin="as {framework}", when=lambda x: x.replicas > 1), exported=WRITTEN_BY_TARGETS),
+    ] = None
+    attention: Annotated[
+        Literal["auto", "unfused", "flash1", "flash2", "flash3", "cudnn", "sdpa"],
+        Switch(assumed=Assumed(origin="as {framework}"), exported=WRITTEN_BY_TARGETS),
+    ] = "auto"
+    compile: Annotated[
+        bool | None,
+        Switch(
+            ignored_when=lambda x: None if x.compile_acts else f"kernels of {x.framework} stay as they are",
+            exported=WRITTEN_BY_TARGETS,
+        ),
+    ] = None
+    autocast: Annotated[bool | None, Switch(ignored_when=_no_autocast, exported=NOT_LAUNCHED)] = None
     """Mixed precision by `torch.autocast`: weights stay fp32 and every pass casts them; absent: the framework's way."""
-    fused_cross_entropy: bool | None = None
-    cuda_graphs: Literal["none", "attention", "moe", "layer", "full"] | None = None
-    moe_dispatcher: Literal["alltoall", "allgather", "deepep", "hybridep", "einsum"] | None = None
+    fused_cross_entropy: Annotated[
+        bool | None,
+        Switch(framework_default="fused_cross_entropy", resolved_as="fused_loss", exported=WRITTEN_BY_TARGETS),
+    ] = None
+    cuda_graphs: Annotated[
+        Literal["none", "attention", "moe", "layer", "full"] | None,
+        Switch(framework_default="cuda_graphs", exported=WRITTEN_BY_TARGETS),
+    ] = None
+    moe_dispatcher: Annotated[
+        Literal["alltoall", "allgather", "deepep", "hybridep", "einsum"] | None,
+        Switch(
+            framework_default="dispatcher",
+            resolved_as="dispatcher",
+            ignored_when=no_experts,
+            assumed=Assumed(origin="as {framework}", when=lambda x: x.has_experts),
+            exported=WRITTEN_BY_TARGETS,
+        ),
+    ] = None
     """`einsum`: tokens are put in the order of experts by dense products with one-hot masks, then as `alltoall`."""
-    moe_gate: Literal["fused", "masks"] = "fused"
+    moe_gate: Annotated[Literal["fused", "masks"], Switch(ignored_when=no_experts, exported=NOT_LAUNCHED)] = "fused"
     """`masks`: the router's choices become one-hot masks over tokens, experts and places, operator by operator
     (DeepSpeed)."""
-    fused_permute: bool | None = None
-    fused_experts: bool | None = None
+    fused_permute: Annotated[bool | None, Switch(ignored_when=no_experts, exported=WRITTEN_BY_TARGETS)] = None
+    fused_experts: Annotated[bool | None, Switch(ignored_when=no_experts, exported=NOT_LAUNCHED)] = None
     """Experts as one grouped kernel a product with activation and casts in its epilogue; absent means one product an
     expert."""
-    expert_load: ExpertLoad = ExpertLoad()
-    mean_document_length: float | None = Field(default=None, gt=0)
+    expert_load: Annotated[
+        ExpertLoad,
+        Switch(
+            ignored_when=no_experts,
+            assumed=Assumed(
+                origin="no loads given; the busiest expert rank sets the time",
+                when=lambda x: x.has_experts and x.ep > 1,
+            ),
+            exported=Export(otherwise=_router_decides),
+        ),
+    ] = ExpertLoad()
+    mean_document_length: Annotated[float | None, Switch(exported=WRITTEN_BY_TARGETS)] = Field(default=None, gt=0)
     """Packed data: attention is block-diagonal with blocks of this mean length."""
-    lengths: DocumentLengths | None = None
+    lengths: Annotated[
+        DocumentLengths | None,
+        Switch(
+            exported=Export(
+                otherwise=lambda value: ("training.lengths: documents come from the data set, and mock data has none",)
+            )
+        ),
+    ] = None
     """Documents of unlike length, in place of one mean: replicas wait for the one with most work."""
-    dropout: bool | None = None
-    padded_vocab: bool = True
-    float8_all_gather: bool = False
-    controller: Controller | None = None
+    dropout: Annotated[
+        bool | None,
+        Switch(
+            ignored_when=always("dropout is counted with unfused attention only, and always there"),
+            exported=WRITTEN_BY_TARGETS,
+        ),
+    ] = None
+    padded_vocab: Annotated[bool, Switch(exported=WRITTEN_BY_TARGETS)] = True
+    float8_all_gather: Annotated[
+        bool,
+        Switch(
+            ignored_when=lambda x: (
+                None
+                if x.precision.startswith(("fp8", "mxfp8")) and x.zero == 3
+                else "it needs an fp8 precision and zero 3"
+            ),
+            exported=WRITTEN_BY_TARGETS,
+        ),
+    ] = False
+    controller: Annotated[Controller | None, Switch(exported=NOT_LAUNCHED)] = None
     """Absent: every host launches its own devices' work (multi-controller)."""
-    input_s: float = Field(default=0.0, ge=0)
+    input_s: Annotated[float, Switch(exported=NOT_LAUNCHED)] = Field(default=0.0, ge=0)
     """Seconds of a step in which devices wait for its batch: reading, tokenising, copies of one node's loaders."""
-    gradient_accumulation_sync: bool = True
+    gradient_accumulation_sync: Annotated[
+        bool,
+        Switch(
+            ignored_when=lambda x: None if x.zero == 3 else "it is a switch of FSDP (zero 3)", exported=NOT_LAUNCHED
+        ),
+    ] = True
     """FSDP: whether every micro-batch reduces gradients (no `no_sync`)."""
-    expandable_segments: bool | None = None
+    expandable_segments: Annotated[bool | None, Switch(exported=WRITTEN_BY_TARGETS)] = None
     """Whether PyTorch's allocator grows segments (`expandable_segments:True`); absent means the framework's default."""
-    fsdp_root_group: bool | None = None
+    fsdp_root_group: Annotated[bool | None, Switch(exported=NOT_LAUNCHED)] = None
     """Whether FSDP gathers embedding and head as one group that stays whole from forward to backward; absent: as the
     framework's releases do that run this loss."""
-    run: tuple[RunPhase, ...] = ()
+    run: Annotated[tuple[RunPhase, ...], Switch(exported=Export(otherwise=_phases))] = ()
     """Stretches of the run whose steps differ: a warm-up, another length or batch, a heavier step now and then. Step
     time, rates and money are then means over the run; techniques may add phases of their own."""

@@ -14,7 +14,8 @@ from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import Timeline
 from windtunnel.schedules.table import InstructionTable
-from windtunnel.specs.plan import Tier
+from windtunnel.specs.plan import CarriedSwitches, Tier
+from windtunnel.specs.switches import switches_of
 from windtunnel.training.accounting.breakdown import breakdown, last_compute_s
 from windtunnel.training.memory.memory_inputs import MemoryInputs
 from windtunnel.training.memory.memory_report import memory_report
@@ -243,7 +244,11 @@ def bound_by(shares: dict[str, float]) -> str:
 
 def _plan_dict(x: PreparedStep) -> dict[str, Any]:
     plan = x.plan
-    out: dict[str, Any] = {name: getattr(plan, name) for name in ResolvedPlan.__slots__}
+    out: dict[str, Any] = {name: getattr(plan, name) for name in ResolvedPlan.__slots__ if name != "switches"}
+    for name, switch in switches_of(CarriedSwitches).items():
+        value = getattr(plan.switches, name)
+        if value is not None or switch.listed_when_absent:
+            out[name] = value
     out["recompute"] = plan.recompute.model_dump(mode="json")
     out["offload"] = plan.offload.model_dump(mode="json")
     out["levels"] = plan.levels and plan.levels.model_dump(mode="json")

@@ -168,6 +168,7 @@ def options_of(
     grad_bytes = how.wire_bytes(training.precision, training.grad_reduce_precision)
     # FSDP under a pipeline reduces once, after the last micro-batch
     every = plan.zero == 2 and plan.pp == 1 and plan.m > 1 and training.gradient_accumulation_sync
+    bucket = plan.switches.ddp_bucket_size
     options = StepOptions(
         overlap_grad_reduce=plan.overlap_grad_reduce,
         overlap_param_gather=plan.overlap_param_gather,
@@ -176,6 +177,7 @@ def options_of(
         grad_bytes=grad_bytes,
         sync_every_micro_batch=training.gradient_accumulation_sync,
         prefetch_depth=plan.gathered_layers,
+        bucket_bytes=None if bucket is None else bucket * grad_bytes,
         reduce_every_micro_batch=every,
         gather_exposed=min(chosen.gather_exposed, 1.0),
     )

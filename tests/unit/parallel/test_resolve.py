@@ -10,7 +10,7 @@ from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.graph import Kind
 from windtunnel.parallel.precision import quantised_gathers, recipe
-from windtunnel.parallel.resolve import nearest_divisors, split_layers
+from windtunnel.parallel.plan_sizes import nearest_divisors, split_layers
 from windtunnel.training.stage_costs.stage_costs import local_block
 from windtunnel.training.step_setup import PreparedStep
 

@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters import integers
-from windtunnel.exporters.sent import unsent
+from windtunnel.exporters.switches import write_switches
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def write(prepared: PreparedStep, known: OptionList) -> Draft:
     _parallel(prepared, to)
     _optimizer(prepared, to)
     _rest(prepared, to)
+    write_switches(prepared, "deepspeed", draft, to.set)
     draft.files["ds_config.json"] = json.dumps(to.tree, indent=2) + "\n"
     draft.setup = [': "${TRAIN_SCRIPT:?set TRAIN_SCRIPT to the script that calls deepspeed.initialize}"']
     draft.program = '"$TRAIN_SCRIPT" --deepspeed --deepspeed_config "$HERE/ds_config.json"'
@@ -107,13 +108,8 @@ def _zero(prepared: PreparedStep, to: _Json) -> None:
     if plan.zero == 3:
         if not plan.fsdp_prefetch:
             to.set("zero_optimization.stage3_prefetch_bucket_size", 0)
-        if plan.gather_block:
-            draft.lacks("gather_per_block: parameters are gathered for each micro-batch")
         if not plan.reshard_after_forward:
             draft.lacks("reshard_after_forward false: stage 3 releases parameters after use")
-    if plan.gathered_layers != 2 and plan.zero == 3:
-        draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
-    unsent(plan, draft)
     if plan.levels is not None:
         if plan.levels.params_again:
             to.set("zero_optimization.zero_hpz_partition_size", plan.levels.params_again)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters import integers
 from windtunnel.exporters.megatron_unsaid import activation_offload, unsaid
+from windtunnel.exporters.switches import write_switches
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def write(prepared: PreparedStep, known: OptionList) -> Draft:
     _memory(prepared, arguments)
     _precision(prepared, arguments)
     _work(prepared, arguments)
+    arguments.group = "SWITCHES"
+    write_switches(prepared, "megatron", draft, arguments.add)
     unsaid(prepared, draft)
     draft.megatron_environment(prepared)
     draft.setup = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters.megatron_unsaid import activation_offload, unsaid
+from windtunnel.exporters.switches import write_switches
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, check, layout, recompute_modules
 from windtunnel.exporters.wrappers import comment
@@ -91,6 +92,7 @@ def write(prepared: PreparedStep, known: OptionList) -> Draft:
     _overlap(prepared, to)
     _memory(prepared, to)
     _precision(prepared, to)
+    write_switches(prepared, "megatron_bridge", draft, to.set)
     unsaid(prepared, draft)
     draft.megatron_environment(prepared)
     recipe = next((entry["recipe"] for entry in known.models if entry["id"] == prepared.model.name), None)

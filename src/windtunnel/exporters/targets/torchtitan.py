@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windtunnel.exporters import integers
-from windtunnel.exporters.sent import unsent
+from windtunnel.exporters.switches import write_switches
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 from windtunnel.exporters.torchtitan_files import PythonConfig, TomlConfig
 from windtunnel.exporters.wrappers import comment
@@ -103,6 +103,7 @@ def write(prepared: PreparedStep, known: OptionList) -> Draft:
     _training(prepared, to)
     _parallelism(prepared, to)
     _memory(prepared, to)
+    write_switches(prepared, "torchtitan", draft, to.set)
     training, plan = prepared.training, prepared.plan
     to.set("compile.enable", bool(training.compile))
     if plan.fused_loss and not training.compile:
@@ -208,8 +209,6 @@ def _parallelism(prepared: PreparedStep, to: TomlConfig) -> None:
     replicate, shard = _shards(prepared)
     to.set("parallelism.data_parallel_replicate_degree", replicate)
     to.set("parallelism.data_parallel_shard_degree", shard)
-    if plan.gather_block:
-        draft.lacks("gather_per_block: parameters are gathered for each micro-batch")
     keeps = plan.zero < 3 or not plan.reshard_after_forward
     default = plan.zero == 3 and plan.reshard_after_forward == (plan.pp == 1)
     to.set("parallelism.fsdp_reshard_after_forward", "default" if default else "never" if keeps else "always")
@@ -309,11 +308,6 @@ def _memory(prepared: PreparedStep, to: TomlConfig) -> None:
         for what in ("params", "optimizer"):
             if getattr(offload, what):
                 draft.lacks(f"offload of {getattr(offload, what):g} of {what}: all of both to host memory, or none")
-    if plan.gathered_layers != 2 and plan.zero == 3:
-        draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
-    unsent(plan, draft)
-    if plan.levels is not None:
-        draft.lacks("levels: tensors are sharded over the same ranks")
     if offload.gradients:
         draft.lacks(f"offload of {offload.gradients:g} of the gradients")
     if offload.activations:

@@ -15,7 +15,8 @@ from windtunnel import schedules
 from windtunnel.arrays import Floats, Ints
 from windtunnel.graph import PREDICTED
 from windtunnel.network.groups import Mesh, placement
-from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split
+from windtunnel.parallel.plan_sizes import chosen_schedule, default_split
+from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.planner.bounds import virtual_stages as chunks
 from windtunnel.planner.bounds.block_costs import Cell, build_cell, kept_by_kind
 from windtunnel.planner.bounds.cost_sharing_keys import Keys

@@ -17,7 +17,7 @@ import numpy as np
 from windtunnel import schedules
 from windtunnel.arrays import Mask
 from windtunnel.errors import BadInput
-from windtunnel.parallel.resolve import chosen_schedule, default_split
+from windtunnel.parallel.plan_sizes import chosen_schedule, default_split
 from windtunnel.planner.bounds.block_costs import Cell, columns
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.bounds.open_candidates import Balance

@@ -11,7 +11,8 @@ import numpy as np
 from windtunnel import schedules
 from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.framework_defaults import Behaviour
-from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split, switch
+from windtunnel.parallel.plan_sizes import chosen_schedule, default_split, switch
+from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.planner.bounds.block_costs import Cell, depth_columns
 from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.schedules.table import B, F, InstructionTable

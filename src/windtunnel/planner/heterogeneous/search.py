@@ -15,7 +15,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Mask
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.parallel.resolve import default_split
+from windtunnel.parallel.plan_sizes import default_split
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.heterogeneous.bounds import alone_walk, held_bytes, joint_walks
 from windtunnel.planner.heterogeneous.space import Layout, MixedSpace, group_of_parts

@@ -19,7 +19,7 @@ import numpy as np
 
 from windtunnel import schedules
 from windtunnel.arrays import Ints
-from windtunnel.parallel.resolve import MAX_INSTRUCTIONS, chosen_schedule
+from windtunnel.parallel.plan_sizes import MAX_INSTRUCTIONS, chosen_schedule
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.space.candidates import LAYOUT_AXES, axis_of, divisors, with_policies
 from windtunnel.schedules.table import InstructionTable

@@ -18,16 +18,19 @@ import numpy as np
 from windtunnel import schedules
 from windtunnel.arrays import Ints, Mask
 from windtunnel.cost.framework_defaults import Behaviour
-from windtunnel.parallel.resolve import MAX_INSTRUCTIONS, chosen_schedule
+from windtunnel.parallel.plan_sizes import MAX_INSTRUCTIONS, chosen_schedule
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, Overlap, PlanSpec, Recompute
 from windtunnel.specs.search import SearchSpec, Space, is_balanced, recompute_of
+from windtunnel.specs.switches import searched
 from windtunnel.specs.workload import TrainingSpec
 
 LAYOUT_AXES = ("tp", "cp", "pp", "vpp", "ep", "etp", "mbs")
-OFFLOADS = ("activations", "optimizer", "params")
-OVERLAPS = ("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a")
+OFFLOADS = searched(Offload)
+OVERLAPS = searched(Overlap)
+_NOT_SEARCHED = tuple(name for name in Overlap.model_fields if name not in OVERLAPS)
+"""Overlap switches that every candidate has as the plan writes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +237,7 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
         reshard,
     ):
         offload = plan.offload.model_copy(update=dict(zip(OFFLOADS, o, strict=True)))
-        kept = {name: getattr(plan.overlap, name) for name in ("fsdp_prefetch", "one_communicator")}
+        kept = {name: getattr(plan.overlap, name) for name in _NOT_SEARCHED}
         overlap = Overlap(**kept, **dict(zip(OVERLAPS, v, strict=True)))
         how, free = recompute_of(r), is_balanced(r)
         again = again if z == 3 else None

@@ -8,7 +8,7 @@ what comes out is laid out as candidates again, and bounds are those of the latt
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,10 @@ from windtunnel.planner.space.refusals import Refusals
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques.base import Applied
 
-_POLICY = (
-    "schedule",
-    "recompute",
-    "zero",
-    "shard_group",
-    "sp",
-    "cp_kind",
-    "offload",
-    "overlap",
-    "order",
-    "cp_all_to_all",
-    "reshard_after_forward",
+_POLICY = tuple(
+    name for name in (f.name for f in fields(Policy)) if name in PlanSpec.model_fields and name != "stage_layers"
 )
+"""Fields of a plan that a policy sets as they are."""
 _REST = tuple(f for f in PlanSpec.model_fields if f not in (*_POLICY, *LAYOUT_AXES, "dp", "stage_layers"))
 """Fields that no axis of a search varies, but a technique may."""
 

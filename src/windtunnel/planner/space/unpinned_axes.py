@@ -5,24 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.cost.framework_defaults import behaviour
-from windtunnel.parallel.resolve import default_split
-from windtunnel.planner.space.candidates import LAYOUT_AXES, chunk_counts
+from windtunnel.parallel.plan_sizes import default_split
+from windtunnel.planner.space.candidates import chunk_counts
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec, recompute_of
+from windtunnel.specs.switches import switches_of
 
-SEARCHED = {
-    *LAYOUT_AXES,
-    "dp",
-    "sp",
-    "recompute",
-    "schedule",
-    "stage_layers",
-    "shard_group",
-    "group_axis",
-    "batch_shares",
-}
+SEARCHED = {name for name, switch in switches_of(PlanSpec).items() if switch.free_search}
 """Fields of a plan that a free search chooses anew."""
 _POLICIES = ("none", "selective", "full")
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from windtunnel.specs.plan import TENSOR_CLASSES
+from windtunnel.specs.plan import TENSOR_CLASSES, Overlap, PlanSpec, Recompute
 from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.specs.switches import Assumed, open_fields, switches_of
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.explain.step_facts import step_facts
 from windtunnel.training.offload.memory_tiers import HOST_MEMORY_BYTES_PER_S, NVME_BYTES_PER_S
 from windtunnel.training.results.training_result import Assumption
 from windtunnel.training.step_setup import PreparedStep
@@ -14,9 +17,8 @@ from windtunnel.training.step_setup import PreparedStep
 
 def assumptions(scenario: Scenario, prepared: PreparedStep, folder: Path) -> tuple[Assumption, ...]:
     """Everything that was filled in, from the cluster to the plan; nothing that has no effect on this step."""
-    found = [*prepared.cluster.assumed, *_model(scenario, folder), *_training(scenario, prepared)]
-    found += _host(prepared)
-    return tuple(Assumption(*item) for item in (*found, *_plan(scenario, prepared)))
+    found = [*prepared.cluster.assumed, *_model(scenario, folder), *_host(prepared), *_declared(scenario, prepared)]
+    return tuple(Assumption(*item) for item in found)
 
 
 def _host(x: PreparedStep) -> Iterator[tuple[str, str, str]]:
@@ -37,59 +39,42 @@ def _model(scenario: Scenario, folder: Path) -> Iterator[tuple[str, str, str]]:
         yield from read_hf_config(folder / scenario.model.config).assumed
 
 
-def _training(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str, str]]:
-    training, how = x.training, x.behaviour
-    given = scenario.training.model_fields_set if scenario.training else frozenset()
-    if "framework" not in given:
-        yield "training.framework", training.framework, "default; it sets what is not said below"
-    if "precision" not in given:
-        yield "training.precision", training.precision, "default"
-    if training.optimizer == "adam" and training.master_weights is None:
-        bits = int(8 * (how.master_bytes or how.weight_bytes))
-        yield "training.master_weights", f"{bits} bit", f"as {training.framework}"
-    if x.plan.dp * x.plan.cp > 1 and training.grad_reduce_precision is None:
-        yield (
-            "training.grad_reduce_precision",
-            f"{int(8 * how.wire_bytes(training.precision))} bit",
-            f"as {training.framework}",
-        )
-    if training.attention == "auto":
-        yield "training.attention", x.plan.attention, f"as {training.framework}"
-    if x.model.num_experts:
-        if training.moe_dispatcher is None:
-            yield "training.moe_dispatcher", x.plan.dispatcher, f"as {training.framework}"
-        if x.plan.ep > 1 and "expert_load" not in given:
-            yield "training.expert_load", "even", "no loads given; the busiest expert rank sets the time"
+def _declared(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str, str]]:
+    """Fields of the workload and of the plan that were left open and whose default acts in this step."""
+    facts = step_facts(x, scenario.plan.recompute)
+    for prefix, record in (
+        ("training", x.training),
+        ("plan", scenario.plan),
+        ("plan.overlap", scenario.plan.overlap),
+    ):
+        found = sorted(open_fields(record, facts), key=lambda field: _importance(*field))
+        for name, assumed in found:
+            yield f"{prefix}.{name}", _value(f"{prefix}.{name}", x), assumed.origin.format(framework=facts.framework)
 
 
-def _plan(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str, str]]:
-    plan, given = x.plan, scenario.plan
-    framework = f"as {x.training.framework}"
-    open_ = {"zero", "mbs", "recompute"} - given.model_fields_set
-    for field in ("zero", "mbs"):
-        if field in open_:
-            yield f"plan.{field}", str(getattr(plan, field)), "default"
-    if "recompute" in open_:
-        yield "plan.recompute", plan.recompute.policy, "default"
-    if plan.tp > 1 and given.sp is None:
-        yield "plan.sp", _switch(plan.sp), framework
-    if plan.pp > 1:
-        if given.schedule is None:
-            yield "plan.schedule", plan.schedule, "default for this vpp"
-        if given.stage_layers is None:
-            yield "plan.stage_layers", _layers(plan.stage_layers), "even split"
-    acts = {
-        "tp": plan.tp > 1,
-        "p2p": plan.pp > 1,
-        "moe_a2a": plan.ep > 1,
-        "fsdp_prefetch": plan.zero == 3,
-        "grad_reduce": plan.dp * plan.cp > 1 and plan.zero < 3,
-        "param_gather": plan.dp * plan.cp > 1 and plan.zero in (1, 2),
-    }
-    for field, matters in acts.items():
-        if matters and getattr(given.overlap, field) is None:
-            name = field if field == "fsdp_prefetch" else f"overlap_{field}"
-            yield f"plan.overlap.{field}", _switch(getattr(plan, name)), framework
+def _importance(name: str, assumed: Assumed) -> tuple[bool, bool]:
+    """Place of a field in its section: the framework decides for others, then come defaults that it does not set."""
+    return name != "framework", not assumed.origin.startswith("default") or " for " in assumed.origin
+
+
+def _value(path: str, x: PreparedStep) -> str:
+    """The value that a step takes for a field, as a reader of results sees it."""
+    how, training = x.behaviour, x.training
+    if path == "training.master_weights":
+        return f"{int(8 * (how.master_bytes or how.weight_bytes))} bit"
+    if path == "training.grad_reduce_precision":
+        return f"{int(8 * how.wire_bytes(training.precision))} bit"
+    if path == "training.expert_load":
+        return "even"
+    section, _, name = path.rpartition(".")
+    switch = switches_of({"training": TrainingSpec, "plan": PlanSpec, "plan.overlap": Overlap}[section])[name]
+    decided = switch.resolved_as or name
+    value = getattr(x.plan, decided) if hasattr(x.plan, decided) else getattr(training, name)
+    if isinstance(value, bool):
+        return _switch(value)
+    if isinstance(value, Recompute):
+        return value.policy
+    return _layers(value) if isinstance(value, tuple) else str(value)
 
 
 def _switch(value: bool) -> str:

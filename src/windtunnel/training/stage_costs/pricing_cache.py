@@ -1,8 +1,8 @@
 """What the steps of many plans share, kept so that a search prices each kind of block once.
 
-A step is the same with and without: whatever of a plan can change the cost of a block tells its entry apart. Fields
-that only the pipeline, data parallelism or offloading read are left out by name, so that a new field counts until
-somebody says that it does not.
+A step is the same with and without the cache: its key holds every field of a plan that can change the price of a
+block. Fields that only the pipeline, data parallelism or offloading read declare so (`block_prices` of
+`specs.switches.Switch`); a field counts until its declaration says that it does not.
 """
 
 from __future__ import annotations
@@ -22,36 +22,20 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.comm_work import CommWork
 from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.plan import CarriedSwitches, Overlap, PlanSpec
+from windtunnel.specs.switches import switches_of
+from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 
-_ELSEWHERE = frozenset(
-    {
-        "pp",
-        "vpp",
-        "dp",
-        "m",
-        "schedule",
-        "stage_layers",
-        "zero",
-        "shard_group",
-        "reshard_after_forward",
-        "offload",
-        "gather_block",
-        "levels",
-        "compression",
-        "local_steps",
-        "one_communicator",
-        "gathered_layers",
-        "overlap_grad_reduce",
-        "overlap_param_gather",
-        "overlap_p2p",
-        "fsdp_prefetch",
-        "order",
-        "recompute",
-    }
-)
-"""Fields of a plan that blocks do not read, or whose effect on them is told apart by what is made of them."""
-_NAMES = tuple(f.name for f in fields(ResolvedPlan) if f.name not in _ELSEWHERE)
+_UNREAD = {
+    switch.resolved_as or name
+    for record in (PlanSpec, Overlap, TrainingSpec)
+    for name, switch in switches_of(record).items()
+    if not switch.block_prices
+}
+"""Fields of a resolved plan that blocks do not read, or whose effect on them is told apart by what is made of them."""
+_NAMES = tuple(f.name for f in fields(ResolvedPlan) if f.name not in {*_UNREAD, "switches"})
+_CARRIED = tuple(name for name, switch in switches_of(CarriedSwitches).items() if switch.block_prices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +183,7 @@ class PricingCache:
         key = (
             *(self._number(x) for x in specs),
             *(getattr(plan, name) for name in _NAMES),
+            *(getattr(plan.switches, name) for name in _CARRIED),
             again.policy,
             again.modules,
             again.early_stop,

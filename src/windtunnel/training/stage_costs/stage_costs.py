@@ -223,9 +223,9 @@ def build_stage_costs(
         scale_up_scale=coefficients.scale_up_scale,
         scale_out_scale=coefficients.scale_out_scale,
         partial_node_scale=coefficients.partial_node_scale,
-        most_channels=plan.collective_sms,
+        most_channels=plan.switches.collective_sms,
     )
-    network = cache.network(cluster, params, plan.collectives, plan.collective_library)
+    network = cache.network(cluster, params, plan.collectives, plan.switches.collective_library)
     order = tuple(axis for axis in plan.order if axis != "ep")
     mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, cluster)
     groups = _groups(mesh, plan)
@@ -336,7 +336,7 @@ def _price(
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
         fused_experts=bool(training.fused_experts),
         looped_experts=behaviour.experts_looped,
-        expert_nodes=plan.expert_nodes,
+        expert_nodes=plan.switches.expert_nodes,
         local_share=training.expert_load.local,
     )
     lowering = Lowering(pricing)
