@@ -67,35 +67,15 @@ def export(
     """
     from windtunnel.training.step_setup import PreparedStep
 
-    problems = ProblemList()
-    if target not in (known_targets := (*list_targets(), *list_server_targets())):
-        rule = f"must be one of {', '.join(known_targets)}"
-        problems.extend([Problem("target", rule, target, nearest=nearest_name(target, known_targets))])
-    elif version is not None:
-        try:
-            options(target, version)
-        except BadInput as error:
-            problems.extend(error.problems)
-    if target not in SERVER_TARGETS and wrapper not in wrappers.WRAPPERS:
-        rule = f"must be one of {', '.join(wrappers.WRAPPERS)}"
-        problems.extend([Problem("wrapper", rule, wrapper, nearest=nearest_name(wrapper, wrappers.WRAPPERS))])
-    problems.raise_if_any()
+    _check_request(target, version, wrapper)
     if target in SERVER_TARGETS:
         assert not isinstance(prepared_or_scenario, PreparedStep), "a training step is no deployment"
         made, noted = server_files(prepared_or_scenario, target, version, check_wrapper(wrapper), overrides)
         return Exported(_write(folder, made), tuple(noted.unsupported), tuple(noted.notes))
-    techniques: tuple[str, ...] = ()
-    if isinstance(prepared_or_scenario, PreparedStep):
-        prepared = prepared_or_scenario
-        name = prepared.model.name
-    else:
-        from windtunnel.training.predict import prepare
-
-        prepared, scenario = prepare(prepared_or_scenario, overrides=overrides)
-        name = scenario.name or prepared.model.name
-        techniques = tuple(t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques)
+    prepared, name, techniques = _prepared(prepared_or_scenario, overrides)
     prepared, order = one_launch(prepared)
     launch, known = TARGETS.get(target), options(target, version)
+    problems = ProblemList()
     launch.check(prepared, problems)
     problems.raise_if_any()
     draft = launch.write(prepared, known)
@@ -114,6 +94,39 @@ def export(
         objects = wrappers.kubernetes(title, script, job, draft, texts, prepared.cluster)
         texts = {f"{launch.id}-job.yaml": objects, **texts}
     return Exported(_write(folder, texts), tuple(draft.unsupported), tuple(draft.notes))
+
+
+def _check_request(target: str, version: str | None, wrapper: str) -> None:
+    """Refuse what no file can be written for.
+
+    Raises:
+        BadInput: unknown target, version or wrapper.
+    """
+    problems = ProblemList()
+    if target not in (known_targets := (*list_targets(), *list_server_targets())):
+        rule = f"must be one of {', '.join(known_targets)}"
+        problems.extend([Problem("target", rule, target, nearest=nearest_name(target, known_targets))])
+    elif version is not None:
+        try:
+            options(target, version)
+        except BadInput as error:
+            problems.extend(error.problems)
+    if target not in SERVER_TARGETS and wrapper not in wrappers.WRAPPERS:
+        rule = f"must be one of {', '.join(wrappers.WRAPPERS)}"
+        problems.extend([Problem("wrapper", rule, wrapper, nearest=nearest_name(wrapper, wrappers.WRAPPERS))])
+    problems.raise_if_any()
+
+
+def _prepared(asked: PreparedStep | Source, overrides: Sequence[str]) -> tuple[PreparedStep, str, tuple[str, ...]]:
+    """(the step, what it is called, ids of the techniques that the scenario names)."""
+    from windtunnel.training.predict import prepare
+    from windtunnel.training.step_setup import PreparedStep
+
+    if isinstance(asked, PreparedStep):
+        return asked, asked.model.name, ()
+    prepared, scenario = prepare(asked, overrides=overrides)
+    named = tuple(t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques)
+    return prepared, scenario.name or prepared.model.name, named
 
 
 def _by_hand(technique: str, target: str) -> str:

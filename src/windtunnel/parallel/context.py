@@ -14,7 +14,7 @@ from windtunnel.graph import Kind, Operator
 from windtunnel.parallel.resolve import ResolvedPlan
 
 LSE_BYTES = 4.0
-"""Of the log-sum-exp that travels with a partial output: fp32, one a row and head."""
+"""Bytes of the log-sum-exp that travels with a partial output: fp32, one a row and head."""
 _PASSED_ON = ("ring", "token_ring")
 """Kinds under which states of linear attention go from rank to rank; else they are gathered."""
 

@@ -14,14 +14,15 @@ from __future__ import annotations
 from windtunnel.graph.operators import Kind, Operator
 
 WEIGHT_BYTES = (4.0 + 5.0 + 3.0 + 6.0, 6.0 + 4.0)
-"""Of a token and place: weights written, compared with zero, mask and weights cast; backward the cast and one sum."""
+"""Bytes a token and place, forward and backward: weights written, compared with zero, mask and weights cast; backward
+the cast and one sum."""
 CHOICE_BYTES = (200.0, 48.0)
-"""Of a token and expert: softmax 8, largest 4, one-hot 16, counts and means 32, random order 28, the first of them 36,
-positions 56, weights 20; backward softmax, means and products."""
+"""Bytes a token and expert, forward and backward: softmax 8, largest 4, one-hot 16, counts and means 32, random order
+28, the first of them 36, positions 56, weights 20; backward softmax, means and products."""
 POSITION_BYTES = 20.0
-"""Of a token and place in one expert: one-hot 64-bit, then fp32."""
+"""Bytes a token and place in one expert: one-hot 64-bit, then fp32."""
 INPUT_BYTES = (6.0, 12.0)
-"""Of a token and feature: the cast to fp32; backward back to 16 bits, and added."""
+"""Bytes a token and feature, forward and backward: the cast to fp32; backward back to 16 bits, and added."""
 KERNELS = (40.0, 12.0)
 
 

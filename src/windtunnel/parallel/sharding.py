@@ -73,9 +73,9 @@ class Node:
     name: str
     options: tuple[Signature, ...]
     out_bytes: float
-    """Of the whole output."""
+    """Bytes of the whole output."""
     weight_bytes: float = 0.0
-    """Of the whole weight's gradient."""
+    """Bytes of the whole weight's gradient."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ class AttentionPoolSpec(Spec):
     count: Count = 1
     """Devices of one instance."""
     nic_bytes_per_s: BytesPerS
-    """Of one device, on either side."""
+    """Network rate of one device, on either side."""
     latency_s: Seconds = 20e-6
-    """Of one message."""
+    """Latency of one message."""
     memory_fraction: float = Field(default=0.9, gt=0, le=1)
     """Share of device memory that holds keys and values."""

@@ -19,7 +19,7 @@ class ScalePlan(Spec):
 
     @property
     def num_devices(self) -> int:
-        """Of the instance."""
+        """Devices of the instance."""
         return self.tp * self.dp
 
 
@@ -46,10 +46,10 @@ class AutoscaleSpec(Spec):
     cooldown_s: Seconds = 300.0
     """Instances go only where the most that was wanted within this time is less (Kubernetes: 300 s)."""
     start_up_s: Seconds | None = None
-    """From the decision until an instance takes requests; absent: weights over the storage's rate, and the engine's
-    start."""
+    """Seconds from the decision until an instance takes requests; absent: weights over the storage's rate, and the
+    engine's start."""
     storage_bytes_per_s: BytesPerS | None = None
-    """At which one instance reads its weights; absent: assumed."""
+    """Rate at which one instance reads its weights; absent: assumed."""
     engine_start_s: Seconds | None = None
     """Container, process, warm-up, capture of graphs; absent: assumed."""
     p2p_bytes_per_s: BytesPerS | None = None

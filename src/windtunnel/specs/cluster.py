@@ -18,7 +18,7 @@ class SlowLink(Spec):
     leaf: int = Field(ge=0)
     spine: int = Field(ge=0)
     factor: float = Field(ge=0.01, le=1.0)
-    """Of the link's rate; a link that is down is best stated as one spine less."""
+    """Share of the link's rate that is left; a link that is down is best stated as one spine less."""
 
 
 class SlowPort(Spec):
@@ -47,7 +47,7 @@ class Fabric(Spec):
     flows_per_port: Count = 1
     """Connections over which a port sends to one other port (queue pairs); each takes a path of its own."""
     seed: int = Field(default=0, ge=0)
-    """Of the hash."""
+    """Seed of the hash that gives a flow its spine."""
     slow_links: tuple[SlowLink, ...] = ()
     slow_ports: tuple[SlowPort, ...] = ()
     """Ports that differ: every ring has a flow through each, so that it goes at the pace of the slowest."""
@@ -90,9 +90,9 @@ class CxlMemory(Spec):
 
     cards: Count = 1
     bytes: Bytes = Field(gt=0)
-    """Of one card."""
+    """Capacity of one card."""
     bytes_per_s: BytesPerS = Field(gt=0)
-    """Of one card, one direction."""
+    """Rate of one card in one direction."""
 
 
 class ClusterRef(Spec):
@@ -107,9 +107,9 @@ class ClusterRef(Spec):
     """Devices that share one scale-up network when it is larger than a node (72 on NVL72)."""
     host_memory_bytes: Bytes | None = None
     host_memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
-    """Sustained, of a node, reads and writes together."""
+    """Sustained rate of a node's host memory, reads and writes together."""
     host_cores: Count | None = None
-    """Of a node, for optimizer steps on the host."""
+    """Cores of a node that run optimizer steps on the host."""
     devices_per_host_link: Count | None = None
     """Devices whose copies share one link to the host (behind a PCIe switch)."""
     storage: Storage | None = None

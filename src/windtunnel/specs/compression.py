@@ -20,7 +20,7 @@ class GradientCompression(Spec):
     entries with their positions. `sketch`: the largest entries added into fewer cells, from which a common map of
     positions recovers their sums."""
     bits: float = Field(default=8.0, ge=1, le=16)
-    """`quantised`: of one value; `ternary`: of one value on its way out (2 packed, 1.6 five in a byte)."""
+    """`quantised`: bits of one value; `ternary`: bits of one value on its way out (2 packed, 1.6 five in a byte)."""
     block: Count | None = 256
     """`quantised`: values that share a 32-bit scale; null: one scale a tensor, which is one more pass over it."""
     rank: Count = 4
@@ -32,14 +32,14 @@ class GradientCompression(Spec):
     cells: float = Field(default=1.5, ge=1, le=16)
     """`sketch`: cells for each entry that is kept anywhere."""
     position_bits: int = Field(default=1, ge=1, le=8)
-    """`sketch`: of the map of positions, for each entry of the tensor."""
+    """`sketch`: bits of the map of positions, for each entry of the tensor."""
     between: Literal["ranks", "nodes", "levels"] = "ranks"
     """Who exchanges compressed gradients: all ranks; peers of different scale-up domains, after whole gradients have
     been added inside each (and before they are gathered there); or these and, before them, the ranks of a domain."""
     error_feedback: bool = False
     """Whether what was lost is kept, in 32 bits, and added to the next gradient."""
     share: float = Field(default=1.0, ge=0, le=1)
-    """Of the weights: gradients of the others travel whole."""
+    """Share of the weights whose gradients are compressed; gradients of the others travel whole."""
     by_operator: dict[str, float] = {}
     """Bits, rank or density of single operators (`qkv`, `fc1`, `embedding` …) where not as for all."""
 
@@ -49,11 +49,11 @@ class Compression(Spec):
 
     gradients: GradientCompression | None = None
     gather_bits: float | None = Field(default=None, ge=1, le=32)
-    """Of a weight in the gathers of ZeRO and FSDP; from 16 on a cast, and 32 is that of a master copy."""
+    """Bits of a weight in the gathers of ZeRO and FSDP; 16 and more are a cast, and 32 is that of a master copy."""
     gather_block: Count = 1024
     """Weights that share a 32-bit scale, where they have fewer than 16 bits."""
     hop_bits: float | None = Field(default=None, ge=1, le=16)
-    """Of an activation, or of its gradient, between pipeline stages."""
+    """Bits of an activation, or of its gradient, between pipeline stages."""
     hop_block: Count = 256
     """Activations that share a 32-bit scale."""
 

@@ -27,11 +27,11 @@ class Profile(Spec):
     coefficients: dict[str, MeasuredValue] = {}
     """Fields of `cost.coefficients.Coefficients`, entries of tables after a dot (`gemm_fraction.bf16`)."""
     network: dict[str, MeasuredValue] = {}
-    """Of collectives between the machine's devices: efficiency, hop_s, tau_s, base_s, p2p_base_s, p2p_tau_s,
+    """Parameters of collectives between the machine's devices: efficiency, hop_s, tau_s, base_s, p2p_base_s, p2p_tau_s,
     all_to_all_efficiency, switch_efficiency, channels; hop_scale and base_scale keep a library's ratios between its
     protocols."""
     serving: dict[str, MeasuredValue] = {}
-    """Fields of `cost.serving.ServingCoefficients`, in the same way."""
+    """Fields of `cost.serving.ServingCoefficients`; entries of tables after a dot."""
     conditions: dict[str, str | int | float] = {}
     """When, with which software, how many processes and threads, how noisy."""
 

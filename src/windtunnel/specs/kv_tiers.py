@@ -13,18 +13,18 @@ class KvTier(Spec):
     kind: str
     """host, ssd or remote: a file of `serving/tiers/`."""
     capacity_bytes: Bytes = Field(gt=0)
-    """Of one instance; of all instances together where the kind is shared (remote)."""
+    """Capacity for one instance, or for all instances together where the kind is shared (remote)."""
     bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
-    """Read by one instance; absent: what the kind takes from the cluster."""
+    """Rate at which one instance reads; absent: what the kind takes from the cluster."""
     latency_s: Seconds | None = None
-    """Before the first byte of a load; absent: the kind's."""
+    """Seconds before the first byte of a load; absent: the kind's."""
 
 
 class SimilarSpec(Spec):
     """Approximate reuse: prompts like an earlier one take its keys and values over, and compute some of them again."""
 
     share: float = Field(ge=0, le=1)
-    """Of requests that resemble an earlier one."""
+    """Share of the requests that resemble an earlier one."""
     matched: float = Field(ge=0, le=1)
     """Share of such a prompt's tokens whose keys and values are taken over."""
     recomputed: float = Field(default=0.1, ge=0, le=1)

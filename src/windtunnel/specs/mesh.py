@@ -18,8 +18,9 @@ class MeshSpec(Spec):
     keep_alive_s: Seconds = 1.0
     """Idle deployments stay this long, or until their room is needed."""
     load_bytes_per_s: BytesPerS | None = None
-    """From host memory to a device; absent: its PCIe. Weights of a deployment on a CPU are there already."""
+    """Rate at which weights are copied from host memory to a device; absent: that of its PCIe link. Weights of a
+    deployment on a CPU are there already."""
     start_s: Seconds = 0.5
-    """From loaded weights to the first iteration. Assumed."""
+    """Seconds from loaded weights to the first iteration. Assumed."""
     margin: float = Field(default=1.0, gt=0, le=1)
-    """Of the objectives that placements count on."""
+    """Share of the latency objectives that placements count on."""

@@ -134,7 +134,7 @@ class Offload(Spec):
         Tier,
         Switch(ignored_when=not_offloaded(*TENSOR_CLASSES, why="nothing is offloaded"), exported=WRITTEN_BY_TARGETS),
     ] = "host"
-    """Of classes that name none of their own."""
+    """Tier of the classes that name none of their own."""
     activations_tier: Annotated[
         Tier | None,
         Switch(
@@ -220,9 +220,9 @@ class ShardLevels(Spec):
     gradients: Count | None = None
     """Ranks among which gradients are scattered after every micro-batch; the rest of the reduction is once a step."""
     gather_bits: Literal[4, 8, 16] = 16
-    """Of a weight on its way to a forward pass; less than 16 costs passes over memory at both ends."""
+    """Bits of a weight on its way to a forward pass; less than 16 costs passes over memory at both ends."""
     reduce_bits: Literal[4, 8, 16, 32] | None = None
-    """Of a gradient on its way; absent: as the framework reduces."""
+    """Bits of a gradient on its way; absent: as the framework reduces."""
 
 
 class Overlap(Spec):
@@ -335,8 +335,9 @@ class CarriedSwitches(Spec):
     collective_library: Annotated[
         str | None, Switch(exported=Export(otherwise="collective_library {value}: the one that is installed runs"))
     ] = None
-    """Whose choice of algorithms: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, oneccl, hccl, generic, or one laid
-    over the vendor's: mscclpp (puts and signals), nvrar (small sums across nodes); absent: the vendor's own library."""
+    """Library whose choice of algorithms is taken: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, oneccl, hccl,
+    generic, or one laid over the vendor's: mscclpp (puts and signals), nvrar (small sums across nodes); absent: the
+    vendor's own library."""
     collective_sms: Annotated[
         Count | None, Switch(exported=Export(otherwise="collective_sms {value}: NCCL_MAX_CTAS is left as it is"))
     ] = None

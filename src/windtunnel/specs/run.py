@@ -18,7 +18,7 @@ class RunPhase(Spec):
 
     name: str = Field(min_length=1)
     share: float | None = Field(default=None, gt=0, lt=1)
-    """Of the run's steps; or `every`."""
+    """Share of the run's steps; leave it out beside `every`."""
     every: int | None = Field(default=None, ge=2, le=10**9)
     """One step in so many, in place of a share."""
     set: dict[str, Any] = {}
@@ -34,7 +34,7 @@ class RunPhase(Spec):
 
     @property
     def fraction(self) -> float:
-        """Of the run's steps."""
+        """Share of the run's steps that belong to this phase."""
         return self.share if self.share is not None else 1.0 / (self.every or 1)
 
 

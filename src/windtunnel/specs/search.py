@@ -41,7 +41,7 @@ SERVING_OBJECTIVES = (
     "tokens_per_s_per_device",
     "tokens_per_s_per_user",
 )
-"""Those of `target: serving`; tokens are tokens put out."""
+"""Objectives of `target: serving`; tokens are generated tokens."""
 ONLY_SERVING = ("cost_per_hour", "goodput", "tokens_per_s_per_user")
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 OnOff = tuple[bool, ...]
@@ -188,23 +188,23 @@ class Limits(Spec):
     """Share of device memory that reserved memory may take."""
     step_time: Seconds | None = Field(default=None, gt=0)
     tokens_per_s: Number | None = Field(default=None, gt=0)
-    """At least."""
+    """Lower bound of the rate of all devices together."""
     tokens_per_s_per_device: Number | None = Field(default=None, gt=0)
-    """At least."""
+    """Lower bound of the rate of one device."""
     cost_per_million_tokens: float | None = Field(default=None, gt=0)
     cost_per_trillion_tokens: float | None = Field(default=None, gt=0)
     energy_per_million_tokens: Joules | None = Field(default=None, gt=0)
     power: Watts | None = Field(default=None, gt=0)
     """Mean draw of all devices together."""
     memory_headroom: Bytes | None = None
-    """At least: device memory that is not reserved."""
+    """Lower bound of the device memory that is not reserved."""
     time_to_tokens: Seconds | None = Field(default=None, gt=0)
     cost: float | None = Field(default=None, gt=0)
     devices: Count | None = None
     cost_per_hour: float | None = Field(default=None, gt=0)
     """Serving: price of all devices."""
     tokens_per_s_per_user: Number | None = Field(default=None, gt=0)
-    """Serving, at least: inverse of the median TPOT."""
+    """Serving: lower bound of the inverse of the median TPOT."""
 
 
 class SearchSpec(Spec):

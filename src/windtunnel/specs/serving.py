@@ -132,7 +132,7 @@ class SwapSpec(Spec):
     group_blocks: Count = 1
     """Blocks that lie together and are copied at once."""
     copy_s: Seconds = 8e-6
-    """From the start of one copy to the next one's, at least: a call and its DMA. Assumed."""
+    """Least seconds from the start of one copy to that of the next: a call and its DMA. Assumed."""
     asynchronous: bool = False
     """Copies run beside iterations; without, the next iteration waits for them."""
     reuse: bool = False

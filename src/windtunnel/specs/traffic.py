@@ -29,14 +29,14 @@ class Tenant(Spec):
 
     name: str = Field(min_length=1)
     share: float | None = Field(default=None, gt=0)
-    """Of `rate_per_s` and `num_requests`, beside the other tenants' shares; absent: 1."""
+    """Share of `rate_per_s` and `num_requests`, beside the other tenants' shares; absent: 1."""
     rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9)
     """Own rate, in place of a share."""
     concurrency: Count | None = None
     """Own closed loop: this many requests are in flight; needs `num_requests`."""
     num_requests: Count | None = None
     weight: float = Field(default=1.0, gt=0)
-    """Of service, for disciplines that share it fairly."""
+    """Weight of the tenant under queue disciplines that share service fairly."""
     priority: int = Field(default=0, ge=0, lt=CLASSES)
     """0 is served first."""
     process: Literal["poisson", "gamma", "constant", "bursty", "diurnal"] | None = None
@@ -102,7 +102,7 @@ class Agent(Spec):
 
     name: str = Field(min_length=1)
     share: float = Field(default=1.0, gt=0)
-    """Of tasks, beside the other agents' shares."""
+    """Share of the tasks, beside the other agents' shares."""
     system_tokens: int = Field(default=0, ge=0)
     """First tokens that the prompts of all its tasks share; they come before those of each call."""
     calls: tuple[AgentCall, ...] = Field(min_length=1)

@@ -18,9 +18,9 @@ class Trajectories(Spec):
     steps: Count | Lengths = 1
     """Steps of a trajectory; `output_tokens` are those of one step."""
     score_s: Seconds = 0.0
-    """From the end of all trajectories' steps to the next: scores of a reward model, selection."""
+    """Seconds from the end of all trajectories' steps to the next ones: scores of a reward model, selection."""
     score_correlation: float = Field(default=0.7, ge=0, le=1)
-    """Between a step's score and that of the step before it; scores lie evenly from 0 to 1."""
+    """Correlation between a step's score and that of the step before it; scores lie evenly from 0 to 1."""
     keep: Count | None = None
     """beam: trajectories that go on, each as width / keep; absent: the square root of the width."""
     temperature: float = Field(default=0.2, gt=0)

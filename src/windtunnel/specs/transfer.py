@@ -21,6 +21,6 @@ class TransferSpec(Spec):
     """How blocks of the cache travel: as if they lay in a row; by a copy of its own for each block, layer, and keys or
     values; or packed by a kernel into a buffer, sent, and unpacked."""
     control_s: Seconds | None = None
-    """From one instance's news until the other acts on it: HTTP, tokeniser, proxy."""
+    """Seconds from one instance's message until the other acts on it: HTTP, tokeniser, proxy."""
     router: Named | None = None
     """Which decode instance answers: a rule's id. Absent: `serving.router` where that is a rule of the jitted loop."""

@@ -57,8 +57,8 @@ class ExpertLoad(Spec):
     loads: tuple[float, ...] | None = None
     """Measured share of each expert (sums to 1); the imbalance follows from it and the placement."""
     popularity: float | None = Field(default=None, ge=0, le=2)
-    """In place of these: exponent of Zipf's law over the experts, dealt to ranks in any order; the imbalance is that of
-    the busiest rank, chance included."""
+    """Exponent of Zipf's law, in place of `loads` and `imbalance`, over the experts, dealt to ranks in any order; the
+    imbalance is that of the busiest rank, chance included."""
     local: float | None = Field(default=None, ge=0, le=1)
     """Share of routed rows whose expert is on the rank that has the token; absent: by chance, 1 / ep."""
 
@@ -69,7 +69,7 @@ class Controller(Spec):
     dispatch_s: float = Field(default=0.0, ge=0)
     """Seconds in which the controller launches one program on all devices of a stage."""
     latency_s: float = Field(default=0.0, ge=0)
-    """From controller to devices over the data-centre network, one way."""
+    """One-way latency from the controller to the devices over the data-centre network."""
     ahead: bool = True
     """Whether programs are launched before their inputs are there."""
 

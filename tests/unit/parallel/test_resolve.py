@@ -9,8 +9,8 @@ import pytest
 from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.graph import Kind
-from windtunnel.parallel.precision import quantised_gathers, recipe
 from windtunnel.parallel.plan_sizes import nearest_divisors, split_layers
+from windtunnel.parallel.precision import quantised_gathers, recipe
 from windtunnel.training.stage_costs.stage_costs import local_block
 from windtunnel.training.step_setup import PreparedStep
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windtunnel.errors import ProblemList
 from windtunnel.serving import engines
 from windtunnel.serving.deployment import load_deployment
 from windtunnel.serving.deployment_checks import group_of
@@ -34,11 +35,11 @@ class Pool:
     cluster: ClusterSpec
     """The group of the cluster that it is on."""
     first_node: int
-    """Of that group."""
+    """First node of that group."""
 
     @property
     def devices(self) -> int:
-        """Of one instance."""
+        """Devices of one instance."""
         return self.spec.plan.num_devices
 
 
@@ -54,7 +55,7 @@ class Deployed:
     folder: Path
     """What paths of the scenario are relative to."""
     techniques: tuple[str, ...]
-    """Those that are more than settings of the scenario, which are written as settings."""
+    """Techniques that are more than settings of the scenario; those that are settings are written as such."""
 
     @property
     def split(self) -> bool:
@@ -88,19 +89,7 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
     if serving.engine_version and not version_of(serving.engine_version):
         rule = "must begin with a release number, such as 0.10.0"
         problems.add("serving.engine_version", serving.engine_version, rule)
-    found, names, groups = [], _names(serving), groups_of(cluster)
-    for i, pool in enumerate(serving.pools):
-        where = f"serving.pools[{i}]"
-        group = group_of(pool, cluster, where, problems)
-        own, first = groups[group], sum(part.nodes for part in groups[:group])
-        instance = engines.resolve(serving, pool, model, own, problems, where)
-        found.append(Pool(names[i], where, pool, instance, own, first))
-    for part, first in zip(groups, (sum(x.nodes for x in groups[:i]) for i in range(len(groups))), strict=True):
-        need = sum(pool.spec.replicas * pool.devices for pool in found if pool.first_node == first)
-        if need > part.num_devices:
-            of = "the cluster" if len(groups) == 1 else f"the group of {part.device.id}"
-            rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {part.num_devices} devices of {of}"
-            problems.add("serving.pools", need, rule)
+    pools = _pools(model, cluster, serving, problems)
     problems.raise_if_any()
     name = o.scenario.name or model.name
     return Deployed(
@@ -108,10 +97,30 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
         model=model,
         cluster=cluster,
         serving=serving,
-        pools=tuple(found),
+        pools=pools,
         folder=o.folder,
         techniques=tuple(left),
     )
+
+
+def _pools(model: ModelSpec, cluster: ClusterSpec, serving: ServingSpec, problems: ProblemList) -> tuple[Pool, ...]:
+    """Every pool with its instance and its place; problems are added where a group has too few devices."""
+    found, names, groups = [], _names(serving), groups_of(cluster)
+    for i, pool in enumerate(serving.pools):
+        where = f"serving.pools[{i}]"
+        group = group_of(pool, cluster, where, problems)
+        own, first = groups[group], sum(part.nodes for part in groups[:group])
+        instance = engines.resolve(serving, pool, model, own, problems, where)
+        found.append(Pool(names[i], where, pool, instance, own, first))
+    first = 0
+    for part in groups:
+        need = sum(pool.spec.replicas * pool.devices for pool in found if pool.first_node == first)
+        if need > part.num_devices:
+            place = "the cluster" if len(groups) == 1 else f"the group of {part.device.id}"
+            rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {part.num_devices} devices of {place}"
+            problems.add("serving.pools", need, rule)
+        first += part.nodes
+    return tuple(found)
 
 
 def _names(serving: ServingSpec) -> list[str]:

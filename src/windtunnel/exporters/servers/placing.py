@@ -19,13 +19,13 @@ class Part:
     server: Server
     instance: int
     rank: int
-    """Of the node among the instance's own."""
+    """Rank of the node among those of the instance."""
     node: int
     devices: tuple[int, ...]
 
     @property
     def port(self) -> int:
-        """Where the instance listens."""
+        """Port on which the instance listens."""
         return self.server.port + self.instance
 
 

@@ -23,9 +23,9 @@ class Server:
 
     pool: Pool
     nodes: int
-    """Of one instance."""
+    """Nodes of one instance."""
     per_node: int
-    """Devices of it on each node."""
+    """Devices of one instance on each node."""
     program: list[Word] = field(default_factory=list)
     """The command with what stands before its options."""
     options: list[tuple[Word, ...]] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Server:
     hosts: str = ""
     """Variable that names all nodes of an instance with their devices, as mpirun takes them; empty: not needed."""
     port: int = 8000
-    """Of the first instance; the others follow."""
+    """Port of the first instance; the others take the next ones."""
     health: str = "/health"
     start_s: int = 1800
     """How long loading weights and capturing graphs may take before a probe gives up."""
