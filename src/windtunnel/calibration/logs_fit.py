@@ -116,33 +116,30 @@ def fit_logs(rows: Sequence[Logged], source: str, report: Progress | None = None
     found = _candidates(rows, before)
     work = _Work(rows, found, device, report)
     start = np.zeros(len(found))
-    first = work.seconds(start)
-    theta, jacobian, acting = _solved(work, start, first)
+    theta, jacobian, acting = _solved(work, start, work.seconds(start))
     after = work.seconds(theta)
     residual = work.residual(after)
     spread, errors = _errors(jacobian, residual, found, acting)
     left_out = _left_out(work, theta, jacobian, residual, acting, spread)
-    moved, together = {}, []
-    names = [c.name for c in found]
-    for k in np.flatnonzero(acting):
-        c = found[k]
-        told = errors[k] < INFORMED * c.width
-        if not told:
-            together.append(c.name)
-        moved[c.name] = MeasuredValue(
-            value=float(c.prior * np.exp(theta[k])),
+    together = tuple(found[k].name for k in np.flatnonzero(acting) if not errors[k] < INFORMED * found[k].width)
+    moved = {
+        c.name: MeasuredValue(
+            value=float(c.prior * np.exp(shift)),
             grade="fitted",
-            relative_error=round(float(errors[k]), 4),
+            relative_error=round(float(error), 4),
             source=f"{len(rows)} rows of {source}; prior {c.prior:.4g} ± {c.width:.0%}"
-            + ("" if told else "; not told apart from others"),
+            + ("; not told apart from others" if c.name in together else ""),
         )
+        for c, shift, error, acts in zip(found, theta, errors, acting, strict=True)
+        if acts
+    }
     profile = _over(device.profile, moved, {"rows": len(rows), "spread": round(spread, 4), "source": source})
     warnings = _warnings(rows, residual, spread)
     return LogFit(
         device=device.model_copy(update={"profile": profile}),
         moved=moved,
-        together=tuple(together),
-        silent=tuple(names[k] for k in np.flatnonzero(~acting)),
+        together=together,
+        silent=tuple(found[k].name for k in np.flatnonzero(~acting)),
         priors={c.name: c for c in found},
         rows=tuple(
             FittedRow(

@@ -247,6 +247,7 @@ def _take(events: _Events, event: dict[str, Any]) -> None:
 
 
 def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
+    """Seconds of each kernel class in the median whole step."""
     for row, external in events.unsure.items():
         if external in events.operations:
             events.kind[row] = kernel_class(events.name[row], events.operations[external])
@@ -254,10 +255,37 @@ def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
     step = _step_of(events, start)
     order = np.argsort(start, kind="stable")
     start, end, step = start[order], (start + length)[order], step[order]
-    kind = np.array(events.kind, dtype=object)[order]
-    numbers = [int(n) for n in np.unique(step) if n >= 0]
-    if not numbers:
+    windows = _windows(start, end, step)
+    if not windows:
         raise BadInput(f"{path}: no device kernel belongs to a ProfilerStep range")
+    whole = list(windows)[:-1] if len(windows) > 1 else list(windows)  # the last ends with its kernels
+    ranked = sorted(whole, key=lambda n: windows[n][1] - windows[n][0])
+    begin, stop = windows[ranked[(len(ranked) - 1) // 2]]
+    # kernels of the step before may still run beside its first ones: what lies in the window counts
+    inside = (end > begin) & (start < stop)
+    since, until = np.maximum(start[inside], begin), np.minimum(end[inside], stop)
+    kind = np.array(events.kind, dtype=object)[order][inside]
+    classes, idle = _partition(since, until, kind, stop - begin)
+    names = np.array(events.name, dtype=object)[order][inside]
+    few = f"{len(whole)} whole {'step' if len(whole) == 1 else 'steps'}: record at least three"
+    return KernelTrace(
+        path=path,
+        step_time_s=(stop - begin) * 1e-6,
+        classes=classes,
+        idle_s=idle,
+        steps_s=tuple((last - first) * 1e-6 for first, last in windows.values()),
+        num_kernels=int(inside.sum()),
+        rank=_int(info.get("rank")),
+        world_size=_int(info.get("world_size")),
+        device=str(info.get("device", "")),
+        unknown=_longest_unknown(names, kind, until - since),
+        notes=(few,) if len(whole) < 3 else (),
+    )
+
+
+def _windows(start: Floats, end: Floats, step: Ints) -> dict[int, tuple[float, float]]:
+    """Step → its first kernel's start and the next step's, in microseconds; the last step ends with its kernels."""
+    numbers = [int(n) for n in np.unique(step) if n >= 0]
     windows = {}
     for i, n in enumerate(numbers):
         mine = step == n
@@ -265,35 +293,15 @@ def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
         if i + 1 < len(numbers) and numbers[i + 1] == n + 1:
             stop = float(start[step == numbers[i + 1]].min())
         windows[n] = (begin, max(stop, begin))
-    lengths = {n: windows[n][1] - windows[n][0] for n in numbers}
-    whole = numbers[:-1] if len(numbers) > 1 else numbers  # the last one ends with its kernels, not with the next step
-    ranked = sorted(whole, key=lambda n: lengths[n])
-    chosen = ranked[(len(ranked) - 1) // 2]
-    begin, stop = windows[chosen]
-    # kernels of the step before may still run beside its first ones: what lies in the window counts
-    inside = (end > begin) & (start < stop)
-    at, until = np.maximum(start[inside], begin), np.minimum(end[inside], stop)
-    classes, idle = _partition(at, until, kind[inside], stop - begin)
+    return windows
+
+
+def _longest_unknown(names: Any, kind: Any, length_us: Floats) -> tuple[tuple[str, float], ...]:
+    """The eight kernels of no known class that take most, with their seconds."""
     unknown: defaultdict[str, float] = defaultdict(float)
-    names = np.array(events.name, dtype=object)[order][inside]
-    for k in np.flatnonzero(kind[inside] == OTHER):
-        unknown[str(names[k])] += float(until[k] - at[k]) * 1e-6
-    notes = []
-    if len(whole) < 3:
-        notes.append(f"{len(whole)} whole {'step' if len(whole) == 1 else 'steps'}: record at least three")
-    return KernelTrace(
-        path=path,
-        step_time_s=(stop - begin) * 1e-6,
-        classes=classes,
-        idle_s=idle,
-        steps_s=tuple(lengths[n] * 1e-6 for n in numbers),
-        num_kernels=int(inside.sum()),
-        rank=_int(info.get("rank")),
-        world_size=_int(info.get("world_size")),
-        device=str(info.get("device", "")),
-        unknown=tuple(sorted(unknown.items(), key=lambda item: -item[1])[:8]),
-        notes=tuple(notes),
-    )
+    for k in np.flatnonzero(kind == OTHER):
+        unknown[str(names[k])] += float(length_us[k]) * 1e-6
+    return tuple(sorted(unknown.items(), key=lambda item: -item[1])[:8])
 
 
 def _int(value: Any) -> int | None:

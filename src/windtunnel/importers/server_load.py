@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,50 +43,80 @@ def _replayed(launch: Launch, command: Command) -> tuple[Path, str] | None:
     return None
 
 
-def _fields(launch: Launch, command: Command, is_range: Any, trace: tuple[Path, str] | None) -> None:
-    given, lines = command.values, command.lines
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Options of one benchmark command, and the traffic that they fill in."""
 
-    def first(*names: str) -> tuple[Any, str]:
+    launch: Launch
+    command: Command
+
+    def first(self, *names: str) -> tuple[Any, str]:
+        """Value and name of the first of these options that is given."""
+        given = self.command.values
         return next(((given[name], name) for name in names if name in given), (None, names[0]))
 
-    def put(field: str, value: Any, name: str) -> None:
-        launch.set(f"serving.traffic.{field}", value, name, lines.get(name))
+    def put(self, field: str, value: Any, name: str) -> None:
+        """Set a field of `serving.traffic` from the option `name`."""
+        self.launch.set(f"serving.traffic.{field}", value, name, self.command.lines.get(name))
 
-    count, said = first("num-prompts", "request-count", "num-requests")
+
+def _fields(launch: Launch, command: Command, is_range: Any, trace: tuple[Path, str] | None) -> None:
+    """Fill in `serving.traffic`: how many requests, when they are sent, and which or how long they are."""
+    options = _Options(launch, command)
+    count, said = options.first("num-prompts", "request-count", "num-requests")
     if isinstance(count, int):
-        put("num_requests", count, said)
-    slots, said = first("max-concurrency", "concurrency")
-    rate, rate_said = first("request-rate")
-    if isinstance(slots, int):
-        put("concurrency", slots, said)
-    elif isinstance(rate, int | float):
-        put("rate_per_s", float(rate), rate_said)
-        shape, said = first("burstiness", "arrival-smoothness")
-        if isinstance(shape, int | float) and shape != 1:
-            put("process", "constant" if shape >= 1000 else "gamma", said)
-            if shape < 1000:
-                put("burstiness", float(shape), said)
-        if given.get("arrival-pattern") == "constant":
-            put("process", "constant", "arrival-pattern")
-    elif trace is None:
-        put("offline", True, rate_said)
+        options.put("num_requests", count, said)
+    _put_arrivals(options, replayed=trace is not None)
     if trace is not None:
-        put("trace", str(trace[0]), trace[1])
-        put("trace_format", "mooncake", trace[1])
-        put("trace_time_unit", "ms", trace[1])
-        block, said = first("timed-trace-chunk-hash-size", "isl-block-size")
-        if isinstance(block, int):
-            put("trace_block_size", block, said)
+        _put_trace(options, *trace)
         return
-    ratio = given.get("random-range-ratio")
-    prefix, prefix_said = first("random-prefix-len", "shared-system-prompt-length")
+    _put_lengths(options, is_range)
+    if isinstance(seed := command.values.get("seed"), int):
+        options.put("seed", seed, "seed")
+    if not isinstance(count, int):
+        launch.assume("serving.traffic.num_requests", 1000, "the benchmark's default")
+
+
+def _put_arrivals(options: _Options, *, replayed: bool) -> None:
+    """A number of requests at a time, a rate with its process, or all at once."""
+    slots, said = options.first("max-concurrency", "concurrency")
+    rate, rate_said = options.first("request-rate")
+    if isinstance(slots, int):
+        options.put("concurrency", slots, said)
+    elif isinstance(rate, int | float):
+        options.put("rate_per_s", float(rate), rate_said)
+        shape, said = options.first("burstiness", "arrival-smoothness")
+        if isinstance(shape, int | float) and shape != 1:
+            options.put("process", "constant" if shape >= 1000 else "gamma", said)
+            if shape < 1000:
+                options.put("burstiness", float(shape), said)
+        if options.command.values.get("arrival-pattern") == "constant":
+            options.put("process", "constant", "arrival-pattern")
+    elif not replayed:
+        options.put("offline", True, rate_said)
+
+
+def _put_trace(options: _Options, path: Path, said: str) -> None:
+    """Requests of a file in Mooncake's format."""
+    options.put("trace", str(path), said)
+    options.put("trace_format", "mooncake", said)
+    options.put("trace_time_unit", "ms", said)
+    block, block_said = options.first("timed-trace-chunk-hash-size", "isl-block-size")
+    if isinstance(block, int):
+        options.put("trace_block_size", block, block_said)
+
+
+def _put_lengths(options: _Options, is_range: Any) -> None:
+    """Tokens of prompts and answers, and of the prefix that all prompts share."""
+    ratio = options.command.values.get("random-range-ratio")
+    prefix, prefix_said = options.first("random-prefix-len", "shared-system-prompt-length")
     for field, names in (
         ("input_tokens", ("random-input-len", "input-len", "isl")),
         ("output_tokens", ("random-output-len", "output-len", "osl")),
     ):
-        length, said = first(*names)
+        length, said = options.first(*names)
         if not isinstance(length, int):
-            launch.assume(
+            options.launch.assume(
                 f"serving.traffic.{field}",
                 1024 if field == "input_tokens" else 128,
                 "lengths come from a data set that is not here: a stand-in",
@@ -94,13 +125,9 @@ def _fields(launch: Launch, command: Command, is_range: Any, trace: tuple[Path, 
         least, most = is_range(length, ratio)
         more = prefix if field == "input_tokens" and isinstance(prefix, int) else 0
         even = {"distribution": "uniform", "min": least + more, "max": most + more}
-        put(field, length + more if least == most else even, said)
+        options.put(field, length + more if least == most else even, said)
     if isinstance(prefix, int) and prefix:
-        put("shared_prefix_tokens", prefix, prefix_said)
-    if isinstance(given.get("seed"), int):
-        put("seed", given["seed"], "seed")
-    if not isinstance(count, int):
-        launch.assume("serving.traffic.num_requests", 1000, "the benchmark's default")
+        options.put("shared_prefix_tokens", prefix, prefix_said)
 
 
 def _around(length: int, ratio: Any) -> tuple[int, int]:

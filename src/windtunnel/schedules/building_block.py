@@ -10,6 +10,7 @@ micro-batches. Each turn at an end of the pipeline waits the fewest slots with w
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -81,55 +82,94 @@ def place_weights(
     kept_after_backward: float,
     gap: float,
 ) -> InstructionTable:
-    """Keeps the order of F and B and runs each weight gradient as late as gaps and memory allow.
+    """Keep the order of F and B and run each weight gradient as late as gaps and memory allow.
 
     Args:
         table: a valid split-backward table.
-        costs: seconds.
-        max_live: shape (p,), micro-batches of the whole stage; a forward that would exceed it runs pending W first.
+        costs: seconds of each instruction and of a hop between stages.
+        max_live: micro-batches of the whole stage, shape (p,); a forward that would exceed it runs pending W first.
         kept_after_backward: part of an activation that stays from B to W.
         gap: a W goes into an idle gap of at least this part of its duration.
     """
-    took, dep = durations(table, costs).tolist(), dependencies(table).tolist()
-    kind, chunk, stage = table.kind.tolist(), table.chunk.tolist(), table.stage.tolist()
-    ptr = table.stage_ptr.tolist()
-    weight_of = {dep[row]: row for row in range(len(table)) if kind[row] == W}
-    passes = [[row for row in range(ptr[s], ptr[s + 1]) if kind[row] != W] for s in range(table.p)]
-    limit = [float(x) * table.v + 1e-9 for x in max_live]
-    at, free, live = [0] * table.p, [0.0] * table.p, [0.0] * table.p
-    end = [-1.0] * len(table)
-    pending: list[deque[int]] = [deque() for _ in range(table.p)]
-    order: list[list[int]] = [[] for _ in range(table.p)]
-    waiting: dict[int, int] = {}
-    todo = list(range(table.p))
-    while todo:
-        s = todo.pop()
-        while at[s] < len(passes[s]):
-            row = passes[s][at[s]]
-            d = dep[row]
-            if d >= 0 and end[d] < 0.0:
-                waiting[d] = s
-                break
-            ready = 0.0 if d < 0 else end[d] + (costs.comm_s if stage[d] != s else 0.0)
-            while pending[s]:
-                idle, weight = ready - free[s], pending[s][0]
-                worth_it = idle > 0.0 and idle >= gap * took[weight] * (1 - 1e-9)
-                full = kind[row] == F and live[s] + 1.0 > limit[s]
-                if not (worth_it or full):
-                    break
-                order[s].append(pending[s].popleft())
-                free[s] += took[weight]
-                live[s] -= kept_after_backward
-            end[row] = free[s] = max(free[s], ready) + took[row]
-            order[s].append(row)
-            if kind[row] == F:
-                live[s] += 1.0
-            else:
-                live[s] -= 1.0 - kept_after_backward
-                pending[s].append(weight_of[row])
-            at[s] += 1
-            if row in waiting:
-                todo.append(waiting.pop(row))
-    rows = np.array([[*done, *rest] for done, rest in zip(order, pending, strict=True)], np.int64)
-    columns = (table.kind[rows], table.micro_batch[rows], np.asarray(chunk, np.int32)[rows])
+    stages = _WeightPlacement(table, costs, kept_after_backward, gap).run(max_live)
+    rows = np.array([[*stage.order, *stage.pending] for stage in stages], np.int64)
+    columns = (table.kind[rows], table.micro_batch[rows], table.chunk[rows])
     return make_table(table.schedule, table.m, table.v, *columns, table.placement, True)
+
+
+@dataclass(slots=True)
+class _Stage:
+    """One stage while its weight gradients are placed."""
+
+    passes: list[int]
+    """Rows of its F and B, in order."""
+    max_chunks: float
+    """Most activations of one chunk that it may hold."""
+    done: int = 0
+    """How many of its passes have run."""
+    free_s: float = 0.0
+    live_chunks: float = 0.0
+    pending: deque[int] = field(default_factory=deque)
+    """Rows of W that may run, oldest first."""
+    order: list[int] = field(default_factory=list)
+    """Rows in the order in which they run."""
+
+
+class _WeightPlacement:
+    """Runs the passes of all stages as early as possible and puts weight gradients between them."""
+
+    def __init__(self, table: InstructionTable, costs: ScheduleCosts, kept_after_backward: float, gap: float) -> None:
+        self.table, self.kept, self.gap = table, kept_after_backward, gap
+        self.comm_s = costs.comm_s
+        self.took_s = durations(table, costs).tolist()
+        self.needs = dependencies(table).tolist()
+        self.kind, self.stage_of = table.kind.tolist(), table.stage.tolist()
+        self.weight_of = {self.needs[row]: row for row in range(len(table)) if self.kind[row] == W}
+        self.end_s = [-1.0] * len(table)
+
+    def run(self, max_live: Floats) -> list[_Stage]:
+        """The stages after all of their passes have run."""
+        ptr = self.table.stage_ptr.tolist()
+        stages = [
+            _Stage(
+                passes=[row for row in range(ptr[s], ptr[s + 1]) if self.kind[row] != W],
+                max_chunks=float(max_live[s]) * self.table.v + 1e-9,
+            )
+            for s in range(self.table.p)
+        ]
+        waiting: dict[int, int] = {}  # row that has not ended → stage that waits for it
+        todo = list(range(self.table.p))
+        while todo:
+            s = todo.pop()
+            stage = stages[s]
+            while stage.done < len(stage.passes):
+                row = stage.passes[stage.done]
+                if self.needs[row] >= 0 and self.end_s[self.needs[row]] < 0.0:
+                    waiting[self.needs[row]] = s
+                    break
+                self._pass(s, stage, row)
+                if row in waiting:
+                    todo.append(waiting.pop(row))
+        return stages
+
+    def _pass(self, s: int, stage: _Stage, row: int) -> None:
+        """Run one F or B, after the weight gradients that fit in the gap before it or must make room for it."""
+        before = self.needs[row]
+        ready_s = 0.0 if before < 0 else self.end_s[before] + (self.comm_s if self.stage_of[before] != s else 0.0)
+        while stage.pending:
+            weight, idle_s = stage.pending[0], ready_s - stage.free_s
+            fits = idle_s > 0.0 and idle_s >= self.gap * self.took_s[weight] * (1 - 1e-9)
+            full = self.kind[row] == F and stage.live_chunks + 1.0 > stage.max_chunks
+            if not (fits or full):
+                break
+            stage.order.append(stage.pending.popleft())
+            stage.free_s += self.took_s[weight]
+            stage.live_chunks -= self.kept
+        self.end_s[row] = stage.free_s = max(stage.free_s, ready_s) + self.took_s[row]
+        stage.order.append(row)
+        if self.kind[row] == F:
+            stage.live_chunks += 1.0
+        else:
+            stage.live_chunks -= 1.0 - self.kept
+            stage.pending.append(self.weight_of[row])
+        stage.done += 1

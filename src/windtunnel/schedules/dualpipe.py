@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from windtunnel.errors import Problem
 from windtunnel.schedules.bidirectional import FAR, columns, enough, stage_order
-from windtunnel.schedules.order import table
+from windtunnel.schedules.order import read_only, table
 from windtunnel.schedules.spec import ScheduleSpec, needs_two_chunks
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
 
@@ -21,7 +23,7 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
     copy = np.where((np.arange(p) < half)[:, None], flow, FAR - flow).astype(np.int32)
     k = np.arange(p, dtype=np.int32)
     down, up = np.stack([k, 0 * k], axis=1), np.stack([p - 1 - k, 0 * k + 1], axis=1)
-    return table(
+    plain = table(
         SCHEDULE.id,
         m,
         v,
@@ -30,9 +32,9 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
         copy,
         np.concatenate([down, up]).astype(np.int32),
         True,
-        copies=2,
-        copy_of=np.repeat(np.arange(2, dtype=np.int32), n),
-        joined=joined,
+    )
+    return read_only(
+        replace(plain, copies=2, copy_of=np.repeat(np.arange(2, dtype=np.int32), n), joined=joined.reshape(-1))
     )
 
 

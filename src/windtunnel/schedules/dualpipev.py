@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from windtunnel.errors import Problem
 from windtunnel.schedules.bidirectional import columns, enough, stage_order
-from windtunnel.schedules.order import table, v_placement
+from windtunnel.schedules.order import read_only, table, v_placement
 from windtunnel.schedules.spec import ScheduleSpec, needs_two_chunks
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
 
@@ -12,7 +14,8 @@ from windtunnel.schedules.table import InstructionTable, ScheduleCosts, Schedule
 def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
     """The near flow is the way down, the far one the way back up of the same micro-batches."""
     kind, flow, number, joined = columns([stage_order(p, s, m) for s in range(p)])
-    return table(SCHEDULE.id, m, v, kind, number, flow, v_placement(p), True, joined=joined)
+    plain = table(SCHEDULE.id, m, v, kind, number, flow, v_placement(p), True)
+    return read_only(replace(plain, joined=joined.reshape(-1)))
 
 
 def check(p: int, m: int, v: int) -> Problem | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.arrays import Int32s, Ints, Mask
+from windtunnel.arrays import Int32s, Ints
 from windtunnel.schedules.table import B, F, InstructionTable, W
 
 
@@ -73,30 +73,40 @@ def table(
     chunk: Int32s | None,
     placement: Int32s,
     split_backward: bool,
-    *,
-    copies: int = 1,
-    copy_of: Int32s | None = None,
-    joined: Mask | None = None,
 ) -> InstructionTable:
-    """Flattens (p, length) arrays, equally long for all stages, into an instruction table."""
+    """An instruction table from (p, length) arrays, equally long for all stages.
+
+    Args:
+        schedule: id of the schedule.
+        m: micro-batches.
+        v: chunks on each stage.
+        kind: F, B or W in the order of each stage, shape (p, length).
+        micro_batch: shape (p, length).
+        chunk: shape (p, length); None where each stage has one.
+        placement: stage and chunk of each part of the model, shape (parts, 2).
+        split_backward: whether weight gradients are instructions of their own.
+    """
     p, length = kind.shape
-    flat_chunk = np.zeros(p * length, np.int32) if chunk is None else np.ascontiguousarray(chunk).reshape(-1)
-    result = InstructionTable(
-        p=p,
-        m=m,
-        v=v,
-        stage=np.repeat(np.arange(p, dtype=np.int32), length),
-        kind=kind.reshape(-1),
-        micro_batch=np.ascontiguousarray(micro_batch).reshape(-1),
-        chunk=flat_chunk,
-        stage_ptr=np.arange(p + 1, dtype=np.int64) * length,
-        placement=placement,
-        split_backward=split_backward,
-        schedule=schedule,
-        copies=copies,
-        copy_of=copy_of,
-        joined=None if joined is None else joined.reshape(-1),
+    return read_only(
+        InstructionTable(
+            p=p,
+            m=m,
+            v=v,
+            stage=np.repeat(np.arange(p, dtype=np.int32), length),
+            kind=kind.reshape(-1),
+            micro_batch=np.ascontiguousarray(micro_batch).reshape(-1),
+            chunk=np.zeros(p * length, np.int32) if chunk is None else np.ascontiguousarray(chunk).reshape(-1),
+            stage_ptr=np.arange(p + 1, dtype=np.int64) * length,
+            placement=placement,
+            split_backward=split_backward,
+            schedule=schedule,
+        )
     )
+
+
+def read_only(result: InstructionTable) -> InstructionTable:
+    """The table with arrays that cannot be written to, because tables are shared through a cache."""
+    optional = (result.copy_of, result.joined)
     for array in (
         result.stage,
         result.kind,
@@ -104,7 +114,7 @@ def table(
         result.chunk,
         result.stage_ptr,
         result.placement,
-        *(x for x in (result.copy_of, result.joined) if x is not None),
+        *(array for array in optional if array is not None),
     ):
-        array.flags.writeable = False  # tables are shared through a cache
+        array.flags.writeable = False
     return result

@@ -159,10 +159,9 @@ def _experiments(source: Source, experiments: list[Any]) -> RequestTrace:
         table[:, 2].astype(np.int64),
         ttft_s=table[:, 3],
         e2e_s=table[:, 4],
-        stated={"concurrency": concurrency} if concurrency else {},
     )
     # a closed loop's times follow from the server that was measured: the concurrency is what is kept
-    return replace(trace, arrival_s=None) if concurrency else trace
+    return replace(trace, arrival_s=None, stated={"concurrency": concurrency}) if concurrency else trace
 
 
 # -- inputs.json -------------------------------------------------------------------------------------------------------

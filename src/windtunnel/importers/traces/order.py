@@ -21,9 +21,19 @@ def by_arrival(
     blocks: PrefixBlocks | None = None,
     ttft_s: Floats | None = None,
     e2e_s: Floats | None = None,
-    stated: dict[str, Any] | None = None,
 ) -> RequestTrace:
-    """A trace of requests that are each sent at their own time, sorted by it; the first at 0."""
+    """A trace of requests that are each sent at their own time, sorted by it; the first is sent at 0 s.
+
+    Args:
+        source: file that the requests come from, with what was assumed and left out.
+        arrival_s: when each request was sent, shape (requests,), as all other columns.
+        inputs: tokens of its prompt.
+        outputs: tokens of its answer.
+        session: number of the conversation that it belongs to.
+        blocks: hashes of its prompt's blocks.
+        ttft_s: measured time to first token.
+        e2e_s: measured time to the last token.
+    """
     order = np.argsort(arrival_s, kind="stable")
 
     def sorted_(values: Any) -> Any:
@@ -45,7 +55,6 @@ def by_arrival(
         blocks=blocks,
         ttft_s=sorted_(ttft_s),
         e2e_s=sorted_(e2e_s),
-        stated=stated or {},
         assumed=tuple(source.assumed),
         left_out=tuple(source.left_out),
     )
