@@ -16,7 +16,8 @@ import windtunnel
 from windtunnel.cli.main import app
 from windtunnel.serving.results.metrics import distribution
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel.training.results.training_result import Interval, MemoryReport, TrainingResult
+from windtunnel.training.results.records import Interval, MemoryReport
+from windtunnel.training.results.training_result import TrainingResult
 
 pytestmark = pytest.mark.golden
 

@@ -99,7 +99,7 @@ def read_result(path: str, data: dict[str, Any]) -> TrainingResult:
         BadInput: fields are missing or of another kind.
     """
     from windtunnel.errors import BadInput
-    from windtunnel.training.results.serialise import result_from_dict
+    from windtunnel.training.results.read_result import result_from_dict
 
     try:
         return result_from_dict(data)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from windtunnel.serving.results.serving_result import ServingResult
-    from windtunnel.training.results.training_result import TraceEvents, TrainingResult
+    from windtunnel.training.results.records import TraceEvents
+    from windtunnel.training.results.training_result import TrainingResult
 
 _MAX_COUNTERS = 20_000
 

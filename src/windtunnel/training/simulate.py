@@ -22,7 +22,8 @@ from windtunnel.training.memory.memory_report import memory_report
 from windtunnel.training.memory.static_memory import StaticMemory, static_memory
 from windtunnel.training.offload.memory_tiers import capacity_bytes
 from windtunnel.training.results.grades import figure_grades
-from windtunnel.training.results.training_result import Assumption, MemoryReport, TraceEvents, TrainingResult
+from windtunnel.training.results.records import Assumption, MemoryReport, TraceEvents
+from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step.offload_tasks import kept_elsewhere
 from windtunnel.training.step_setup import PreparedStep

@@ -24,7 +24,7 @@ from windtunnel.report.training.one_line import fit_line
 from windtunnel.report.training.terminal import Published, bar, summary
 from windtunnel.report.training.timeline_data import pack
 from windtunnel.training.results import figures
-from windtunnel.training.results.serialise import result_from_dict
+from windtunnel.training.results.read_result import result_from_dict
 from windtunnel.training.results.training_result import TrainingResult
 
 
@@ -303,7 +303,7 @@ def test_small_differences_are_gathered_without_losing_seconds() -> None:
 def test_trace_event_fields_to_the_nanosecond() -> None:
     from dataclasses import replace
 
-    from windtunnel.training.results.training_result import TraceEvents
+    from windtunnel.training.results.records import TraceEvents
 
     one = np.array([1], np.int32)
     trace = TraceEvents(

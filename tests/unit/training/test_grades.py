@@ -10,7 +10,8 @@ import pytest
 from windtunnel.api import prepare, simulate_training
 from windtunnel.cost.provenance import GRADES
 from windtunnel.training.results.grades import figure_grades, grade_line
-from windtunnel.training.results.training_result import Interval, TrainingResult
+from windtunnel.training.results.records import Interval
+from windtunnel.training.results.training_result import TrainingResult
 
 SCENARIO: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

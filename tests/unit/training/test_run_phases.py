@@ -12,7 +12,7 @@ from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.report.training.html import render
 from windtunnel.techniques.limits import merged
-from windtunnel.training.results.serialise import result_from_dict
+from windtunnel.training.results.read_result import result_from_dict
 
 CASE: dict[str, Any] = {
     "model": "gpt3-1.3b",

@@ -13,7 +13,8 @@ from tests.unit.validation.test_read_training_row import row
 
 from windtunnel.errors import BadInput, GateFailed
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.results.training_result import Interval, MemoryReport, TrainingResult
+from windtunnel.training.results.records import Interval, MemoryReport
+from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.validation.accuracy.constant_baseline import best_constant, constant_errors
 from windtunnel.validation.accuracy.plan_ranking import kendall_tau, rank_groups
 from windtunnel.validation.accuracy.write_page import accuracy_page

@@ -34,7 +34,7 @@ from windtunnel.report.serving.text import (
     verdict_text,
 )
 from windtunnel.serving.results.run_record import time_series
-from windtunnel.training.results.figures import memory_colour
+from windtunnel.training.results.colours import memory_colour
 from windtunnel.training.results.serialise import plain
 
 if TYPE_CHECKING:

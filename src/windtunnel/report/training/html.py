@@ -12,13 +12,8 @@ from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.training.one_line import band_text, fit_line, power_line, recompute_text, workload_line
 from windtunnel.report.training.phases import COLUMNS, NOTE, phase_rows
 from windtunnel.report.training.timeline_data import pack
-from windtunnel.training.results.figures import (
-    breakdown_figure,
-    colour,
-    memory_colour,
-    memory_figure,
-    sensitivity_figure,
-)
+from windtunnel.training.results.colours import colour, memory_colour
+from windtunnel.training.results.figures import breakdown_figure, memory_figure, sensitivity_figure
 from windtunnel.training.results.grades import grade_line
 from windtunnel.training.results.serialise import plain
 

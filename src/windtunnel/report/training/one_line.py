@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.report.quantities import gib, percent
 
 if TYPE_CHECKING:
-    from windtunnel.training.results.training_result import Interval, TrainingResult
+    from windtunnel.training.results.records import Interval
+    from windtunnel.training.results.training_result import TrainingResult
 
 _AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "mbs")
 

@@ -15,7 +15,8 @@ from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.training.documents import document_lines
 from windtunnel.report.training.one_line import band_text, fit_line, plan_line, power_line, workload_line
 from windtunnel.report.training.phases import COLUMNS, NOTE, phase_rows
-from windtunnel.training.results.figures import colour, memory_colour, ordered_breakdown
+from windtunnel.training.results.colours import colour, memory_colour
+from windtunnel.training.results.figures import ordered_breakdown
 from windtunnel.training.results.grades import grade_line
 
 if TYPE_CHECKING:

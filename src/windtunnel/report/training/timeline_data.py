@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windtunnel.training.results.figures import colour
+from windtunnel.training.results.colours import colour
 
 if TYPE_CHECKING:
     from windtunnel.arrays import Ints, Mask

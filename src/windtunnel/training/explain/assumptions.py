@@ -11,7 +11,7 @@ from windtunnel.specs.switches import Assumed, open_fields, switches_of
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.explain.step_facts import step_facts
 from windtunnel.training.offload.memory_tiers import HOST_MEMORY_BYTES_PER_S, NVME_BYTES_PER_S
-from windtunnel.training.results.training_result import Assumption
+from windtunnel.training.results.records import Assumption
 from windtunnel.training.step_setup import PreparedStep
 
 

@@ -1,73 +1,46 @@
-"""Figures of a training result, and the colours that every report shares. Plotly is imported when a figure is drawn."""
+"""Figures of a training result. Plotly is imported when a figure is drawn."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Int32s, Ints
-
-if TYPE_CHECKING:
-    from windtunnel.training.results.training_result import TrainingResult
-
-_COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
-    # first rule with a word inside the name wins; communication before computation ("tp all-gather (forward)")
-    (("bubble", "idle", "wait", "barrier"), "#cfd4da"),
-    (("slowed", "contention"), "#b39ddb"),
-    (("host", "launch", "dispatch"), "#8d6e63"),
-    (("offload", "pcie", "copy"), "#a1887f"),
-    (("p2p", "exposed pp", "pp ", "pipeline", "send", "recv"), "#e0a100"),
-    (("moe all", "exposed ep", "ep ", "all to all", "alltoall", "a2a", "expert comm"), "#d81b7a"),
-    (("exposed cp", "cp ", "ring exchange"), "#8e44ad"),
-    (("dp gather", "dp all gather", "param gather", "parameter gather"), "#d9796b"),
-    (("exposed dp", "dp ", "fsdp", "zero", "grad reduce", "reduce scatter grad"), "#c0392b"),
-    (("exposed tp", "tp ", "sp "), "#e8742c"),
-    (("optimizer", "adam", "update"), "#5d4a8a"),
-    (("recompute", "recomputation"), "#3aa6a0"),
-    (("weight grad", "wgrad", "weight_grad"), "#5aa469"),
-    (("backward", "dgrad"), "#2e8b57"),
-    (("loss", "logit", "embedding"), "#0097a7"),
-    (("attention", "attn"), "#1565c0"),
-    (("scan", "mamba", "linear attention"), "#26a69a"),
-    (("forward", "gemm", "matmul", "matrix"), "#2f6fb2"),
-    (("element", "norm", "memory bound"), "#7fb3d5"),
-)
-_MEMORY_COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("optimizer", "adam", "master", "moment"), "#5d4a8a"),
-    (("gathered",), "#d9796b"),
-    (("grad",), "#2e8b57"),
-    (("weight", "param"), "#2f6fb2"),
-    (("logit", "loss", "vocab"), "#0097a7"),
-    (("buffer", "comm", "nccl", "bucket"), "#c0392b"),
-    (("workspace", "transient", "temporary"), "#a1887f"),
-    (("expert", "dispatch", "moe"), "#d81b7a"),
-    (("attention", "attn", "qkv"), "#e0a100"),
-    (("activation", "input", "saved", "stash"), "#e8742c"),
-)
-_SPARE = ("#607d8b", "#9e9d24", "#795548", "#00838f", "#6d4c41", "#ad1457", "#455a64", "#827717")
+from windtunnel.training.results.colours import colour, memory_colour
+from windtunnel.training.results.records import MemoryReport, TraceEvents
 
 
-def colour(name: str) -> str:
-    """Colour of a class of time, by the words in its name; unknown names get a fixed spare one."""
-    return _match(name, _COLOURS)
+class StepFigures(Protocol):
+    """The fields of a training result that its figures show."""
+
+    @property
+    def scenario_name(self) -> str:
+        """Title."""
+
+    @property
+    def step_time_s(self) -> float:
+        """Seconds of the step."""
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Class of time → seconds."""
+
+    @property
+    def sensitivities(self) -> dict[str, float]:
+        """Resource → relative change of step time with 10 % more of it."""
+
+    @property
+    def memory(self) -> MemoryReport:
+        """Memory of the fullest stage."""
+
+    @property
+    def trace(self) -> TraceEvents | None:
+        """Tasks of the step, where they were kept."""
 
 
-def memory_colour(name: str) -> str:
-    """Colour of a kind of tensor."""
-    return _match(name, _MEMORY_COLOURS)
-
-
-def _match(name: str, rules: tuple[tuple[tuple[str, ...], str], ...]) -> str:
-    text = name.lower().replace("_", " ").replace("-", " ") + " "
-    for words, value in rules:
-        if any(word in text for word in words):
-            return value
-    return _SPARE[sum(text.encode()) % len(_SPARE)]
-
-
-def ordered_breakdown(result: TrainingResult) -> list[tuple[str, float]]:
-    """Classes of time that are not nothing, largest first, idle time last."""
+def ordered_breakdown(result: StepFigures) -> list[tuple[str, float]]:
+    """(class of time, seconds) of every class above a billionth of the step, largest first, idle time last."""
     items = [(name, seconds) for name, seconds in result.breakdown.items() if seconds > 1e-9 * result.step_time_s]
     return sorted(items, key=lambda item: (_is_idle(item[0]), -item[1]))
 
@@ -76,12 +49,12 @@ def _is_idle(name: str) -> bool:
     return any(word in name.lower() for word in ("bubble", "idle"))
 
 
-def dominant_tags(result: TrainingResult, bins: int) -> tuple[Int32s, Int32s]:
-    """What each stage's busiest stream does in each slice of the step.
+def dominant_tags(result: StepFigures, bins: int) -> tuple[Int32s, Int32s]:
+    """Tag that fills most of each slice of the step on each stage's first stream.
 
     Args:
-        result: a result with a trace.
-        bins: slices of equal length.
+        result: A result with a trace.
+        bins: Number of slices of equal length.
 
     Returns:
         Stages, shape (p,), and the tag that fills most of each slice on the stage's first stream (index into
@@ -118,8 +91,8 @@ def _coverage(start: Floats, end: Floats, bins: int) -> Floats:
     return np.asarray(np.diff(running))
 
 
-def breakdown_figure(result: TrainingResult) -> Any:
-    """Waterfall of the step: each class of time after the one before, then the whole."""
+def breakdown_figure(result: StepFigures) -> Any:
+    """Waterfall of the step: classes of time one after another, then the whole step."""
     import plotly.graph_objects as go
 
     items = ordered_breakdown(result)
@@ -150,7 +123,7 @@ def _seconds(value: float) -> str:
     return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.0f} µs"
 
 
-def memory_figure(result: TrainingResult) -> Any:
+def memory_figure(result: StepFigures) -> Any:
     """Memory of the stage that peaks highest over the step, stacked by kind, under the device's capacity."""
     import plotly.graph_objects as go
 
@@ -192,8 +165,8 @@ def memory_figure(result: TrainingResult) -> Any:
     return _style(figure, height=420, top=60)
 
 
-def sensitivity_figure(result: TrainingResult) -> Any:
-    """How much shorter the step would be with 10 % more of each resource, per cent."""
+def sensitivity_figure(result: StepFigures) -> Any:
+    """Change of the step time, in per cent, with 10 % more of each resource."""
     import plotly.graph_objects as go
 
     items = sorted(result.sensitivities.items(), key=lambda item: item[1])
@@ -217,8 +190,11 @@ def sensitivity_figure(result: TrainingResult) -> Any:
     return _style(figure, height=90 + 34 * max(len(items), 1))
 
 
-def timeline_figure(result: TrainingResult, *, bins: int = 1_600) -> Any:
-    """Pipeline timeline: stages by time, the colour of what fills each slice. Size does not grow with the trace."""
+def timeline_figure(result: StepFigures, *, bins: int = 1_600) -> Any:
+    """Pipeline timeline: stages over time, each slice in the colour of the tag that fills most of it.
+
+    The size of the figure does not grow with the trace.
+    """
     import plotly.graph_objects as go
 
     stages, tags = dominant_tags(result, bins)
@@ -251,7 +227,7 @@ def timeline_figure(result: TrainingResult, *, bins: int = 1_600) -> Any:
     return _style(figure, height=130 + 34 * min(len(stages), 20))
 
 
-def training_figure(result: TrainingResult) -> Any:
+def training_figure(result: StepFigures) -> Any:
     """Timeline (where a trace was kept), memory curve and breakdown in one figure."""
     from plotly.subplots import make_subplots
 

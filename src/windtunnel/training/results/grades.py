@@ -1,10 +1,10 @@
-"""How firmly each figure of a result stands: measured, fitted, analytic or assumed."""
+"""Grade of each figure of a training result: measured, fitted, analytic or assumed."""
 
 from __future__ import annotations
 
 from windtunnel.cost.provenance import weakest
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.training.results.training_result import Interval, MemoryReport
+from windtunnel.training.results.records import Interval, MemoryReport
 
 _TIMES = (
     "step_time_s",
@@ -23,10 +23,10 @@ _TIMES = (
 def figure_grades(interval: Interval, memory: MemoryReport, cluster: ClusterSpec) -> dict[str, str]:
     """Figure of a training result → grade.
 
-    Times and what follows from them have the grade of the step time's band. Memory has that of its band; the layout of
-    tensors is analytic where no band is given. Traffic and FLOPs are counted. Watts and joules follow from the power of
-    the data sheet and the energy of operations, money from the price of a device-hour: given with the cluster it is
-    taken as measured, a list price of the catalogue is assumed.
+    Times, and figures that follow from them, have the grade of the step time's band. Memory has the grade of its band;
+    without a band the layout of tensors is analytic. Traffic and FLOPs are counted, hence analytic. Watts and joules
+    follow from the power of the data sheet and the energy of operations, money from the price of a device-hour: a price
+    given with the cluster counts as measured, a list price of the catalogue as assumed.
     """
     time = interval.grade
     allocated, reserved = memory.allocated_interval, memory.reserved_interval
@@ -48,7 +48,7 @@ def figure_grades(interval: Interval, memory: MemoryReport, cluster: ClusterSpec
 
 
 def grade_line(grades: dict[str, str]) -> str:
-    """The grades that a reader needs beside the figures, in words."""
+    """One line with the grades of time, memory, traffic, power and cost."""
     shown = {
         "time": "step_time_s",
         "memory": "peak_memory_reserved_bytes",

@@ -22,7 +22,7 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
-from windtunnel.training.results.training_result import Interval, MemoryReport
+from windtunnel.training.results.records import Interval, MemoryReport
 from windtunnel.training.uncertainty.comparable_runs import signature
 
 LEVEL = 0.8

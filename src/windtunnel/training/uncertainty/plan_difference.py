@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
-from windtunnel.training.results.training_result import Interval
+from windtunnel.training.results.records import Interval
 from windtunnel.training.uncertainty.comparable_runs import Residual, Subject, distances, residuals
 from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, distance, table_of
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.arrays import Floats, Ints, Mask
-from windtunnel.training.results.training_result import Interval
+from windtunnel.training.results.records import Interval
 from windtunnel.training.uncertainty.comparable_runs import WAYS, Residual, Subject, distances, residuals
 from windtunnel.training.uncertainty.profile_coverage import NOTHING, Covered
 

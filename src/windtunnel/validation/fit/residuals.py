@@ -1,4 +1,4 @@
-"""Out-of-sample residuals as data: what `training.interval` and `training.paired` compute their bands from."""
+"""Out-of-sample residuals as data: what `training.uncertainty` compute their bands from."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import pytest
 
 from windtunnel.report.training.one_line import fit_line
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.results.serialise import result_from_dict, result_to_dict
+from windtunnel.training.results.read_result import result_from_dict
+from windtunnel.training.results.serialise import result_to_dict
 from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.uncertainty import memory_interval
 from windtunnel.training.uncertainty.memory_interval import Leaned, MemoryResidual, leaned

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from windtunnel.training.results.training_result import Interval
+from windtunnel.training.results.records import Interval
 from windtunnel.training.uncertainty.comparable_runs import Residual, Subject
 from windtunnel.training.uncertainty.plan_difference import (
     PairedDifference,

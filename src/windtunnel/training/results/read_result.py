@@ -1,0 +1,74 @@
+"""Training results from the plain data that `--json` prints: `rerun` and `compare` read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from windtunnel.training.results.records import Assumption, Interval, MemoryReport, TraceEvents
+from windtunnel.training.results.training_result import TrainingResult
+
+
+def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
+    """The result that `result_to_dict` wrote. Curves that were left out come back empty.
+
+    Raises:
+        KeyError: A field without a default is missing.
+    """
+    known = {f.name for f in fields(TrainingResult)}
+    kept = {k: v for k, v in data.items() if k in known}
+    kept["interval"] = Interval(**{**data["interval"], "rows": tuple(data["interval"].get("rows", ()))})
+    kept["memory"] = _memory_from_dict(data["memory"])
+    kept["assumed"] = tuple(Assumption(**a) for a in data.get("assumed", ()))
+    for name in ("warnings", "citations", "techniques", "stages", "groups", "run"):
+        kept[name] = tuple(data.get(name, ()))
+    trace = data.get("trace")
+    kept["trace"] = _trace_from_dict(trace) if trace else None
+    return TrainingResult(**kept)
+
+
+def _band(data: Mapping[str, Any] | None) -> Interval | None:
+    return None if data is None else Interval(**{**data, "rows": tuple(data.get("rows", ()))})
+
+
+def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
+    return MemoryReport(
+        stage=data["stage"],
+        peak_allocated_bytes=data["peak_allocated_bytes"],
+        peak_reserved_bytes=data["peak_reserved_bytes"],
+        capacity_bytes=data["capacity_bytes"],
+        at_peak=dict(data["at_peak"]),
+        per_stage_allocated_bytes=tuple(data["per_stage_allocated_bytes"]),
+        curve_time_s=np.asarray(data.get("curve_time_s", ()), np.float64),
+        curve_bytes=np.asarray(data.get("curve_bytes", ()), np.float64),
+        curve_by_kind={k: np.asarray(v, np.float64) for k, v in data.get("curve_by_kind", {}).items()},
+        reserved_by_allocator_bytes=data.get("reserved_by_allocator_bytes", 0.0),
+        communication_buffer_bytes=data.get("communication_buffer_bytes", 0.0),
+        context_bytes=data.get("context_bytes", 0.0),
+        allocator_retries=data.get("allocator_retries", 0),
+        host_bytes=data.get("host_bytes", 0.0),
+        host_capacity_bytes=math.inf if data.get("host_capacity_bytes") is None else data["host_capacity_bytes"],
+        tier_bytes=dict(data.get("tier_bytes", {})),
+        tier_capacity_bytes={k: math.inf if v is None else v for k, v in data.get("tier_capacity_bytes", {}).items()},
+        allocated_interval=_band(data.get("allocated_interval")),
+        reserved_interval=_band(data.get("reserved_interval")),
+        fit_probability=data.get("fit_probability"),
+    )
+
+
+def _trace_from_dict(data: Mapping[str, Any]) -> TraceEvents:
+    return TraceEvents(
+        start_s=np.asarray(data["start_s"], np.float64),
+        end_s=np.asarray(data["end_s"], np.float64),
+        stage=np.asarray(data["stage"], np.int32),
+        stream=np.asarray(data["stream"], np.int32),
+        tag=np.asarray(data["tag"], np.int32),
+        micro_batch=np.asarray(data["micro_batch"], np.int32),
+        chunk=np.asarray(data["chunk"], np.int32),
+        streams=tuple(data.get("streams", ())),
+        tags=tuple(data.get("tags", ())),
+    )
