@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from windtunnel.engine import simulate
-from windtunnel.program.builder import ProgramBuilder
+from windtunnel.program.builder import ProgramBuilder, SlotDemand
 
 pytestmark = pytest.mark.golden
 
@@ -62,14 +62,11 @@ def test_overlap_of_a_gemm_and_a_collective(reference: bool) -> None:
     b.add(
         [400e-6, 300e-6, 500e-6],
         stream=compute,
-        slot_pool=sm,
-        slots=132,
-        min_slots=1,
-        waves=[4, 3, 5],
+        slots=SlotDemand(pool=sm, slots=132, min_slots=1, waves=[4, 3, 5]),
         rates={hbm: [1.0e9, 0.9e9, 0.4e9]},
     )
     b.add(50e-6, stream=comm)
-    b.add(700e-6, stream=comm, slot_pool=sm, slots=20, rates={hbm: 0.8e9})
+    b.add(700e-6, stream=comm, slots=SlotDemand(pool=sm, slots=20), rates={hbm: 0.8e9})
     line = simulate(*b.build(), reference=reference)
     # The collective starts at the first wave boundary. The rest of GEMM 1 (396 of 528 blocks, 0.75 GB) needs 4 waves on
     # 112 SMs; memory demand 1.875 + 1.143 TB/s fits in 3.35. GEMM 2 starts with 396 blocks in 4 waves; its 2.25 and

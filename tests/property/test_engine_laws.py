@@ -14,7 +14,7 @@ from program_problems import problems
 
 from windtunnel.arrays import Ints
 from windtunnel.engine import simulate
-from windtunnel.program.builder import ProgramBuilder
+from windtunnel.program.builder import ProgramBuilder, SlotDemand
 from windtunnel.program.tables import Resources, Streams, TaskTable
 
 pytestmark = pytest.mark.property
@@ -38,10 +38,12 @@ def random_program(seed: int, *, n: int = 40, slots: bool = True) -> Program:
         stream=rng.integers(0, len(streams), n),
         rank_class=rng.integers(0, 2, n),
         weight=rng.choice([1.0, 1.0, 2.0, 0.5], n),
-        slot_pool=np.where(rng.random(n) < 0.6 * slots, rng.integers(0, 2, n), -1),
-        slots=wanted,
-        min_slots=np.minimum(rng.integers(1, 5, n), wanted),
-        waves=rng.integers(0, 7, n),
+        slots=SlotDemand(
+            pool=np.where(rng.random(n) < 0.6 * slots, rng.integers(0, 2, n), -1),
+            slots=wanted,
+            min_slots=np.minimum(rng.integers(1, 5, n), wanted),
+            waves=rng.integers(0, 7, n),
+        ),
     )
     for rate in rates:
         used = np.flatnonzero((rng.random(n) < 0.4) & (alone > 0.0))

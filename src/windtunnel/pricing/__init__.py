@@ -1,1 +1,1 @@
-"""From one rank's operators to priced launches, and from launches to the seconds of a block: training and serving."""
+"""Pricing: one rank's operators become launches, and launches become the seconds of a block."""

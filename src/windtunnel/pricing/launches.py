@@ -1,8 +1,8 @@
-"""From local operators to priced launches: forward, backward (with what is recomputed) and weight gradients."""
+"""Turn local operators into priced launches: forward, backward (recomputation included) and weight gradients."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,7 @@ from windtunnel.cost.tiled import operand_reads
 from windtunnel.graph import Kind, Operator
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
+from windtunnel.network.result import CollectiveTime
 from windtunnel.parallel.expert import distinct_destinations
 from windtunnel.parallel.precision import OPERAND_BYTES, Recipe
 from windtunnel.parallel.recompute import Recomputed
@@ -35,7 +36,7 @@ _TAG = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """Everything that turns an operator into seconds on one cluster."""
+    """Rates, coefficients and policies that turn an operator into seconds on one cluster."""
 
     device: DeviceSpec
     coefficients: Coefficients
@@ -45,26 +46,31 @@ class Pricing:
     groups: dict[str, GroupPlacement]
     """Axis name → placement: tp, cp, cp_ring, cp_a2a, ep."""
     weight_accumulate_bytes: float
-    """Bytes per weight that a weight gradient adds to its own output: fp32 accumulation reads and writes."""
+    """Bytes per weight that a weight gradient moves beside its own output: fp32 accumulation reads and writes."""
     accumulate_kernel_bytes: float = 0.0
     """Bytes per weight of a separate kernel that adds each weight gradient to the gradient buffer."""
     topk: float = 1.0
+    """Experts that each token is routed to."""
     rowwise: bool = False
+    """FP8 operands are scaled row by row."""
     trainable: bool = True
+    """Weight gradients are computed."""
     lora: LoraSpec | None = None
     """Adapters, where the base weights are frozen."""
     two_level_a2a: bool = False
+    """Expert all-to-alls send one copy of a token to each node, which passes it on."""
     overlap_a2a: bool = False
-    """Expert all-to-alls of one micro-batch travel beside the computation of another (steady state of the pair)."""
+    """Expert all-to-alls of one micro-batch run beside the computation of another (steady state of the pair)."""
     fused_grouped_quantise: bool = False
+    """Casts of grouped products happen in the kernels that write their operands."""
     fused_experts: bool = False
-    """Experts run as one grouped kernel a product, activation and casts in its epilogue."""
+    """Experts run as one grouped kernel for each product, with activation and casts in its epilogue."""
     looped_experts: bool = False
-    """A grouped product is otherwise a loop over the local experts."""
+    """Without fused experts, a grouped product is a loop over the local experts."""
     expert_nodes: int | None = None
-    """Most nodes that a token's experts lie on."""
+    """Largest number of nodes that a token's experts lie on."""
     local_share: float | None = None
-    """Share of routed rows that stay on their rank; absent: by chance."""
+    """Share of routed rows that stay on their rank; absent: as many as chance leaves there."""
 
     @property
     def loops(self) -> bool:
@@ -89,7 +95,7 @@ class _Rows:
     launch: list[Launch]
     group_s: list[float]
     repeat: list[float]
-    """How often the product runs: local experts, where the library loops over them."""
+    """Times that the product runs: once for each local expert, where the library loops over them."""
 
 
 def _one(value: float) -> Floats:
@@ -118,7 +124,7 @@ class Lowering:
             repeat=[],
         )
         self._pending: list[tuple[int, int]] = []
-        """Exchanges that run beside attention: (launch, launches still to pass before it is joined)."""
+        """Exchanges that run beside attention: (launch, number of launches before one waits for it)."""
 
     # -- segments -----------------------------------------------------------------------------------------------------
     def forward(self, name: str, operators: list[Operator]) -> Segment:
@@ -219,7 +225,7 @@ class Lowering:
         return self._append(segment, launch)
 
     def _append(self, segment: Segment, launch: Launch) -> int:
-        """Add a launch; exchanges that are due become its dependencies."""
+        """Add a launch, which waits for the exchanges that are due; returns its index."""
         waiting = []
         for index, skip in self._pending:
             if skip:
@@ -296,7 +302,7 @@ class Lowering:
         return self._append(segment, launch)
 
     def _accumulate(self, launch: Launch, weights: float) -> None:
-        """Time of the kernel that adds a weight gradient to the buffer, where the product does not do it itself."""
+        """Add the kernel that adds a weight gradient to the buffer, where the product does not add it itself."""
         p = self.pricing
         moved = weights * p.accumulate_kernel_bytes
         if moved:
@@ -305,7 +311,16 @@ class Lowering:
             launch.kernels += 1
 
     def _quantise(self, launch: Launch, op: Operator, elements: float, own: float, weight: float, share: float) -> None:
-        """Casts beside a product: `own` of the operand's elements here, the rest arrives quantised; and the weight."""
+        """Add the casts beside a product: of its weight, and of the operand's elements that do not arrive quantised.
+
+        Args:
+            launch: The product.
+            op: Its operator.
+            elements: Elements of the operand.
+            own: Share of them that is cast here.
+            weight: Weight elements that are cast.
+            share: Share of the product that runs.
+        """
         recipe = self.pricing.recipe
         if op.number_class != "linear" or not recipe.quantise_bytes:
             return
@@ -322,7 +337,7 @@ class Lowering:
         launch.kernels += op.groups if op.kind == Kind.GROUPED_GEMM and self.pricing.loops else 1
 
     def _adapter(self, launch: Launch, op: Operator, widths: float, share: float) -> None:
-        """A low-rank adapter beside a frozen product: its thin products and additions are passes over its tensors.
+        """Add a low-rank adapter beside a frozen product: its thin products and additions are passes over its tensors.
 
         Forward: read the input, write the adapter's output, scale and add it to the product's (4 passes of n, one of
         k). Backward: scale and read the gradient twice (4 of n), read the input, write and add its gradient (5 of k).
@@ -426,93 +441,104 @@ class Lowering:
     def _collective(
         self, segment: Segment, op: Operator, operation: str, size: float, after: list[int], phase: str, last: int
     ) -> int:
-        p = self.pricing
-        if not operation or size <= 0 or op.axis not in p.groups:
+        """Add a collective; returns the index of the launch that the next operator waits for."""
+        pricing = self.pricing
+        if not operation or size <= 0 or op.axis not in pricing.groups:
             return last
-        place = p.groups[op.axis]
-        n = float(place.size)
-        if n <= 1:
+        place = pricing.groups[op.axis]
+        if float(place.size) <= 1:
             return last
-        beside = operation in ("ring_exchange", "token_exchange")
-        if beside:
-            steps = n - 1
-            if operation == "ring_exchange":
-                one = p.network.collective("send_recv", size / steps, _pair(place))
-            else:
-                back = op.backward_return_size_bytes if phase == "B" else op.return_size_bytes
-                one = p.network.two_flows(size / steps, back / steps, _pair(place))
-            seconds, up, out = (
-                float(one.alone_s) * steps,
-                float(one.work_scale_up_bytes) * steps,
-                float(one.work_scale_out_bytes) * steps,
-            )
-            hbm, channels = float(one.hbm_bytes) * steps, float(one.channels)
-            latency = float(one.latency_s) * steps
+        beside_attention = operation in ("ring_exchange", "token_exchange")
+        if beside_attention:
+            cost = self._neighbour_exchange(op, operation, size, phase, place)
         else:
-            unique_out_fraction = 1.0
-            if operation == "all_to_all" and op.axis == "ep" and p.two_level_a2a:
-                # one copy a node and one a rank, which the rank's own experts share; a plain all-to-all sends them all
-                domains, arriving = float(place.num_domains), min(p.topk, distinct_destinations(n, p.topk))
-                size *= arriving / p.topk
-                if domains > 1:
-                    reached = min(distinct_destinations(domains, p.topk), float(p.expert_nodes or domains))
-                    unique_out_fraction = min(1.0, reached / arriving)
-            if operation == "all_to_all" and op.axis == "ep" and p.local_share is not None:
-                size *= (1.0 - p.local_share) / (1.0 - 1.0 / n)
-            one = p.network.collective(
-                operation,
-                size,
-                place,
-                axis=op.axis.partition("_")[0],
-                two_level=p.two_level_a2a and operation == "all_to_all",
-                unique_out_fraction=unique_out_fraction,
-            )
-            seconds, up, out = float(one.alone_s), float(one.work_scale_up_bytes), float(one.work_scale_out_bytes)
-            hbm, channels = float(one.hbm_bytes), float(one.channels)
-            latency = float(one.latency_s)
+            cost = self._group_collective(op, operation, size, place)
         launch = Launch(
             name=op.name,
             tag={"tp": "tp", "ep": "ep", "etp": "ep"}.get(op.axis, "cp"),
             stream=COMM,
-            alone_s=seconds,
+            alone_s=float(cost.alone_s),
             after=list(after),
-            sm=min(channels / p.device.num_sms, 0.5),
-            hbm_bytes=hbm,
-            up_bytes=up,
-            out_bytes=out,
+            sm=min(float(cost.channels) / pricing.device.num_sms, 0.5),
+            hbm_bytes=float(cost.hbm_bytes),
+            up_bytes=float(cost.work_scale_up_bytes),
+            out_bytes=float(cost.work_scale_out_bytes),
             module=op.module,
             phase=phase,
             beside=op.overlap_with,
-            ranks=n,
+            ranks=float(place.size),
             operation=operation,
             kind="collective",
-            algorithm=str(one.algorithm),
-            latency_s=latency,
+            algorithm=str(cost.algorithm),
+            latency_s=float(cost.latency_s),
         )
-        if beside:
-            # runs beside the attention: forward it precedes it, backward it is met after it
-            met = last >= 0 and segment.launches[last].name == op.overlap_with
-            if met:
+        if beside_attention:
+            # forward it precedes the attention that it runs beside, backward it follows that attention
+            follows = last >= 0 and segment.launches[last].name == op.overlap_with
+            if follows:
                 launch.after = list(segment.launches[last].after)
             index = segment.append(launch)
-            self._pending.append((index, 0 if met else 1))
+            self._pending.append((index, 0 if follows else 1))
             return last
-        if p.overlap_a2a and launch.tag == "ep":
+        if pricing.overlap_a2a and launch.tag == "ep":
             launch.stream = ASIDE
             segment.append(launch)  # the partner micro-batch computes meanwhile; only the link and its SMs are taken
             return last
         return self._append(segment, launch)
 
+    def _neighbour_exchange(
+        self, op: Operator, operation: str, size: float, phase: str, place: GroupPlacement
+    ) -> CollectiveTime:
+        """Time and work of all steps of an exchange around a context-parallel ring."""
+        network, steps = self.pricing.network, float(place.size) - 1
+        if operation == "ring_exchange":
+            step = network.collective("send_recv", size / steps, _pair(place))
+        else:
+            back = op.backward_return_size_bytes if phase == "B" else op.return_size_bytes
+            step = network.two_flows(size / steps, back / steps, _pair(place))
+        return replace(
+            step,
+            alone_s=step.alone_s * steps,
+            work_scale_up_bytes=step.work_scale_up_bytes * steps,
+            work_scale_out_bytes=step.work_scale_out_bytes * steps,
+            hbm_bytes=step.hbm_bytes * steps,
+            latency_s=step.latency_s * steps,
+        )
+
+    def _group_collective(self, op: Operator, operation: str, size: float, place: GroupPlacement) -> CollectiveTime:
+        """Time and work of a collective of the whole group; expert all-to-alls send fewer copies in two levels."""
+        pricing, ranks = self.pricing, float(place.size)
+        unique_out_fraction = 1.0
+        of_experts = operation == "all_to_all" and op.axis == "ep"
+        if of_experts and pricing.two_level_a2a:
+            # one copy a node and one a rank, which the rank's own experts share; a plain all-to-all sends them all
+            domains = float(place.num_domains)
+            arriving = min(pricing.topk, distinct_destinations(ranks, pricing.topk))
+            size *= arriving / pricing.topk
+            if domains > 1:
+                nodes = float(pricing.expert_nodes or domains)
+                reached = min(distinct_destinations(domains, pricing.topk), nodes)
+                unique_out_fraction = min(1.0, reached / arriving)
+        if of_experts and pricing.local_share is not None:
+            size *= (1.0 - pricing.local_share) / (1.0 - 1.0 / ranks)
+        return pricing.network.collective(
+            operation,
+            size,
+            place,
+            axis=op.axis.partition("_")[0],
+            two_level=pricing.two_level_a2a and operation == "all_to_all",
+            unique_out_fraction=unique_out_fraction,
+        )
+
 
 def _pair(place: GroupPlacement) -> GroupPlacement:
-    from windtunnel.network.groups import GroupPlacement as Place
-
-    cross = float(place.num_domains) > 1
+    """Placement of two neighbouring ranks of a group."""
+    crosses = float(place.num_domains) > 1
     one, two = np.asarray(1.0), np.asarray(2.0)
-    return Place(
+    return GroupPlacement(
         size=two,
-        ranks_per_domain=one if cross else two,
-        num_domains=two if cross else one,
+        ranks_per_domain=one if crosses else two,
+        num_domains=two if crosses else one,
         groups_per_domain=np.asarray(place.groups_per_domain) * np.asarray(place.ranks_per_domain),
         stride=np.asarray(place.stride),
         torus_axes=one,

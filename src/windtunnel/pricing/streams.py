@@ -1,4 +1,4 @@
-"""Segments with any number of streams on one device, simulated in one engine call: kernels side by side.
+"""Simulate segments whose launches run on any number of streams of one device, in one engine call.
 
 Launches of all streams share the device's SMs and its memory. Collectives hold their SMs from start to end; kernels
 that run together give way evenly.
@@ -10,61 +10,48 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from windtunnel.arrays import Floats
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.engine import simulate
+from windtunnel.pricing.launch_rows import LaunchRows
+from windtunnel.pricing.segments import COMM_WEIGHT
 from windtunnel.program.segment import COMM, Segment
-from windtunnel.program.tables import Resources, Streams, TaskTable
-
-HOLDS = 1e6
-"""Weight of collectives: their channels are theirs from the launch on."""
+from windtunnel.program.tables import Resources, Streams
 
 
 def simulate_streams(segments: Sequence[Segment], memory_bytes_per_s: float) -> Floats:
-    """(G,) seconds of each segment on an idle device.
+    """Seconds of each segment on an idle device.
 
     Args:
-        segments: priced; names of streams are their own.
-        memory_bytes_per_s: what kernels together read and write at most.
+        segments: Priced segments; each names its own streams.
+        memory_bytes_per_s: Bytes that all kernels together read and write per second at most.
+
+    Returns:
+        Seconds, shape (g,).
     """
-    rows = [(i, launch) for i, segment in enumerate(segments) for launch in segment.launches]
-    n = len(rows)
-    if not n:
+    rows = LaunchRows.of(segments)
+    if not len(rows):
         return np.zeros(len(segments))
-    offset = np.cumsum([0] + [len(s.launches) for s in segments])
-    ids: dict[tuple[int, str], int] = {}
-    stream = np.array([ids.setdefault((i, x.stream), len(ids)) for i, x in rows], np.int32)
-    alone = np.array([x.alone_s for _, x in rows])
-    owner = np.array([i for i, _ in rows], np.int32)
-    deps = [[offset[i] + d for d in x.after] for i, x in rows]
-    dep_ptr = np.cumsum([0] + [len(d) for d in deps]).astype(np.int64)
-    work = np.empty(2 * n)
-    work[0::2] = np.array([min(x.sm, 1.0) for _, x in rows]) * alone
-    work[1::2] = np.minimum([x.hbm_bytes for _, x in rows], alone * memory_bytes_per_s)
-    idx = np.empty(2 * n, np.int32)
-    idx[0::2], idx[1::2] = 2 * owner, 2 * owner + 1
+    stream, segment_of_stream = _number_streams(rows)
+    work = np.empty((len(rows), 2))
+    work[:, 0] = np.array([min(launch.sm, 1.0) for launch in rows.launches]) * rows.alone_s
+    work[:, 1] = np.minimum([launch.hbm_bytes for launch in rows.launches], rows.alone_s * memory_bytes_per_s)
+    rate_idx = (2 * rows.segment[:, None] + np.arange(2)).astype(np.int32)
     capacity = np.empty(2 * len(segments))
     capacity[0::2], capacity[1::2] = 1.0, memory_bytes_per_s
-    none, zero = np.full(n, -1, np.int32), np.zeros(n, np.int32)
-    weight = np.array([HOLDS if x.stream == COMM or x.stream.startswith(f"{COMM}:") else 1.0 for _, x in rows])
-    tasks = TaskTable(
-        alone_s=alone,
-        weight=weight,
-        rank_class=owner,
-        tag=zero,
-        stream_ptr=np.arange(n + 1, dtype=np.int64),
-        stream_idx=stream,
-        dep_ptr=dep_ptr,
-        dep_idx=np.array([d for own in deps for d in own], np.int32),
-        rate_ptr=np.arange(0, 2 * n + 1, 2, dtype=np.int64),
-        rate_idx=idx,
-        rate_work=work,
-        slot_pool=none,
-        slots=zero,
-        min_slots=zero,
-        waves=zero,
-    )
-    classes = np.zeros(len(ids), np.int32)
-    for (i, _), k in ids.items():
-        classes[k] = i
-    ends = simulate(tasks, Streams(np.zeros(len(ids), np.int32), classes), Resources(capacity)).end_s
-    return np.array([ends[offset[i] : offset[i + 1]].max(initial=0.0) for i in range(len(segments))])
+    weight = np.array([COMM_WEIGHT if _communicates(launch.stream) else 1.0 for launch in rows.launches])
+    streams = Streams(np.zeros(len(segment_of_stream), np.int32), segment_of_stream)
+    ends = simulate(rows.task_table(stream, weight, rate_idx, work), streams, Resources(capacity)).end_s
+    return np.array([ends[a:b].max(initial=0.0) for a, b in zip(rows.first[:-1], rows.first[1:], strict=True)])
+
+
+def _communicates(stream: str) -> bool:
+    """Whether collectives run on a stream of this name."""
+    return stream == COMM or stream.startswith(f"{COMM}:")
+
+
+def _number_streams(rows: LaunchRows) -> tuple[Int32s, Int32s]:
+    """Stream of each launch, shape (n,), and the segment of each stream, shape (s,)."""
+    numbers: dict[tuple[int, str], int] = {}
+    keys = [(segment, launch.stream) for segment, launch in zip(rows.segment.tolist(), rows.launches, strict=True)]
+    stream = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+    return stream, np.array([segment for segment, _ in numbers], np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class _Column:
 
 
 def _csr(row: _Array, n: int, *columns: _Array) -> tuple[Ints, list[_Array]]:
-    """Pointers of shape (n + 1,) and the columns grouped by row, entries of a row in the order they were added."""
+    """Pointers of shape (n + 1,) and the columns grouped by row; entries of a row keep the order they were added in."""
     counts = np.bincount(row, minlength=n)
     ptr = np.zeros(n + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
@@ -40,6 +41,23 @@ def _csr(row: _Array, n: int, *columns: _Array) -> tuple[Ints, list[_Array]]:
         order = np.argsort(row, kind="stable")
         columns = tuple(column[order] for column in columns)
     return ptr, list(columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotDemand:
+    """Slots of a pool that tasks hold while they run; each field is one value or an array of shape (k,)."""
+
+    pool: npt.ArrayLike = -1
+    """Index of the pool, −1 for none."""
+    slots: npt.ArrayLike = 0
+    """Slots that the task wants."""
+    min_slots: npt.ArrayLike | None = None
+    """Fewest slots to start with; absent: all that the task wants."""
+    waves: npt.ArrayLike = 0
+    """Waves at the wanted slots; 0 for a persistent task."""
+
+
+NO_SLOTS = SlotDemand()
 
 
 class ProgramBuilder:
@@ -126,10 +144,7 @@ class ProgramBuilder:
         rank_class: npt.ArrayLike = 0,
         weight: npt.ArrayLike = 1.0,
         rates: dict[int, npt.ArrayLike] | None = None,
-        slot_pool: npt.ArrayLike = -1,
-        slots: npt.ArrayLike = 0,
-        min_slots: npt.ArrayLike | None = None,
-        waves: npt.ArrayLike = 0,
+        slots: SlotDemand = NO_SLOTS,
     ) -> int:
         """Append a block of k tasks; every column is an array of shape (k,) or one value for all.
 
@@ -138,12 +153,9 @@ class ProgramBuilder:
             stream: Stream of each task (more can be added with `add_streams`), None for no stream.
             tag: Name of the class of time, or tag indices.
             rank_class: Rank class of each task.
-            weight: Share under contention.
+            weight: Share of each task under contention.
             rates: Work on each rate, by rate index.
-            slot_pool: Pool of each task, −1 for none.
-            slots: Slots wanted.
-            min_slots: Fewest to start with; all wanted when left out.
-            waves: Waves at the wanted slots, 0 = persistent.
+            slots: Slots that the tasks hold.
 
         Returns:
             Row of the first task of the block.
@@ -155,10 +167,10 @@ class ProgramBuilder:
         columns["weight"].append(weight, k)
         columns["rank_class"].append(rank_class, k)
         columns["tag"].append(self.tag(tag) if isinstance(tag, str) else tag, k)
-        columns["slot_pool"].append(slot_pool, k)
-        columns["slots"].append(slots, k)
-        columns["min_slots"].append(slots if min_slots is None else min_slots, k)
-        columns["waves"].append(waves, k)
+        columns["slot_pool"].append(slots.pool, k)
+        columns["slots"].append(slots.slots, k)
+        columns["min_slots"].append(slots.slots if slots.min_slots is None else slots.min_slots, k)
+        columns["waves"].append(slots.waves, k)
         self._n += k
         rows = np.arange(first, first + k)
         if stream is not None:

@@ -14,7 +14,7 @@ from makespan_bound import bound
 from program_problems import problems, validate
 
 from windtunnel.engine import ProgramError, memory_curve, simulate
-from windtunnel.program.builder import ProgramBuilder
+from windtunnel.program.builder import ProgramBuilder, SlotDemand
 from windtunnel.program.tables import MemoryEvents, Resources, Timeline
 
 
@@ -72,9 +72,9 @@ def slots_program(*, gemm_waves: int, high: int, low_slots: int = 132) -> Progra
     b = ProgramBuilder()
     compute, comm = b.stream("compute"), b.stream("comm", priority=high)
     sm = b.slot_pool("sm", 132)
-    b.add(3.0, stream=compute, slot_pool=sm, slots=low_slots, min_slots=1, waves=gemm_waves)
+    b.add(3.0, stream=compute, slots=SlotDemand(pool=sm, slots=low_slots, min_slots=1, waves=gemm_waves))
     b.add(0.5, stream=comm)
-    b.add(1.5, stream=comm, slot_pool=sm, slots=20)
+    b.add(1.5, stream=comm, slots=SlotDemand(pool=sm, slots=20))
     return b
 
 
@@ -96,8 +96,8 @@ def test_persistent_kernels_and_equal_priority_do_not_yield() -> None:
 def test_a_kernel_on_fewer_slots_takes_the_staircase() -> None:
     b = ProgramBuilder()
     sm = b.slot_pool("sm", 132)
-    b.add(10.0, stream=b.stream("comm"), slot_pool=sm, slots=20)
-    b.add([1.0, 1.0], stream=b.stream("compute"), slot_pool=sm, slots=132, min_slots=1, waves=[2, 7])
+    b.add(10.0, stream=b.stream("comm"), slots=SlotDemand(pool=sm, slots=20))
+    b.add([1.0, 1.0], stream=b.stream("compute"), slots=SlotDemand(pool=sm, slots=132, min_slots=1, waves=[2, 7]))
     line = run(b)
     assert line.end_s[1] == pytest.approx(3 / 2, rel=1e-12)  # ceil(264 / 112) = 3 waves instead of 2
     assert line.end_s[2] - line.end_s[1] == pytest.approx(9 / 7, rel=1e-12)  # ceil(924 / 112) = 9 instead of 7
@@ -106,8 +106,8 @@ def test_a_kernel_on_fewer_slots_takes_the_staircase() -> None:
 def test_a_kernel_takes_freed_slots_at_its_next_wave_boundary() -> None:
     b = ProgramBuilder()
     sm = b.slot_pool("sm", 100)
-    b.add(1.5, stream=b.stream("comm"), slot_pool=sm, slots=50)
-    b.add(4.0, stream=b.stream("compute"), slot_pool=sm, slots=100, min_slots=1, waves=4)
+    b.add(1.5, stream=b.stream("comm"), slots=SlotDemand(pool=sm, slots=50))
+    b.add(4.0, stream=b.stream("compute"), slots=SlotDemand(pool=sm, slots=100, min_slots=1, waves=4))
     # 400 blocks: 2 waves of 50 to t = 2, then 300 left in 3 waves of 100.
     assert run(b).end_s[1] == pytest.approx(5.0, rel=1e-12)
 
@@ -115,8 +115,8 @@ def test_a_kernel_takes_freed_slots_at_its_next_wave_boundary() -> None:
 def test_work_on_a_rate_is_conserved_when_slots_change() -> None:
     b = ProgramBuilder()
     sm, hbm = b.slot_pool("sm", 100), b.rate("hbm", 1.0)
-    b.add(1.5, stream=b.stream("comm"), slot_pool=sm, slots=50)
-    b.add(4.0, stream=b.stream("compute"), slot_pool=sm, slots=100, min_slots=1, waves=4, rates={hbm: 8.0})
+    b.add(1.5, stream=b.stream("comm"), slots=SlotDemand(pool=sm, slots=50))
+    b.add(4.0, stream=b.stream("compute"), slots=SlotDemand(pool=sm, slots=100, min_slots=1, waves=4), rates={hbm: 8.0})
     # 8 units: a quarter takes the first 2 s on half the slots, at demand 1; then demand 2 is slowed to 1 for 6 s.
     assert run(b).end_s[1] == pytest.approx(8.0, rel=1e-12)
 
@@ -150,7 +150,10 @@ def test_validator_lists_all_problems_at_once() -> None:
     b = ProgramBuilder()
     hbm, sm = b.rate("hbm", 1.0), b.slot_pool("sm", 4)
     b.add(
-        [1.0, 0.0, 1.0, 1.0], stream=b.stream("s"), rates={hbm: [0.0, 1.0, 0.0, 0.0]}, slot_pool=sm, slots=[1, 1, 8, 1]
+        [1.0, 0.0, 1.0, 1.0],
+        stream=b.stream("s"),
+        rates={hbm: [0.0, 1.0, 0.0, 0.0]},
+        slots=SlotDemand(pool=sm, slots=[1, 1, 8, 1]),
     )
     b.add_dependencies(2, 3)
     tasks, streams, resources = b.build()

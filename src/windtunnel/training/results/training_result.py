@@ -48,10 +48,10 @@ class TrainingResult:
     run: tuple[dict[str, Any], ...] = ()
     """Phases of a run whose steps differ: for each its share of the steps and of the time, step_time_s, tokens_per_s,
     mfu, memory, breakdown and the settings that differ. The first entry stands for the steps that no phase claims;
-    plan, stages and trace of the result are its own. Other figures of the result are means over the run; memory is that of
-    the fullest phase."""
+    plan, stages and trace of the result are its own. Other figures of the result are means over the run; memory is that
+    of the fullest phase."""
     groups: tuple[dict[str, Any], ...] = ()
-    """Per group of a heterogeneous cluster: replicas, micro-batches, end of its last pass in seconds (busy_s), memory."""
+    """Per group of a heterogeneous cluster: replicas, micro-batches, end of its last pass (busy_s), memory."""
     lengths: dict[str, Any] = field(default_factory=dict)
     """Where documents differ in length: tokens and padding of the simulated batch, work of its slowest replica over the
     mean, deviation of the steps of the drawn batches from it, and how many ranks shared a sequence."""
