@@ -30,7 +30,7 @@ from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import STREAMS, TAGS
 from windtunnel.training.uncertainty.comparable_runs import describe
 from windtunnel.training.uncertainty.memory_interval import with_bands
-from windtunnel.training.uncertainty.profile_coverage import covered
+from windtunnel.training.uncertainty.profile_coverage import coverage_of
 from windtunnel.training.uncertainty.step_time_interval import interval_of
 
 
@@ -102,7 +102,9 @@ def simulate_step(
     reports = [_memory(g, timeline) if memory else MemoryReport.empty(g.cluster.device.memory_bytes) for g in x.members]
     report = max(reports, key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)
     bands = [
-        interval_of(describe(g.training, g.cluster, g.model, g.plan), step, covered(g.cluster.device.profile, shares))
+        interval_of(
+            describe(g.training, g.cluster, g.model, g.plan), step, coverage_of(g.cluster.device.profile, shares)
+        )
         for g in x.members
     ]
     band = max(bands, key=lambda b: b.high / b.low)

@@ -12,7 +12,8 @@ from windtunnel.training.results.colours import colour
 
 if TYPE_CHECKING:
     from windtunnel.arrays import Ints, Mask
-    from windtunnel.training.results.training_result import TraceEvents, TrainingResult
+    from windtunnel.training.results.records import TraceEvents
+    from windtunnel.training.results.training_result import TrainingResult
 
 MAX_EVENTS = 400_000
 MAX_STAGES = 64

@@ -1,1 +1,1 @@
-"""Why a step takes as long as it does: data sheet to second, assumptions, ignored settings, causes of a gap."""
+"""Explanations of a step's time: the time chain, assumptions, ignored settings, hypotheses for a gap."""

@@ -1,4 +1,4 @@
-"""Build the chain of a prepared step: variants with one ingredient at its ideal, launch by launch, then the step."""
+"""Build the time chain of a prepared step: price it with one cost at its ideal at a time, and compare the launches."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variants:
-    """The step as it is, and priced again without some of what it costs; launches correspond one to one."""
+    """The step as it is, and the step priced without some of its costs; launches correspond one to one."""
 
     actual: PreparedStep
     no_start: PreparedStep
@@ -72,15 +72,15 @@ def variant(prepared: PreparedStep, scenario: Scenario, overrides: dict[str, Any
 
 
 def build_chain(prepared: PreparedStep, scenario: Scenario) -> Chain:
-    """The chain of a step.
+    """Build the time chain of a step.
 
     Args:
-        prepared: the step.
-        scenario: what it was prepared from.
+        prepared: The step.
+        scenario: The scenario that it was prepared from.
     """
     x = prepared
     timeline = simulate(x.program.tasks, x.program.streams, x.program.resources)
-    own = last_stage_tasks(x.program, timeline)
+    tasks = last_stage_tasks(x.program, timeline)
     variants = Variants(
         actual=x,
         no_start=variant(x, scenario, _NO_START),
@@ -91,20 +91,22 @@ def build_chain(prepared: PreparedStep, scenario: Scenario) -> Chain:
         free_optimizer=variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
     )
     shares = breakdown(x.program, timeline, x.stages)
-    make = _Build(variants, provenance(x.training.framework, x.cluster.device))
-    make.segments(own)
-    make.step(own, shares)
-    return make.out.chain(timeline.makespan_s, shares, x.clock, int(x.program.stage[own[0]]), x.cluster.device.id)
+    builder = _ChainBuilder(variants, provenance(x.training.framework, x.cluster.device))
+    builder.add_segments(tasks)
+    builder.add_step(tasks, shares)
+    return builder.collector.chain(
+        timeline.makespan_s, shares, x.clock, int(x.program.stage[tasks[0]]), x.cluster.device.id
+    )
 
 
 def device_sheet(device: DeviceSpec, field: str, value: float, unit: str, name: str) -> Sheet:
-    """A rate of the device with the source that its file gives."""
+    """Data-sheet rate of a device, with the source that its catalogue file gives."""
     source = device.sources.get(field, "")
     return Sheet(name, value, unit, source or "given by the scenario", "measured" if source else "assumed")
 
 
 def peak_sheet(device: DeviceSpec, number_format: str) -> Sheet:
-    """Dense matrix rate of a format; says so where a wider format stands in."""
+    """Dense matrix rate of a number format; the name says where a wider format stands in."""
     value = device.peak(number_format)
     wide = number_format not in device.peak_flop_per_s
     name = f"{number_format} peak" + (" (a wider format stands in)" if wide else "")
@@ -112,7 +114,7 @@ def peak_sheet(device: DeviceSpec, number_format: str) -> Sheet:
 
 
 def link_sheet(cluster: ClusterSpec, outside: bool) -> Sheet:
-    """Rate of a device's scale-up link, or of its share of the node's NICs."""
+    """Rate of a device's scale-up link, or (`outside`) of its share of the node's NICs."""
     if outside:
         nics, each = cluster.scale_out.nics_per_node, cluster.scale_out.nic_bytes_per_s
         source = f"{nics} x {each / 1e9:g} GB/s {cluster.scale_out.family} for {cluster.devices_per_node} devices"
@@ -126,34 +128,56 @@ _KERNELS = {"gemm": "gemm", "grouped gemm": "gemm", "attention": "attention", "s
 
 
 def _kernel(launch: Launch) -> str:
-    """Class of a launch's kernel as `importers.kernel_names` calls it."""
+    """Class of a launch's kernel, by the names of `importers.kernel_names`."""
     if launch.kind == "collective":
         return "send-receive" if launch.operation == "ring_exchange" else launch.operation.replace("_", "-")
     return _KERNELS.get(launch.kind, "memory bound")
 
 
 def _cut_shape(launch: Launch) -> tuple[float, ...]:
-    """Shape of what one launch multiplies: a row block of the product where an overlap pass cut it."""
+    """(m, n, k, groups) that one launch multiplies: a row block of the product where an overlap pass cut it."""
     if launch.kind != "gemm" or launch.phase not in ("F", "D") or not launch.flop:
         return launch.shape
     _, n, k, groups = launch.shape
     return (launch.flop / (2.0 * n * k * groups), n, k, groups)
 
 
-class _Build:
+@dataclass(frozen=True, slots=True)
+class _HostPath:
+    """A path between a device and memory outside it."""
+
+    streams: tuple[int, ...]
+    """Streams whose tasks take the path."""
+    name: str
+    sheet: Sheet
+    coefficients: tuple[Provenance, ...] = ()
+    sharers: float = 1.0
+    """Devices that share the path."""
+    rest_name: str = ""
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Rate of one device on the path."""
+        rate = self.sheet.value
+        for factor in self.coefficients:
+            rate *= factor.value
+        return rate / self.sharers
+
+
+class _ChainBuilder:
     """Collects the terms of one step."""
 
     def __init__(self, variants: Variants, known: dict[str, Provenance]) -> None:
-        self.v, self.x, self.known, self.out = variants, variants.actual, known, Collector()
-        device = self.x.cluster.device
+        self.variants, self.prepared, self.known, self.collector = variants, variants.actual, known, Collector()
+        device = self.prepared.cluster.device
         self.memory = device_sheet(
             device, "memory_bytes_per_s", device.memory_bytes_per_s, "B/s", "device memory bandwidth"
         )
 
-    def used(self, name: str) -> Provenance:
-        """A coefficient as this step uses it (a power cap's clock and overrides included)."""
+    def coefficient(self, name: str) -> Provenance:
+        """Coefficient of this name as the step uses it: under its power cap's clock and with its overrides."""
         key, _, entry = name.partition(".")
-        value = getattr(self.x.coefficients, key)
+        value = getattr(self.prepared.coefficients, key)
         if entry:
             value = value.get(entry, next(iter(value.values())))
         given = self.known.get(name) or Provenance(
@@ -167,14 +191,14 @@ class _Build:
         )
         if abs(given.value - value) <= _SAME * abs(value):
             return given
-        why = "at this board's power" if self.x.clock == 1.0 else f"at {self.x.clock:.0%} of the clock"
+        why = "at this board's power" if self.prepared.clock == 1.0 else f"at {self.prepared.clock:.0%} of the clock"
         if name in ("host_kernel_s", "collective_skew_s"):
             why = "over several nodes"
         return replace(given, value=float(value), source=f"{given.source}, {why}")
 
     def link(self, outside: bool) -> tuple[Provenance, ...]:
-        """Efficiency of the link family, and the software's factor on it."""
-        params = self.x.stages.network.params
+        """Coefficients of a link: efficiency of its family, and the software's factor on it."""
+        params = self.prepared.stages.network.params
         family = params.out if outside else params.up
         grade = "measured" if "(fact)" in family.source and "rate assumed" not in family.source else "assumed"
         efficiency = Provenance(
@@ -186,15 +210,15 @@ class _Build:
             prior=None,
             level="",
         )
-        scale = self.used("scale_out_scale" if outside else "scale_up_scale")
+        scale = self.coefficient("scale_out_scale" if outside else "scale_up_scale")
         return (efficiency,) if scale.value == 1.0 and scale.grade == "assumed" else (efficiency, scale)
 
     # -- launches of the segments ------------------------------------------------------------------------------------
-    def segments(self, own: Any) -> None:
-        """Kernels, collectives inside segments, and the host."""
-        parts = self.x.stages
+    def add_segments(self, tasks: Any) -> None:
+        """Add kernels, collectives inside blocks, and the host."""
+        parts = self.prepared.stages
         count = np.zeros(len(parts.segments))
-        for direction, k, scale in passes(self.x.program, parts, own):
+        for direction, k, scale in passes(self.prepared.program, parts, tasks):
             for segments, number in parts.uses[k]:
                 count[segments[direction]] += scale * number
         for s in np.flatnonzero(count):
@@ -203,12 +227,12 @@ class _Build:
                 [
                     p.stages.segments[s].launches
                     for p in (
-                        self.v.actual,
-                        self.v.no_start,
-                        self.v.no_cast,
-                        self.v.no_stream,
-                        self.v.no_accumulate,
-                        self.v.no_memory_limit,
+                        self.variants.actual,
+                        self.variants.no_start,
+                        self.variants.no_cast,
+                        self.variants.no_stream,
+                        self.variants.no_accumulate,
+                        self.variants.no_memory_limit,
                     )
                 ],
             )
@@ -226,8 +250,10 @@ class _Build:
         core = no_start if not bare else no_stream if limited else no_limit
         pieces = [(core, self._core(launch, time_class, core, limited))]
         if bare and not limited:
-            waits, used = no_stream - no_limit, (self.used("gemm_bytes_fraction"),)
-            note = f"{self.x.coefficients.accumulate_exposed:g} of the bytes of the gradient buffer are waited for"
+            waits, used = no_stream - no_limit, (self.coefficient("gemm_bytes_fraction"),)
+            note = (
+                f"{self.prepared.coefficients.accumulate_exposed:g} of the bytes of the gradient buffer are waited for"
+            )
             name = "accumulation beside products"
             term = Term(
                 time_class=time_class,
@@ -241,7 +267,7 @@ class _Build:
             pieces.append((waits, replace(term, work=waits * term.nominal)))
         if bare:
             casts = no_start - no_cast
-            name, used = f"casts to {launch.number_format}", (self.used("memory_fraction"),)
+            name, used = f"casts to {launch.number_format}", (self.coefficient("memory_fraction"),)
             term = Term(
                 time_class=time_class,
                 name=name,
@@ -258,7 +284,7 @@ class _Build:
         busy = sum(s for s, _ in pieces) or 1.0
         for value, term in pieces:
             if value > 0:
-                self.out.add(
+                self.collector.add(
                     replace(
                         term,
                         kernel=term.kernel or _kernel(launch),
@@ -268,7 +294,7 @@ class _Build:
                         count=count,
                     )
                 )
-        self.out.add_operator(
+        self.collector.add_operator(
             OperatorLine(
                 time_class=time_class,
                 name=launch.name,
@@ -296,14 +322,14 @@ class _Build:
         return "compute"
 
     def _core(self, launch: Launch, time_class: str, core: float, limited: bool) -> Term:
-        device = self.x.cluster.device
+        device = self.prepared.cluster.device
         if launch.kind == "collective":
             return self._transfer(launch, time_class)
         if launch.kind in ("gemm", "grouped gemm"):
             fmt = launch.number_format
             if limited:  # what its bytes take
-                moved = core * self.memory.value * self.x.coefficients.gemm_bytes_fraction
-                used = (self.used("gemm_bytes_fraction"),)
+                moved = core * self.memory.value * self.prepared.coefficients.gemm_bytes_fraction
+                used = (self.coefficient("gemm_bytes_fraction"),)
                 name = f"{launch.kind} {fmt}, limited by memory"
                 return Term(
                     time_class=time_class,
@@ -319,20 +345,20 @@ class _Build:
                 time_class=time_class,
                 name=f"{launch.kind} {fmt}{unaligned}",
                 sheet=peak_sheet(device, fmt),
-                coefficients=tuple(self.used(n) for n in launch.fractions),
+                coefficients=tuple(self.coefficient(n) for n in launch.fractions),
                 rest_name="tiles, waves, k ramp",
                 work=launch.flop,
                 unit="FLOP",
             )
         if launch.kind == "attention":
             backward = launch.phase == "D"
-            names = [f"attention_fraction.{self.x.plan.attention}"]
+            names = [f"attention_fraction.{self.prepared.plan.attention}"]
             names += ["attention_backward"] if backward else []
             return Term(
                 time_class=time_class,
                 name=f"attention {'backward' if backward else 'forward'}",
                 sheet=self._attention_sheet(),
-                coefficients=tuple(self.used(n) for n in names),
+                coefficients=tuple(self.coefficient(n) for n in names),
                 rest_name="sequence ramp, head size",
                 work=launch.flop,
                 unit="FLOP",
@@ -342,7 +368,7 @@ class _Build:
                 time_class=time_class,
                 name="scan",
                 sheet=peak_sheet(device, "tf32" if self._full else "bf16"),
-                coefficients=(self.used("scan_fraction"),),
+                coefficients=(self.coefficient("scan_fraction"),),
                 rest_name="and its bytes",
                 work=launch.flop,
                 unit="FLOP",
@@ -353,7 +379,7 @@ class _Build:
             time_class=time_class,
             name="softmax" if softmax else "element-wise",
             sheet=self.memory,
-            coefficients=tuple(self.used(n) for n in names),
+            coefficients=tuple(self.coefficient(n) for n in names),
             rest_name="",
             work=launch.hbm_bytes,
             unit="B",
@@ -361,11 +387,11 @@ class _Build:
 
     @property
     def _full(self) -> bool:
-        return self.x.training.precision in FULL_PRECISION
+        return self.prepared.training.precision in FULL_PRECISION
 
     def _attention_sheet(self) -> Sheet:
-        """Rate of the units that fused attention runs on."""
-        device = self.x.cluster.device
+        """Data-sheet rate of the units that fused attention runs on."""
+        device = self.prepared.cluster.device
         if not self._full:
             return peak_sheet(device, "bf16")
         rate = fused_peak_flop_per_s(device, "fp32")
@@ -377,7 +403,7 @@ class _Build:
         )
 
     def _transfer(self, launch: Launch, time_class: str) -> Term:
-        cluster = self.x.cluster
+        cluster = self.prepared.cluster
         up, out = link_sheet(cluster, False), link_sheet(cluster, True)
         outside = launch.out_bytes / out.value > launch.up_bytes / up.value
         work = launch.out_bytes if outside else launch.up_bytes
@@ -402,7 +428,7 @@ class _Build:
         else:
             name, what = "gemm_floor_s", "kernel starts"
         names = ("gemm_floor_s", "group_s") if launch.kind == "grouped gemm" else (name,)
-        used = self.used(names[-1])
+        used = self.coefficient(names[-1])
         return Term(
             time_class=time_class,
             name=f"{what}" + (", groups" if len(names) > 1 else ""),
@@ -414,15 +440,15 @@ class _Build:
         )
 
     def _host(self, host_s: float, sync_s: float, exposed: float, count: float) -> None:
-        c = self.x.coefficients
+        c = self.prepared.coefficients
         waiting = max(exposed - sync_s, 0.0)
         if host_s > 0:
-            self.out.add(
+            self.collector.add(
                 Term(
                     time_class="host",
                     name="launches",
                     sheet=None,
-                    coefficients=(self.used("host_kernel_s"),),
+                    coefficients=(self.coefficient("host_kernel_s"),),
                     rest_name="",
                     work=host_s / c.host_kernel_s * count,
                     unit="launches",
@@ -432,12 +458,12 @@ class _Build:
                 )
             )
         if sync_s > 0:
-            self.out.add(
+            self.collector.add(
                 Term(
                     time_class="host",
                     name="reads of the router",
                     sheet=None,
-                    coefficients=(self.used("moe_sync_s"),),
+                    coefficients=(self.coefficient("moe_sync_s"),),
                     rest_name="",
                     work=sync_s / c.moe_sync_s * count,
                     unit="layers",
@@ -448,10 +474,10 @@ class _Build:
             )
 
     # -- the step around them -----------------------------------------------------------------------------------------
-    def step(self, own: Any, shares: dict[str, float]) -> None:
-        """Pipeline messages, data-parallel traffic, copies to the host, the optimizer."""
-        program, x = self.x.program, self.x
-        stage = int(program.stage[own[0]])
+    def add_step(self, tasks: Any, shares: dict[str, float]) -> None:
+        """Add pipeline messages, data-parallel traffic, copies to the host and the optimizer."""
+        prepared, program = self.prepared, self.prepared.program
+        stage = int(program.stage[tasks[0]])
         mine = program.stage == stage
         tag, alone = program.tasks.tag, program.tasks.alone_s
 
@@ -464,8 +490,8 @@ class _Build:
             ids = sends[crossing == outside]
             if len(ids):
                 name = "pp send-receive" if outside or not crossing.any() else "pp inside the node, send-receive"
-                self._traffic("exposed pp", name, outside, x.stages.p2p_bytes * len(ids), ids, shares)
-        plain = x.plan.zero == 0 or not x.behaviour.shard_optimizer
+                self._traffic("exposed pp", name, outside, prepared.stages.p2p_bytes * len(ids), ids, shares)
+        plain = prepared.plan.zero == 0 or not prepared.behaviour.shard_optimizer
         for kind, name in (
             (T_REDUCE, "dp gradient " + ("all-reduce" if plain else "reduce-scatter")),
             (T_GATHER, "dp parameter all-gather"),
@@ -473,7 +499,7 @@ class _Build:
             ids = rows(kind)
             if len(ids):
                 up, out = (self._work(ids, stage * len(RATES) + rate) for rate in (2, 3))
-                outside = out / x.cluster.nic_bytes_per_s_per_device > up / x.cluster.scale_up.bytes_per_s
+                outside = out / prepared.cluster.nic_bytes_per_s_per_device > up / prepared.cluster.scale_up.bytes_per_s
                 self._traffic("exposed dp", name, outside, out if outside else up, ids, shares)
         copies = rows(T_OFFLOAD)
         if len(copies):
@@ -481,17 +507,17 @@ class _Build:
         self._optimizer(stage, float(alone[rows(T_OPTIMIZER)].sum()))
 
     def _crossing(self, sends: Any) -> Any:
-        """Which hops leave the scale-up network."""
-        program, table = self.x.program, self.x.schedule
+        """Mask of the pipeline messages that leave the scale-up network, shape (len(sends),)."""
+        program, table = self.prepared.program, self.prepared.schedule
         row = program.row[sends]
         part = program.part[row]
         stage_of = table.placement[:, 0].astype(np.int64)
         target = np.clip(np.where(table.kind[row] == F, part + 1, part - 1), 0, len(stage_of) - 1)
-        stride, domain = self.x.stages.mesh.strides["pp"], self.x.cluster.scale_up_domain
+        stride, domain = self.prepared.stages.mesh.strides["pp"], self.prepared.cluster.scale_up_domain
         return stage_of[part] * stride // domain != stage_of[target] * stride // domain
 
     def _work(self, ids: Any, rate: int) -> float:
-        tasks = self.x.program.tasks
+        tasks = self.prepared.program.tasks
         total = 0.0
         for i in ids:
             a, b = tasks.rate_ptr[i], tasks.rate_ptr[i + 1]
@@ -501,21 +527,21 @@ class _Build:
     def _traffic(
         self, time_class: str, name: str, outside: bool, work: float, ids: Any, shares: dict[str, float]
     ) -> None:
-        busy = float(self.x.program.tasks.alone_s[ids].sum())
-        sheet, used = link_sheet(self.x.cluster, outside), self.link(outside)
-        place = self.x.stages.dp_place
+        busy = float(self.prepared.program.tasks.alone_s[ids].sum())
+        sheet, used = link_sheet(self.prepared.cluster, outside), self.link(outside)
+        place = self.prepared.stages.dp_place
         if outside and time_class == "exposed dp" and place.ranks_per_domain > 1 and place.groups_per_domain > 1:
-            scale = self.used("partial_node_scale")
+            scale = self.coefficient("partial_node_scale")
             used = (*used, scale) if scale.value != 1.0 else used
         if not work:  # a message without a load on shared links: its bytes at the link's rate
             used, work = (), busy * sheet.value
         exposed = shares.get(time_class, 0.0)
-        known = sum(t.busy_s for (c, _), t in self.out.terms.items() if c == time_class)
+        known = sum(t.busy_s for (c, _), t in self.collector.terms.items() if c == time_class)
         if known:  # the transfers of a class are exposed together: by their busy time
-            for (c, _), t in self.out.terms.items():
+            for (c, _), t in self.collector.terms.items():
                 if c == time_class:
                     t.exposed_s = exposed * t.busy_s / (known + busy)
-        self.out.add(
+        self.collector.add(
             Term(
                 time_class=time_class,
                 name=name,
@@ -532,11 +558,35 @@ class _Build:
         )
 
     def _offload(self, ids: Any, shares: dict[str, float]) -> None:
-        """Copies over the host link, drives, and updates on the host; what is exposed goes to each by its time."""
-        cluster, tasks = self.x.cluster, self.x.program.tasks
-        device, stream = cluster.device, tasks.stream_idx[ids] % len(STREAMS)
-        busy = tasks.alone_s[ids]
-        total, exposed = float(busy.sum()), shares.get("exposed offload", 0.0)
+        """Add copies over the host link, drives, and updates on the host; each has its share of the exposed time."""
+        tasks = self.prepared.program.tasks
+        stream, busy = tasks.stream_idx[ids] % len(STREAMS), tasks.alone_s[ids]
+        total_s, exposed_s = float(busy.sum()), shares.get("exposed offload", 0.0)
+        for path in self._host_paths():
+            on_path = np.isin(stream, path.streams)
+            seconds = float(busy[on_path].sum())
+            if seconds <= 0:
+                continue
+            self.collector.add(
+                Term(
+                    time_class="exposed offload",
+                    name=path.name,
+                    sheet=path.sheet,
+                    coefficients=path.coefficients,
+                    rest_name=path.rest_name,
+                    work=seconds * path.bytes_per_s,
+                    unit="B",
+                    busy_s=seconds,
+                    exposed_s=exposed_s * seconds / total_s,
+                    count=int(on_path.sum()),
+                    kernel=path.name,
+                )
+            )
+
+    def _host_paths(self) -> tuple[_HostPath, ...]:
+        """Paths of offloaded tensors, with the rates that their copies are compared with."""
+        cluster = self.prepared.cluster
+        device = cluster.device
         payload = Provenance(
             name="payload of a host link",
             value=HOST_LINK_FRACTION,
@@ -548,56 +598,38 @@ class _Build:
         )
         link = device_sheet(device, "pcie_bytes_per_s", device.pcie_bytes_per_s, "B/s", "host link")
         source = "the node's, shared by its devices" if cluster.storage else "assumed: drives of one device"
-        read, write = (drive_bytes_per_s(cluster, write=w) for w in (False, True))
+        read, write = (drive_bytes_per_s(cluster, write=writes) for writes in (False, True))
         memory = Sheet("host memory", host_memory_bytes_per_s(cluster), "B/s", "one device's share", "assumed")
-        shared = "devices on one link, host memory, cards"
-        for streams, name, sheet, used, rest in (
-            ((S_TO_HOST, S_FROM_HOST), "copies to and from the host", link, (payload,), shared),
-            ((S_READ,), "reads of drives", Sheet("drives, reading", read, "B/s", source, "assumed"), (), ""),
-            ((S_WRITE,), "writes to drives", Sheet("drives, writing", write, "B/s", source, "assumed"), (), ""),
-            ((S_HOST,), "updates on the host", memory, (), "cores, cards"),
-        ):
-            mine = np.isin(stream, streams)
-            seconds = float(busy[mine].sum())
-            if seconds <= 0:
-                continue
-            rate = sheet.value
-            for factor in used:
-                rate *= factor.value
-            if sheet is link:
-                rate /= cluster.devices_per_host_link
-            self.out.add(
-                Term(
-                    time_class="exposed offload",
-                    name=name,
-                    sheet=sheet,
-                    coefficients=used,
-                    rest_name=rest,
-                    work=seconds * rate,
-                    unit="B",
-                    busy_s=seconds,
-                    exposed_s=exposed * seconds / total,
-                    count=int(mine.sum()),
-                    kernel=name,
-                )
-            )
+        return (
+            _HostPath(
+                streams=(S_TO_HOST, S_FROM_HOST),
+                name="copies to and from the host",
+                sheet=link,
+                coefficients=(payload,),
+                sharers=cluster.devices_per_host_link,
+                rest_name="devices on one link, host memory, cards",
+            ),
+            _HostPath((S_READ,), "reads of drives", Sheet("drives, reading", read, "B/s", source, "assumed")),
+            _HostPath((S_WRITE,), "writes to drives", Sheet("drives, writing", write, "B/s", source, "assumed")),
+            _HostPath((S_HOST,), "updates on the host", memory, rest_name="cores, cards"),
+        )
 
     def _optimizer(self, stage: int, busy: float) -> None:
         core, ideal = (
             float(p.program.tasks.alone_s[(p.program.stage == stage) & (p.program.tasks.tag == T_OPTIMIZER)].sum())
-            for p in (self.v.no_start, self.v.free_optimizer)
+            for p in (self.variants.no_start, self.variants.free_optimizer)
         )
         fixed = busy - core
         if core > 0:
             on_device = core > ideal * (1 + _SAME)
-            used = (self.used("optimizer_fraction"),) if on_device else ()
-            device = self.x.cluster.device
+            used = (self.coefficient("optimizer_fraction"),) if on_device else ()
+            device = self.prepared.cluster.device
             sheet = self.memory
-            if not on_device and self.x.plan.offload.optimizer:
+            if not on_device and self.prepared.plan.offload.optimizer:
                 sheet = device_sheet(device, "pcie_bytes_per_s", device.pcie_bytes_per_s, "B/s", "host link")
             name = "update" if on_device else "update on the host"
             rest = "" if on_device else "host memory or drives"
-            self.out.add(
+            self.collector.add(
                 Term(
                     time_class="optimizer",
                     name=name,
@@ -612,8 +644,8 @@ class _Build:
                 )
             )
         if fixed > 0:
-            used_s = self.used("step_overhead_s")
-            self.out.add(
+            used_s = self.coefficient("step_overhead_s")
+            self.collector.add(
                 Term(
                     time_class="optimizer",
                     name="fixed part of a step",

@@ -1,4 +1,4 @@
-"""What could make a measured step differ: the settings a scenario leaves open, and the coefficients' own errors.
+"""Hypotheses for the gap between a measured and a predicted step: settings left open, and errors of coefficients.
 
 Every candidate is simulated. A setting counts as open when the scenario does not state it; a coefficient may move by
 its standard error (or what is usual for its grade).
@@ -25,28 +25,28 @@ from windtunnel.training.simulate import memory_of, step_time
 from windtunnel.training.step_setup import PreparedStep
 
 PLAUSIBLE_SIGMA = 2.0
-"""Standard errors within which a coefficient's deviation is unremarkable."""
+"""Largest deviation of a coefficient, in standard errors, that counts as plausible."""
 _BOARD = ("board_j_per_flop", "reference_limit")
-"""What carries a fraction from the generation's reference board to another; on the reference board they cancel."""
+"""Coefficients that convert a fraction from the generation's reference board to another; there they cancel."""
 _LEAST_CHANGE = 1e-3
-"""Share of the step below which a candidate is not worth a line."""
+"""Smallest change, as a share of the step, for which a candidate is listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One thing that could be otherwise, and the step if it were."""
+    """One alternative to the prediction's inputs, and the step under it."""
 
     kind: str
     """assumption | coefficient."""
     name: str
     """Scenario field or coefficient."""
     value: str
-    """What the prediction uses."""
+    """Value that the prediction uses."""
     alternative: str
     step_time_s: float
     change_s: float
     sigmas: float | None
-    """Coefficients: standard errors that the alternative lies away."""
+    """Coefficients: distance of the alternative in standard errors."""
     grade: str
     note: str = ""
     made: tuple[PreparedStep, Scenario] | None = field(default=None, repr=False, compare=False)
@@ -54,7 +54,7 @@ class Candidate:
 
     @property
     def plausible(self) -> bool:
-        """Whether it may be so on its own: a setting that fits in memory, a coefficient within two standard errors."""
+        """Whether the alternative is plausible: a setting that fits in memory, a coefficient within two errors."""
         return not self.note if self.sigmas is None else abs(self.sigmas) <= PLAUSIBLE_SIGMA + 1e-9
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Fields to replace. `value` and `alternative` are what people read."""
+    """Fields to replace; `value` and `alternative` are texts for people."""
 
     name: str
     value: str
@@ -86,7 +86,7 @@ class _Change:
 
 
 def open_settings(prepared: PreparedStep, scenario: Scenario) -> list[Candidate]:
-    """Every alternative to what the scenario leaves open, simulated. Invalid and ineffective ones are left out."""
+    """Simulate every alternative to the settings that the scenario leaves open; skip invalid and ineffective ones."""
     base = step_time(prepared)
     chosen = applied(scenario.techniques)
     out: list[Candidate] = []
@@ -244,12 +244,12 @@ def _shown(value: Any) -> str:
 
 
 _STACK = frozenset({"multi_node_host", "multi_node_skew", "partial_node_scale"})
-"""Factors that some stacks have; at one there is none, and nothing to be uncertain about."""
+"""Factors that only some software stacks have; a factor of one is absent and has no uncertainty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """A coefficient of the chain and what one standard error of it does to the step."""
+    """A coefficient of the chain, and the change of the step with one standard error of it."""
 
     entry: Provenance
     classes: tuple[str, ...]
@@ -270,7 +270,7 @@ class Uncertain:
 
 
 def uncertain_coefficients(prepared: PreparedStep, scenario: Scenario, chain: Chain) -> list[Uncertain]:
-    """Effect of one standard error of every coefficient of the pair that moves the step, simulated, largest first."""
+    """Simulate one standard error of every coefficient that moves the step; largest effect first."""
     known = provenance(prepared.training.framework, prepared.cluster.device)
     named: dict[str, tuple[Provenance, list[str]]] = {}
     for term in chain.terms:
@@ -293,7 +293,7 @@ def uncertain_coefficients(prepared: PreparedStep, scenario: Scenario, chain: Ch
 
 
 def with_coefficient(prepared: PreparedStep, scenario: Scenario, name: str, value: float) -> float:
-    """Seconds of the step with one coefficient replaced, as this board uses it (after power limits)."""
+    """Seconds of the step with one coefficient replaced by `value`, which holds on this board (after power limits)."""
     from windtunnel.training.explain.build_chain import variant
 
     key, _, entry = name.partition(".")
@@ -307,7 +307,7 @@ def with_coefficient(prepared: PreparedStep, scenario: Scenario, name: str, valu
 
 
 def _most(name: str, value: float) -> float:
-    """Largest value that is physical: a fraction of the data sheet is at most one, a link's efficiency as well."""
+    """Largest physical value of a coefficient: a fraction of a data-sheet rate is at most one."""
     base = name.partition(".")[0]
     bound = (
         1.0
@@ -322,7 +322,7 @@ def _most(name: str, value: float) -> float:
 def coefficient_candidates(
     prepared: PreparedStep, scenario: Scenario, uncertain: list[Uncertain], gap_s: float, step_s: float
 ) -> list[Candidate]:
-    """The value of each coefficient that would close the gap, or the farthest plausible one where none does."""
+    """Value of each coefficient that would close the gap, or the farthest plausible value where none closes it."""
     out = []
     for u in uncertain:
         if abs(u.step_change_s) < _LEAST_CHANGE * 0.5 * step_s:

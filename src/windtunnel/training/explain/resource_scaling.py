@@ -1,4 +1,4 @@
-"""A cluster with more or less of one resource: what sensitivities and the stability of a plan vary."""
+"""A cluster with more or less of one resource, for sensitivities and the stability of a plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windtunnel.specs.plan import TENSOR_CLASSES, Offload
 
 
 def _matrix(cluster: ClusterSpec, factor: float) -> dict[str, Any]:
-    """A faster part at the same watts a rate."""
+    """Update that scales the matrix rates and, with them, the power limit."""
     device, cap = cluster.device, cluster.power_cap_w
     peaks = {k: v * factor for k, v in device.peak_flop_per_s.items()}
     part = {"peak_flop_per_s": peaks, "tdp_w": device.tdp_w and factor * device.tdp_w}
@@ -83,7 +83,7 @@ def scaled(cluster: ClusterSpec, resource: str, factor: float) -> ClusterSpec:
 
 
 def amount(cluster: ClusterSpec, resource: str) -> tuple[float, str]:
-    """How much of a resource one device has (FLOP/s in 16 bits, bytes/s), or one NIC, and its unit."""
+    """Amount of a resource that one device, or one NIC, has, and its unit (FLOP/s in 16 bits, bytes/s, bytes)."""
     device = cluster.device
     if resource == "matrix throughput":
         return device.peak("bf16"), "FLOP/s"
@@ -97,7 +97,7 @@ def amount(cluster: ClusterSpec, resource: str) -> tuple[float, str]:
 
 
 def outside(cluster: ClusterSpec, offload: Offload) -> tuple[str, ...]:
-    """Resources beyond the devices that a plan's offloading uses, where their rates are known."""
+    """Resources outside the devices that a plan's offloading uses and whose rates are known."""
     tiers = {offload.tier_of(name) for name in TENSOR_CLASSES if getattr(offload, name)}
     found: tuple[str, ...] = ("host link",) if tiers else ()
     if cluster.host_memory_bytes_per_s is not None and tiers - {"cxl"}:

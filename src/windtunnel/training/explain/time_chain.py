@@ -1,8 +1,8 @@
-"""The chain from data sheet to second: how each class of a step's time comes about, in factors that multiply out.
+"""Time chain: each class of a step's time as data-sheet rate, coefficients and a remaining factor that multiply out.
 
-A launch's seconds are taken apart by pricing the whole step again with one ingredient at its ideal (no kernel starts,
-no casts, no memory limit); what is left over a product of data-sheet rate and coefficient is a factor of its own
-(tiles, waves, ramps, message starts). So the terms follow the cost formulas whatever they are, and sum to them exactly.
+A launch's seconds are split by pricing the whole step again with one cost at its ideal (no kernel starts, no casts, no
+memory limit); the ratio of the achieved rate to data-sheet rate times coefficients is a factor of its own (tiles,
+waves, ramps, message starts). So the terms follow the cost formulas whatever they are, and sum to them exactly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windtunnel.cost.provenance import Provenance, weakest
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A data-sheet rate."""
+    """A data-sheet rate and its source."""
 
     name: str
     value: float
@@ -27,9 +27,11 @@ class Sheet:
 
 @dataclass(slots=True, kw_only=True)
 class Term:
-    """`work / (sheet · coefficients · rest)` seconds; without a sheet `work · coefficients` (so much a launch).
+    """One term of the chain: `work / (sheet · coefficients · rest)` seconds.
 
-    The product is exact by construction of `rest`, which stays near one where sheet and coefficients say it all.
+    Without a data sheet it is `work · coefficients · rest` seconds.
+
+    The product is exact by construction of `rest`, which stays near one where sheet and coefficients explain the time.
     """
 
     time_class: str
@@ -45,7 +47,7 @@ class Term:
     """Launches or messages in the step."""
     note: str = ""
     kernel: str = ""
-    """What a profiler would call it: gemm, attention, memory bound, all-gather …; absent: the class of time."""
+    """Name that a profiler shows: gemm, attention, memory bound, all-gather …; absent: the class of time."""
 
     @property
     def nominal(self) -> float:
@@ -69,7 +71,7 @@ class Term:
 
     @property
     def grade(self) -> str:
-        """The weakest grade of what it was made from."""
+        """The weakest grade among its data-sheet rate and coefficients."""
         return weakest([c.grade for c in self.coefficients] + ([self.sheet.grade] if self.sheet else []))
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,14 +124,14 @@ class OperatorLine:
     number_format: str
     shape: tuple[float, ...]
     limit: str
-    """compute, memory, start (of the kernel or message), link."""
+    """Resource that limits it: compute, memory, start (of the kernel or message) or link."""
     count: float = 0.0
     each_s: float = 0.0
     busy_s: float = 0.0
     exposed_s: float = 0.0
     flop: float = 0.0
     moved_bytes: float = 0.0
-    """Of one launch: device memory, or the link for collectives."""
+    """Bytes that one launch moves: in device memory, or over the link for collectives."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -152,15 +154,16 @@ class OperatorLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """All terms of the device that finishes last. `exposed` partitions the step as `TrainingResult.breakdown` does."""
+    """All terms of the device that finishes last."""
 
     step_time_s: float
     terms: tuple[Term, ...]
     operators: tuple[OperatorLine, ...]
     exposed: dict[str, float]
+    """Class of time → seconds, a partition of the step like `TrainingResult.breakdown`."""
     clock: float = 1.0
     stage: int = 0
-    """Pipeline stage that finishes last, whose time this is."""
+    """Pipeline stage that finishes last; the chain shows its time."""
     device: str = ""
     by_class: dict[str, list[Term]] = field(default_factory=dict)
 
@@ -189,7 +192,7 @@ class Chain:
 
 
 class Collector:
-    """Terms and operators, added up by what makes them alike."""
+    """Collects terms and operators; equal ones are added up."""
 
     def __init__(self) -> None:
         self.terms: dict[tuple[str, str], Term] = {}
@@ -223,7 +226,7 @@ class Collector:
         known.exposed_s += line.exposed_s
 
     def chain(self, step_time_s: float, exposed: dict[str, float], clock: float, stage: int, device: str) -> Chain:
-        """Everything, largest first; classes that are wholly hidden follow with nothing exposed."""
+        """The chain of all terms, largest first; classes that are hidden entirely come last with zero seconds."""
         by_class: defaultdict[str, list[Term]] = defaultdict(list)
         for term in sorted(self.terms.values(), key=lambda t: -t.busy_s):
             if term.busy_s > 0 or term.exposed_s > 0:

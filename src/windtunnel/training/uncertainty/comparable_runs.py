@@ -1,4 +1,4 @@
-"""What makes a run comparable to measured ones, and the residuals of those (`catalog/residuals/training.json`)."""
+"""Properties by which runs are compared, and residuals of the measured ones (`catalog/residuals/training.json`)."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from windtunnel.specs.workload import TrainingSpec
 
 WAYS = ("fold", "pair", "device", "software")
-"""How a residual's row was left out: its (model, cluster) fold; its (software, device); its device, whatever the
-software; its software, whatever the device."""
+"""Ways in which the row of a residual was left out of the fit: with its (model, cluster) fold; with its (software,
+device) pair; with all rows of its device; with all rows of its software."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A run as far as comparisons go."""
+    """The properties of a run that comparisons use."""
 
     software: str
     root: str
-    """What the software inherits from, itself if from nothing."""
+    """Software that it inherits coefficients from; itself where it inherits none."""
     device: str
     generation: str
     vendor: str
     mixture: bool
     """Whether the model has experts."""
     signature: str
-    """The (model, cluster) group: dimensions, part and number of devices."""
+    """The (model, cluster) group: dimensions of the model, device and number of devices."""
     devices: int
     across: bool
-    """Whether its links leave the node."""
+    """Whether its communication leaves the node."""
     precision: str
     seq_len: int
     hidden: int
@@ -46,7 +46,7 @@ class Subject:
     """Axes, micro-batch, batch and recomputation as words; pairs of plans differ in these."""
 
     def columns(self) -> list[Any]:
-        """Values in the order of the residual file."""
+        """Values in the order of `COLUMNS`, as the residual file has them."""
         return [getattr(self, name) for name in COLUMNS]
 
 
@@ -70,7 +70,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
-    """One measured configuration that was predicted without what it is compared with.
+    """Errors of predicting one measured configuration after rows like it were left out of the fit.
 
     Errors are predicted step time over measured, minus one; None where that way of leaving out was not run.
     """
@@ -85,13 +85,13 @@ class Residual:
     software: float | None
 
     def error(self, way: str) -> float | None:
-        """Error of one way of `WAYS`."""
+        """Error under one way of leaving out, an entry of `WAYS`."""
         value: float | None = getattr(self, way)
         return value
 
 
 def signature(model: ModelSpec, cluster: ClusterSpec) -> str:
-    """What makes a (model, cluster) group: dimensions, part and size."""
+    """Name of a (model, cluster) group: dimensions of the model, device and number of devices."""
     return (
         f"{model.hidden_size}x{model.num_hidden_layers}x{model.vocab_size}x{model.num_experts}"
         f"|{cluster.device.id}x{cluster.num_devices}"
@@ -99,7 +99,7 @@ def signature(model: ModelSpec, cluster: ClusterSpec) -> str:
 
 
 def describe(training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec, plan: ResolvedPlan) -> Subject:
-    """A run as far as comparisons go."""
+    """The properties of a run that comparisons use."""
     device = cluster.device
     axes = {"tp": plan.tp, "pp": plan.pp, "vpp": plan.vpp, "cp": plan.cp, "ep": plan.ep, "dp": plan.dp, "mbs": plan.mbs}
     words = [f"{name}{value}" for name, value in axes.items() if value > 1 or name == "mbs"]
@@ -132,18 +132,18 @@ def _file() -> dict[str, Any]:
 
 @cache
 def residuals() -> tuple[Residual, ...]:
-    """Every residual that ships."""
+    """All residuals in the catalogue."""
     return tuple(read_residual(row) for row in _file()["rows"])
 
 
 @cache
 def distances() -> dict[str, float]:
-    """How far one difference between two runs sets them apart, see `training.interval`."""
+    """Property → distance that a difference in it adds between two runs (see `step_time_interval`)."""
     return dict(_file().get("distances", {}))
 
 
 def read_residual(row: list[Any]) -> Residual:
-    """One line of the file."""
+    """Read one line of the residual file."""
     n = len(COLUMNS)
     subject = Subject(**dict(zip(COLUMNS, row[:n], strict=True)))
     family, ids, fold, pair, device, software = row[n : n + 6]

@@ -1,11 +1,11 @@
-"""Bands around the memory peaks, and how likely a plan fits, from what measured peaks were off by.
+"""Bands around the memory peaks, and the probability that a plan fits, from errors of predictions of measured peaks.
 
-No coefficient is fitted to a memory peak, so every residual of a measured row is one of an unseen row; the model and
-cluster that are asked about are left out all the same. Rows of one (software, device) count together as one unit, so
-that the offset between units sets the width. A band leans on the closest class that has enough rows, and enough units
-where the software was not measured on the device: the same software, software that allocates the same way, all.
+No coefficient is fitted to a memory peak, so every measured row counts as unseen; rows of the model and cluster in
+question are left out all the same. Rows of one (software, device) count together as one unit, so that the offset
+between units sets the width. A band rests on the closest class that has enough rows, and enough units where the
+software was not measured on the device: the same software, software that allocates the same way, all software.
 
-Residuals: `catalog/residuals/memory.json`, written by `validation.memory_residuals`.
+Residuals: `catalog/residuals/memory.json`, written by `validation.fit.memory_residuals`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from windtunnel.training.uncertainty.comparable_runs import signature
 
 LEVEL = 0.8
 _ENOUGH = 6
-"""Distinct residuals that a class needs; with fewer the 10 and 90 % points are the extremes."""
+"""Least number of distinct residuals of a class; with fewer, the 10 and 90 % points are the extremes."""
 _UNITS = 3
-"""Sets that a class needs where the software was not measured on the device: one machine says nothing of offsets."""
+"""Least number of units of a class where the software was not measured on the device: one unit shows no offset."""
 _UNKNOWN = 0.25
-"""Half-width (log) where no measured peak is like the one asked for."""
+"""Half-width of the band, as a logarithm, where no measured peak is comparable."""
 _STACK = {
     "megatron": (
         "megatron_core",
@@ -46,12 +46,12 @@ _STACK = {
     "torch": ("torchtitan", "torchtune", "fsdp1", "ddp"),
     "xla": ("jax", "pax", "t5x"),
 }
-"""Software that lays tensors out alike: Megatron's buffers, plain PyTorch, a planning compiler."""
+"""Software that allocates tensors alike: Megatron's buffers, plain PyTorch, a planning compiler."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryResidual:
-    """One measured peak and what the prediction said."""
+    """Error of the prediction of one measured peak."""
 
     software: str
     device: str
@@ -64,13 +64,13 @@ class MemoryResidual:
 
 
 def stack(software: str) -> str:
-    """How a framework lays out its tensors."""
+    """Class of `_STACK` by which a framework allocates its tensors."""
     return next((name for name, members in _STACK.items() if software in members), "torch")
 
 
 @cache
 def residuals() -> tuple[MemoryResidual, ...]:
-    """All residuals; equal ones of one group (more micro-batches of the same plan) count once."""
+    """All residuals in the catalogue; equal ones (more micro-batches of one plan) count once."""
     path = resources.files("windtunnel") / "catalog/residuals/memory.json"
     if not path.is_file():
         return ()
@@ -79,13 +79,17 @@ def residuals() -> tuple[MemoryResidual, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaned:
-    """The residuals that a band leans on: log errors, weights that sum to one, and words for people."""
+class ResidualSample:
+    """Residuals that a band rests on."""
 
     errors: Floats
+    """log(predicted / measured), shape (n,)."""
     weights: Floats
+    """Weights that sum to one, shape (n,)."""
     basis: str
+    """The residuals in words."""
     grade: str
+    """fitted, analytic or assumed."""
 
     def quantile(self, share: float) -> float:
         """Weighted quantile of the log errors, linear between the middles of the weights."""
@@ -95,11 +99,11 @@ class Leaned:
 
     @property
     def effective(self) -> float:
-        """Number of equally weighted residuals that would say as much."""
+        """Number of equally weighted residuals with the same information."""
         return float(1.0 / (self.weights**2).sum())
 
     def band(self, value: float, level: float = LEVEL) -> tuple[float, float]:
-        """Low and high around a predicted value, at the level that a finite sample needs."""
+        """Lower and upper end around a predicted value, at the level that a finite sample needs."""
         n = self.effective
         share = min(1.0, level * (n + 1.0) / n)
         return value * math.exp(-self.quantile((1 + share) / 2)), value * math.exp(-self.quantile((1 - share) / 2))
@@ -115,13 +119,13 @@ class Leaned:
         return float((self.weights * 0.5 * (1.0 + np.array([math.erf(x) for x in z]))).sum())
 
 
-def leaned(software: str, device: str, own: str, metric: str) -> Leaned:
+def comparable_residuals(software: str, device: str, own: str, metric: str) -> ResidualSample:
     """Residuals of the closest class that has enough of them.
 
     Args:
         software: Framework of the prediction.
         device: Its device's id.
-        own: Its model and cluster (`comparable.signature`); they are left out.
+        own: Its model and cluster (`comparable_runs.signature`); their residuals are left out.
         metric: `allocated` or `reserved`.
     """
     rows = [r for r in residuals() if r.signature != own]
@@ -141,17 +145,17 @@ def leaned(software: str, device: str, own: str, metric: str) -> Leaned:
         weights = np.array([1.0 / math.sqrt(units[r.software, r.device, r.family]) for r in members])
         families = ", ".join(sorted({r.family for r in members}))
         text = f"{len(members)} measured peaks in {len(units)} sets, {name}: {families}"
-        return Leaned(np.log1p([r.error for r in members]), weights / weights.sum(), text, grade)
+        return ResidualSample(np.log1p([r.error for r in members]), weights / weights.sum(), text, grade)
     edge = _UNKNOWN / 1.2816
     spread = np.array([-1.8, -1.2816, -0.6, 0.0, 0.6, 1.2816, 1.8]) * edge
-    return Leaned(spread, np.full(7, 1 / 7), "no comparable measured peaks", "assumed")
+    return ResidualSample(spread, np.full(7, 1 / 7), "no comparable measured peaks", "assumed")
 
 
 def coverage() -> dict[str, tuple[int, float, float]]:
-    """By metric: distinct peaks, share inside the band that leaves their group out, mean relative width of the band."""
+    """Metric → (distinct peaks, share of them inside the band that leaves their group out, mean relative width)."""
     inside: dict[str, list[tuple[bool, float]]] = {}
     for r in residuals():
-        low, high = leaned(r.software, r.device, r.signature, r.metric).band(1.0 + r.error)
+        low, high = comparable_residuals(r.software, r.device, r.signature, r.metric).band(1.0 + r.error)
         inside.setdefault(r.metric, []).append((low <= 1.0 <= high, high - low))
     return {
         metric: (len(hits), sum(hit for hit, _ in hits) / len(hits), math.fsum(w for _, w in hits) / len(hits))
@@ -160,12 +164,14 @@ def coverage() -> dict[str, tuple[int, float, float]]:
 
 
 def with_bands(report: MemoryReport, software: str, cluster: ClusterSpec, model: ModelSpec) -> MemoryReport:
-    """The report with its bands and the probability that the plan fits.
+    """Add bands and the probability that the plan fits to a memory report.
 
-    The band of the reserved peak is that of the framework's allocator; context and communication buffers are added.
+    The band of the reserved peak is that of the framework's allocator plus context and communication buffers.
     """
     own = signature(model, cluster)
-    found = {metric: leaned(software, cluster.device.id, own, metric) for metric in ("allocated", "reserved")}
+    found = {
+        metric: comparable_residuals(software, cluster.device.id, own, metric) for metric in ("allocated", "reserved")
+    }
     low, high = found["allocated"].band(report.peak_allocated_bytes)
     a = Interval(LEVEL, low, high, found["allocated"].basis, found["allocated"].grade)
     held = report.reserved_by_allocator_bytes

@@ -1,10 +1,10 @@
-"""How sure is it that one plan is faster than another? From measured pairs of plans, each predicted unseen.
+"""Probability that one plan is faster than another, from measured pairs of plans that were predicted unseen.
 
-Two runs of one model on one cluster with one software share what the prediction gets wrong about all three, so that
-their difference is judged by differences: log(predicted/measured) of one less that of the other, over pairs of measured
-configurations that share (model, cluster, software). Pairs count by how alike their group is to the one asked about
-(distances of `training.interval`) and by how many settings tell their plans apart; each group counts once, however many
-pairs it has. Runs that share less fall back on the two bands of their step times, taken as independent.
+Two runs of one model on one cluster with one software share the prediction's errors about all three, so their
+difference is judged by differences: log(predicted/measured) of one run minus that of the other, over pairs of measured
+configurations that share (model, cluster, software). A pair's weight depends on the distance of its group from the one
+in question (`step_time_interval`) and on the number of settings in which its plans differ; each group counts once,
+however many pairs it has. For runs that do not share all three, the bands of both step times count as independent.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from windtunnel.training.uncertainty.comparable_runs import Residual, Subject, d
 from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, distance, table_of
 
 _ENOUGH = 16.0
-"""Effective number of groups that a paired band leans on at least."""
+"""Least effective number of groups that a paired band rests on."""
 _MOST = 6
-"""Settings that differ beyond this count as this many."""
+"""Largest number of differing settings that is told apart; more count as this many."""
 _QUANTILE = 1.2816
 """Normal deviate of the 90th percentile: half-width of an 80 % band in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """B against A: the ratio of their step times, its band, and how likely A is the faster one."""
+    """Plan B compared with plan A: the ratio of their step times, its band, and the probability that A is faster."""
 
     ratio: float
     """Predicted step time of B over that of A."""
@@ -40,7 +40,7 @@ class PairedDifference:
     level: float
     probability_a_faster: float
     told_apart: bool
-    """Whether the band leaves out 1."""
+    """Whether the band of the ratio excludes 1."""
     pairs: int
     """Measured pairs that take part, 0 without a common (model, cluster, software)."""
     basis: str
@@ -57,35 +57,37 @@ class Pairs:
     first: Ints
     """Index of a pair's first configuration in `table`; its group is the pair's."""
     second: Ints
+    """Index of a pair's second configuration in `table`."""
     error: Floats
-    """log(predicted/measured) of the first less that of the second."""
+    """log(predicted/measured) of the first minus that of the second."""
     settings: Floats
-    """Settings that tell the two plans apart."""
+    """Number of settings in which the two plans differ."""
     group: Ints
+    """Index of the pair's group."""
     share: Floats
     """1 / (pairs of the group)."""
 
 
 def group_key(subject: Subject) -> tuple[str, str, int]:
-    """What paired runs share: software, model and cluster, sequence length."""
+    """Key that paired runs share: software, (model, cluster), sequence length."""
     return subject.software, subject.signature, subject.seq_len
 
 
 def settings_apart(a: Subject, b: Subject) -> int:
-    """How many settings tell two plans apart; precision counts as one."""
+    """Number of settings in which two plans differ; precision counts as one."""
     one, other = (dict(_word(w) for w in s.plan.split()) for s in (a, b))
     differing = sum(one.get(k) != other.get(k) for k in one.keys() | other.keys())
     return min(differing + (a.precision != b.precision), _MOST)
 
 
 def _word(word: str) -> tuple[str, str]:
-    """`tp4` → (tp, 4); `full` → (recompute, full)."""
+    """Split a word of a plan into setting and value: `tp4` → (tp, 4); `full` → (recompute, full)."""
     name = word.rstrip("0123456789")
     return (name, word[len(name) :]) if name != word else ("recompute", word)
 
 
 def pairs_of(members: Sequence[Residual]) -> Pairs:
-    """Every pair of every group that has at least two configurations."""
+    """All pairs of configurations within a group."""
     table = table_of(members, "fold")
     groups: dict[tuple[str, str, int], list[int]] = {}
     for i, r in enumerate(table.members):
@@ -121,9 +123,9 @@ def _pairs() -> Pairs:
 def spread(
     a: Subject, b: Subject, pairs: Pairs, apart: dict[str, float]
 ) -> tuple[Floats, Floats, float, list[str]] | None:
-    """Errors of measured pairs, both ways round, their weights (sum 1), effective groups, and families by weight.
+    """Errors of measured pairs in both orders, their weights (sum 1), effective groups, and families by weight.
 
-    The group asked about takes no part. None where no other group has pairs.
+    Pairs of the group in question are left out. None where no other group has pairs.
     """
     own = pairs.table.words["signature"] == a.signature
     used = ~own[pairs.first] if len(pairs.first) else np.zeros(0, dtype=bool)
@@ -152,7 +154,7 @@ def spread(
 
 
 def weighted_band(errors: Floats, weights: Floats, effective: float, level: float) -> tuple[float, float]:
-    """Central quantiles at the level that `effective` draws need to cover `level` of new ones."""
+    """Central quantiles at the level that `effective` draws need to cover a share `level` of new draws."""
     inside = min(0.98, level * (effective + 1.0) / effective)
     order = np.argsort(errors)
     sums = np.cumsum(weights[order])
@@ -162,7 +164,7 @@ def weighted_band(errors: Floats, weights: Floats, effective: float, level: floa
 
 
 def below(errors: Floats, weights: Floats, effective: float, value: float) -> float:
-    """Probability that an error is below a value; never surer than the number of groups allows."""
+    """Probability that an error is below a value, limited by the effective number of groups."""
     share = float(weights[errors < value].sum() + 0.5 * weights[errors == value].sum())
     return (share * effective + 0.5) / (effective + 1.0)
 
@@ -170,7 +172,16 @@ def below(errors: Floats, weights: Floats, effective: float, value: float) -> fl
 def paired_difference(
     a: Subject, b: Subject, seconds_a: float, seconds_b: float, interval_a: Interval, interval_b: Interval
 ) -> PairedDifference:
-    """How sure it is that A is faster than B, and the band of the ratio of their step times."""
+    """Probability that A is faster than B, and the band of the ratio of their step times (B over A).
+
+    Args:
+        a: One run.
+        b: The other run.
+        seconds_a: Predicted step time of A.
+        seconds_b: Predicted step time of B.
+        interval_a: Band of the step time of A.
+        interval_b: Band of the step time of B.
+    """
     ratio = seconds_b / seconds_a
     found = spread(a, b, _pairs(), distances()) if group_key(a) == group_key(b) else None
     if a == b:
@@ -199,7 +210,7 @@ def paired_difference(
 def _independent(
     ratio: float, seconds_a: float, seconds_b: float, interval_a: Interval, interval_b: Interval
 ) -> PairedDifference:
-    """The two bands, as if their errors had nothing in common."""
+    """Difference from the two bands, taken as independent."""
     up = math.hypot(math.log(interval_b.high / seconds_b), math.log(seconds_a / interval_a.low))
     down = math.hypot(math.log(seconds_b / interval_b.low), math.log(interval_a.high / seconds_a))
     width = max(down if ratio > 1 else up, 1e-9)
@@ -213,9 +224,9 @@ def _independent(
 def _difference(
     ratio: float, edges: tuple[float, float], chance: float, pairs: int, basis: str, grade: str
 ) -> PairedDifference:
-    told = edges[0] > 1.0 or edges[1] < 1.0
+    excludes_one = edges[0] > 1.0 or edges[1] < 1.0
     faster, sure = ("A", chance) if chance >= 0.5 else ("B", 1.0 - chance)
-    if told:
+    if excludes_one:
         verdict = f"{faster} is faster: {100 * sure:.0f} % sure"
     else:
         verdict = f"cannot be told apart: {faster} is faster with {100 * sure:.0f} % probability"
@@ -225,7 +236,7 @@ def _difference(
         high=edges[1],
         level=LEVEL,
         probability_a_faster=chance,
-        told_apart=told,
+        told_apart=excludes_one,
         pairs=pairs,
         basis=basis,
         grade=grade,

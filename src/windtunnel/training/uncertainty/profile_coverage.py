@@ -1,9 +1,9 @@
-"""What a machine's own profile says of a step's band: how much of the step it has measured, and how well.
+"""Coverage of a step by a machine's own profile: the share of the step at measured rates, and their error.
 
-A band of software or a device that nobody measured is wide since their rates are not known: runs of one unit are off
-together. A profile states rates of the machine itself, each with its error. So that spread between units counts for the
-part of the step whose rates the profile does not state, and the profile's own errors take its place for the rest. What
-predictions are off by where rates are known, the model's error, stays.
+The band of software or of a device without measured rows is wide because their rates are not known: the errors of one
+unit go together. A profile states rates of the machine itself, each with its error. So the spread between units counts
+only for the part of the step whose rates the profile does not state, and the profile's own errors count for the rest.
+The error of the model itself, which remains where rates are known, stays in the band.
 """
 
 from __future__ import annotations
@@ -24,34 +24,35 @@ _RATES = {
 }
 """Class of time → the coefficient that stands for its rate."""
 _MIXED = ("recompute", "bubble", "slowed by overlap")
-"""Classes made of the others: known as well as those are on average."""
+"""Classes of time that consist of the others; they are known as well as the others are on average."""
 _KNOWN = 0.5
-"""Relative standard error above which the measurements did not tell a rate."""
+"""Relative standard error above which a measured rate does not count as known."""
 _LINKS = ("efficiency", "hop_scale", "base_scale")
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
-    """How much of a step a profile has measured."""
+class Coverage:
+    """The part of a step that a profile has measured."""
 
     share: float
-    """Of the step's time."""
+    """Share of the step's time."""
     error: float
-    """Standard error of the step from the profile's own, relative."""
+    """Relative standard error of the step that follows from the errors of the profile."""
 
 
-NOTHING = Covered(0.0, 0.0)
+NOTHING = Coverage(0.0, 0.0)
+"""Coverage without a profile."""
 
 
-def covered(profile: Profile | None, breakdown: Mapping[str, float]) -> Covered:
-    """Share of a step at rates of the profile, and what their errors make of the step.
+def coverage_of(profile: Profile | None, breakdown: Mapping[str, float]) -> Coverage:
+    """Share of a step at rates of the profile, and the error of the step that follows from theirs.
 
-    A rate without an error (a number written by hand) says nothing of how well it is known, and does not count. Errors
-    of unlike coefficients are taken as independent; that of one moves all of its class.
+    A rate without an error (a number written by hand) does not count. Errors of different coefficients are taken as
+    independent; the error of one coefficient moves its whole class of time.
 
     Args:
-        profile: of the machine, if it has one.
-        breakdown: class of time → seconds, as results have it.
+        profile: Profile of the machine, if it has one.
+        breakdown: Class of time → seconds, as results have it.
     """
     if profile is None:
         return NOTHING
@@ -75,10 +76,10 @@ def covered(profile: Profile | None, breakdown: Mapping[str, float]) -> Covered:
         source = "links" if name.startswith("exposed") else name
         by_source[source] = by_source.get(source, 0.0) + breakdown[name] * error
     share = sum(breakdown[name] for name in known) / plain  # mixed classes: the same
-    return Covered(share, math.hypot(*by_source.values()) / plain)
+    return Coverage(share, math.hypot(*by_source.values()) / plain)
 
 
 def _error(entries: list[MeasuredValue]) -> float | None:
-    """Largest relative error of the entries; None where none says, or one is not known."""
+    """Largest relative error of the entries; None where none is stated or it is above `_KNOWN`."""
     most = max((e.relative_error for e in entries if e.relative_error is not None), default=None)
     return None if most is None or most > _KNOWN else most

@@ -1,13 +1,14 @@
-"""A band around a prediction, from what measured runs like it were off by when they were predicted unseen.
+"""Band around a predicted step time, from errors of comparable measured runs that were predicted unseen.
 
-Every measured configuration counts by how alike it is: weight exp(−distance), where each difference in software,
-device, model class, precision, scale, length, width or micro-batch adds its own distance. The distances are those that
-make bands narrow and right on the residuals themselves (`validation.bandwidths`), none is set by hand. A band is the
+Every measured configuration has the weight exp(−distance), where each difference in software, device, model class,
+precision, scale, length, width or micro-batch adds its own distance. The distances are those that make bands narrow
+and right on the residuals themselves (`validation.fit.interval_width`); none is set by hand. A band consists of the
 weighted quantiles of the residuals, at the level that a finite sample needs to cover 80 % of new draws.
 
-Which residuals count depends on what is known. Software and device measured together: errors out of fold. Else errors
-of rows that were predicted as if the pair, the device or the software had never been measured, one unit a pair, so that
-the offset between units sets the width, as it does for the run that is asked about.
+The residuals that count depend on what was measured. Where software and device were measured together, they are the
+errors out of fold. Otherwise they are errors of rows that were predicted as if the pair, the device or the software
+had never been measured; each pair of software and device is one unit, so that the offset between units sets the width,
+as it does for the run in question.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ import numpy.typing as npt
 from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.training.results.records import Interval
 from windtunnel.training.uncertainty.comparable_runs import WAYS, Residual, Subject, distances, residuals
-from windtunnel.training.uncertainty.profile_coverage import NOTHING, Covered
+from windtunnel.training.uncertainty.profile_coverage import NOTHING, Coverage
 
 LEVEL = 0.8
 _ENOUGH = 20.0
-"""Effective number of configurations that a band leans on at least, unless the residual file says another;
-distances shrink together until it is met."""
+"""Least effective number of configurations that a band rests on, unless the residual file states another; distances
+shrink together until it is met."""
 _UNITS = 12.0
-"""The same for units (pairs of software and device) where the pair was not measured."""
+"""Least effective number of units (pairs of software and device) where the pair was not measured."""
 _SIGMAS = 1.2816
 """Standard errors to either side that hold 80 % of a normal distribution."""
 _WORDS = {
@@ -52,9 +53,9 @@ class Table:
     numbers: dict[str, Floats]
     """Base-two logarithms."""
     share: Floats
-    """Weight before distances: rows of one group or unit do not count in full."""
+    """Weight before distances: rows of one group or unit share theirs."""
     unit: Ints
-    """Which unit a residual belongs to."""
+    """Index of the unit that a residual belongs to."""
 
 
 _NAMES = ("software", "root", "device", "generation", "vendor", "mixture", "across", "precision")
@@ -63,7 +64,7 @@ _SCALES = ("devices", "seq_len", "hidden", "mbs")
 
 
 def table_of(members: Sequence[Residual], way: str) -> Table:
-    """Arrays of the residuals that have an error of that way."""
+    """Arrays of the residuals that have an error under one way of leaving out."""
     used = tuple(r for r in members if r.error(way) is not None)
     units: list[str] = []
     for r in used:
@@ -91,8 +92,8 @@ def _table(way: str) -> Table:
     return table_of(residuals(), way)
 
 
-def known_as(subject: Subject, table: Table) -> tuple[str, ...]:
-    """Ways of leaving out that resemble what is known of a run; `table` holds the residuals out of fold."""
+def ways_for(subject: Subject, table: Table) -> tuple[str, ...]:
+    """Ways of leaving out that resemble the measured rows of a run; `table` holds the residuals out of fold."""
     software, device = table.words["software"], table.words["device"]
     if ((software == subject.software) & (device == subject.device)).any():
         return ("fold",)
@@ -103,7 +104,7 @@ def known_as(subject: Subject, table: Table) -> tuple[str, ...]:
 
 
 def distance(subject: Subject, table: Table, apart: dict[str, float]) -> Floats:
-    """How far each residual's run is from `subject`; shape (n,)."""
+    """Distance of each residual's run from `subject`, shape (n,)."""
     out = np.zeros(len(table.errors))
     for name in _NAMES:
         if weight := apart.get(name, 0.0):
@@ -116,18 +117,21 @@ def distance(subject: Subject, table: Table, apart: dict[str, float]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Quantiles of log(predicted / measured), and the residuals that count most."""
+    """Quantiles of log(predicted / measured), and the weights of the residuals that they come from."""
 
     low: float
     high: float
     effective: float
-    """Effective number of configurations, or of units."""
+    """Effective number of configurations, or of units.
+
+    A unit is a pair of software and device.
+    """
     weights: Floats
     used: Mask
 
 
 def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> Band | None:
-    """Band of one way of leaving out; None without residuals of other (model, cluster) groups.
+    """Band under one way of leaving out; None without residuals of other (model, cluster) groups.
 
     `apart` may hold `level`: the nominal level at which bands out of fold cover 80 %.
     """
@@ -154,19 +158,19 @@ def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> B
     return Band(min(float(low), 0.0), max(float(high), 0.0), effective, weights, used)
 
 
-def interval_of(subject: Subject, step_time_s: float, measured: Covered = NOTHING) -> Interval:
-    """80 % band of a step time. Rows of the same model and cluster take no part, so no row leans on itself.
+def interval_of(subject: Subject, step_time_s: float, measured: Coverage = NOTHING) -> Interval:
+    """80 % band of a step time. Rows of the same model and cluster are left out, so no row supports itself.
 
     Args:
-        subject: the run.
-        step_time_s: as predicted.
-        measured: what the machine's own profile says of it; counts where software or device have no measured rows.
+        subject: The run.
+        step_time_s: Its predicted step time.
+        measured: Coverage by the machine's own profile; it counts where software or device have no measured rows.
     """
     fold = _table("fold")
     low = high = 0.0
     texts: list[str] = []
     rows: list[str] = []
-    ways = known_as(subject, fold) if fold.members else ()
+    ways = ways_for(subject, fold) if fold.members else ()
     for way in ways:
         table = _table(way)
         found = band(subject, table, way, distances())
@@ -188,13 +192,13 @@ def interval_of(subject: Subject, step_time_s: float, measured: Covered = NOTHIN
     )
 
 
-def _with_profile(unmeasured: float, model: float, measured: Covered) -> float:
-    """An end of a band where a profile states rates: the model's error, the profile's, and what it does not state.
+def _with_profile(unmeasured: float, model: float, measured: Coverage) -> float:
+    """End of a band where a profile states rates: errors of the model, of the profile, and of rates it does not state.
 
     Args:
-        unmeasured: the end for software or a device without measured rows.
-        model: the end where both have some.
-        measured: what the profile says.
+        unmeasured: The end for software or a device without measured rows.
+        model: The end where both have measured rows.
+        measured: Coverage by the profile.
     """
     model = min(model, unmeasured)
     units = math.sqrt(unmeasured**2 - model**2) * (1.0 - min(measured.share, 1.0))
@@ -202,7 +206,7 @@ def _with_profile(unmeasured: float, model: float, measured: Covered) -> float:
 
 
 def _basis(table: Table, found: Band, way: str) -> tuple[str, list[str]]:
-    """What a band leans on, in words, and the rows that count most."""
+    """The residuals that a band rests on, in words, and the rows that count most."""
     weights = found.weights / found.weights.sum()
     members = [r for r, used in zip(table.members, found.used, strict=True) if used]
     by: dict[str, float] = {}
@@ -216,4 +220,4 @@ def _basis(table: Table, found: Band, way: str) -> tuple[str, list[str]]:
     return f"{found.effective:.0f} {what}, {_WORDS[way]}: {shown}", nearest
 
 
-__all__ = ["LEVEL", "WAYS", "Band", "Table", "band", "distance", "interval_of", "known_as", "table_of"]
+__all__ = ["LEVEL", "WAYS", "Band", "Table", "band", "distance", "interval_of", "table_of", "ways_for"]

@@ -14,11 +14,11 @@ from windtunnel.training.results.read_result import result_from_dict
 from windtunnel.training.results.serialise import result_to_dict
 from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.uncertainty import memory_interval
-from windtunnel.training.uncertainty.memory_interval import Leaned, MemoryResidual, leaned
+from windtunnel.training.uncertainty.memory_interval import MemoryResidual, ResidualSample, comparable_residuals
 
 
-def leaning(errors: list[float]) -> Leaned:
-    return Leaned(np.array(errors), np.full(len(errors), 1 / len(errors)), "", "fitted")
+def leaning(errors: list[float]) -> ResidualSample:
+    return ResidualSample(np.array(errors), np.full(len(errors), 1 / len(errors)), "", "fitted")
 
 
 def test_the_band_is_where_the_errors_put_the_measured_value() -> None:
@@ -57,14 +57,14 @@ def test_the_asked_group_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [MemoryResidual("torchtitan", "d", "reserved", f"other{i}", "f", 0.01 * i) for i in range(8)]
     rows += [MemoryResidual("torchtitan", "d", "reserved", own, "f", 9.0)] * 3
     monkeypatch.setattr(memory_interval, "residuals", lambda: tuple(rows))
-    found = leaned("torchtitan", "d", own, "reserved")
+    found = comparable_residuals("torchtitan", "d", own, "reserved")
     assert len(found.errors) == 8 and found.grade == "fitted"
-    assert len(leaned("torchtitan", "d", "another", "reserved").errors) == 11
-    assert leaned("torchtitan", "e", own, "reserved").grade == "assumed"  # one set, another device
+    assert len(comparable_residuals("torchtitan", "d", "another", "reserved").errors) == 11
+    assert comparable_residuals("torchtitan", "e", own, "reserved").grade == "assumed"  # one set, another device
     rows += [MemoryResidual("ddp", f"e{i}", "reserved", "other", "f", 0.01) for i in range(3)]
-    assert leaned("torchtitan", "e", own, "reserved").grade == "analytic"
-    assert leaned("torchtune", "d", own, "reserved").grade == "analytic"
-    assert leaned("jax", "d", own, "reserved").grade == "assumed"
+    assert comparable_residuals("torchtitan", "e", own, "reserved").grade == "analytic"
+    assert comparable_residuals("torchtune", "d", own, "reserved").grade == "analytic"
+    assert comparable_residuals("jax", "d", own, "reserved").grade == "assumed"
 
 
 def test_the_shipped_bands_cover_what_they_promise() -> None:

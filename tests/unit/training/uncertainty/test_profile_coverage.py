@@ -9,7 +9,7 @@ import pytest
 from windtunnel.specs.device import MeasuredValue, Profile
 from windtunnel.training.predict import simulate_training
 from windtunnel.training.results.training_result import TrainingResult
-from windtunnel.training.uncertainty.profile_coverage import NOTHING, covered
+from windtunnel.training.uncertainty.profile_coverage import NOTHING, coverage_of
 
 MODEL = {
     "name": "small",
@@ -66,17 +66,17 @@ def test_a_rate_more_narrows_it_further() -> None:
 
 def test_a_rate_that_was_not_told_apart_does_not_count() -> None:
     steps = {"gemm": 2.0, "memory bound": 1.0, "exposed dp": 1.0}
-    assert covered(_profile(9.99), steps) == NOTHING
-    assert covered(None, steps) == NOTHING
+    assert coverage_of(_profile(9.99), steps) == NOTHING
+    assert coverage_of(None, steps) == NOTHING
 
 
 def test_shares_and_errors_are_those_of_the_steps_classes() -> None:
     steps = {"gemm": 2.0, "memory bound": 1.0, "exposed dp": 1.0}
-    one = covered(_profile(0.1, ("gemm_fraction.fp32",)), steps)
+    one = coverage_of(_profile(0.1, ("gemm_fraction.fp32",)), steps)
     assert (one.share, one.error) == pytest.approx((0.5, 0.05))
-    two = covered(_profile(0.1, ("gemm_fraction.fp32", "memory_fraction")), steps)
+    two = coverage_of(_profile(0.1, ("gemm_fraction.fp32", "memory_fraction")), steps)
     assert (two.share, two.error) == pytest.approx((0.75, (0.05**2 + 0.025**2) ** 0.5))
-    mixed = covered(_profile(0.1, ("gemm_fraction.fp32",)), {**steps, "recompute": 2.0, "bubble": 1.0})
+    mixed = coverage_of(_profile(0.1, ("gemm_fraction.fp32",)), {**steps, "recompute": 2.0, "bubble": 1.0})
     assert (mixed.share, mixed.error) == pytest.approx((0.5, 0.05))
 
 

@@ -16,7 +16,7 @@ from windtunnel.training.uncertainty.plan_difference import (
     settings_apart,
     spread,
 )
-from windtunnel.training.uncertainty.step_time_interval import band, interval_of, known_as, table_of
+from windtunnel.training.uncertainty.step_time_interval import band, interval_of, table_of, ways_for
 from windtunnel.validation.fit.interval_width import bands, interval_scores
 
 APART = {"software": 1.0, "device": 1.0, "mixture": 2.0, "devices": 0.3, "settings": 0.5}
@@ -85,11 +85,11 @@ def test_the_band_follows_the_rows_that_are_alike() -> None:
 
 def test_what_is_unknown_decides_which_errors_count() -> None:
     table = table_of([residual(0.0, subject()), residual(0.0, subject(1, software="jax", device="b200"))], "fold")
-    assert known_as(subject(), table) == ("fold",)
-    assert known_as(subject(device="b200"), table) == ("pair",)
-    assert known_as(subject(device="new"), table) == ("device",)
-    assert known_as(subject(software="new"), table) == ("software",)
-    assert known_as(subject(software="new", device="new"), table) == ("software", "device")
+    assert ways_for(subject(), table) == ("fold",)
+    assert ways_for(subject(device="b200"), table) == ("pair",)
+    assert ways_for(subject(device="new"), table) == ("device",)
+    assert ways_for(subject(software="new"), table) == ("software",)
+    assert ways_for(subject(software="new", device="new"), table) == ("software", "device")
 
 
 def test_units_count_once_however_many_rows_they_have() -> None:
