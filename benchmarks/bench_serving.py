@@ -70,7 +70,7 @@ def main() -> None:
 
     requests = fresh(one)
     show("the loop: one instance, 0.8/s", 100_000, timed(lambda: loop.serve(requests, table, one.limits, 1)))
-    show("the same with all measures and events", 100_000, timed(lambda: simulate.run(one, requests)))
+    show("the same with all measures and events", 100_000, timed(lambda: simulate.serve_requests(one, requests)))
     full = simulate.prepare(scenario(1, rate_per_s=1.6, num_requests=100_000))
     crowd = fresh(full)
     show("saturated, 1.6/s", 100_000, timed(lambda: loop.serve(crowd, table, full.limits, 1)))

@@ -18,7 +18,7 @@ from windtunnel.exporters.target import versions
 from windtunnel.importers import formats
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.serving.deployment import prepare
-from windtunnel.serving.simulate import sending
+from windtunnel.serving.simulate import with_traffic
 
 pytestmark = pytest.mark.conformance
 TARGETS = list_server_targets()
@@ -202,7 +202,7 @@ def test_replayed_requests_come_back(target: str, tmp_path: Path) -> None:
     export(base, target, None, tmp_path)
     text = formats.launch_folder(tmp_path)
     back = taken(text, file=str(tmp_path)).scenario()
-    found, sent = [sending(prepare(one))[1].requests for one in (back, base)]
+    found, sent = [with_traffic(prepare(one))[1].requests for one in (back, base)]
     assert found.input_tokens.tolist() == sent.input_tokens.tolist()
     assert found.output_tokens.tolist() == sent.output_tokens.tolist()
     np.testing.assert_allclose(np.diff(found.arrival_s), np.diff(sent.arrival_s), atol=1e-3)

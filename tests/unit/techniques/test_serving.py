@@ -19,7 +19,7 @@ from windtunnel.serving.iteration.co_scheduled_layers import View, memory_rate, 
 from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.iteration.overlap_savings import RATIOS
 from windtunnel.serving.results.time_breakdown import iteration_parts
-from windtunnel.serving.simulate import Deployment, prepare, sending
+from windtunnel.serving.simulate import Deployment, prepare, with_traffic
 from windtunnel.techniques import REGISTRY, applied
 from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
 from windtunnel.techniques.limits import merged, with_technique
@@ -161,10 +161,10 @@ def test_never_faster_than_sms_memory_and_collectives_allow(parts: int) -> None:
 def test_jumps_over_decode_steps_change_nothing(rate: int) -> None:
     loaded = {"serving": {"traffic": {"rate_per_s": rate}}}
     scenario = merged(with_technique(SCENARIO, "nanoflow", {"threshold": 8}), loaded)
-    d, _ = sending(prepare(scenario))
+    d, _ = with_traffic(prepare(scenario))
     outs = []
     for jumps in (True, False):
-        requests = sending(d)[1].requests
+        requests = with_traffic(d)[1].requests
         reference.serve(
             requests,
             d.iteration.tables(d.limits.budget + d.limits.max_seqs),

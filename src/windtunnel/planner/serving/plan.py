@@ -22,7 +22,7 @@ from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.space import screen
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel.serving.simulate import run, sending
+from windtunnel.serving.simulate import serve_requests, with_traffic
 from windtunnel.specs.scenario import ModelFile, Scenario
 
 FINER = 10
@@ -382,8 +382,8 @@ def _confirmed(
 def _served(q: Question, written: Scenario) -> ServingResult:
     """A scenario as `serve` simulates it; files that it names are relative to the question's folder."""
     inline = written.model_copy(update={"model": q.model}) if isinstance(written.model, ModelFile) else written
-    d, traffic = sending(replace(prepare(inline), folder=q.folder))
-    return run(d, traffic.requests, assumed=traffic.assumed)
+    d, traffic = with_traffic(replace(prepare(inline), folder=q.folder))
+    return serve_requests(d, traffic.requests, assumed=traffic.assumed)
 
 
 def written_in(q: Question, kinds: list[Kind], x: Columns, index: int) -> Scenario:

@@ -3,6 +3,5 @@
 from windtunnel.serving.autoscale.replicas import Replicas
 from windtunnel.serving.autoscale.resize import Elastic
 from windtunnel.serving.autoscale.start_up import StartUp, start_up
-from windtunnel.serving.run_setup.autoscale import paid, scaler, scaling, sizes
 
-__all__ = ["Elastic", "Replicas", "StartUp", "paid", "scaler", "scaling", "sizes", "start_up"]
+__all__ = ["Elastic", "Replicas", "StartUp", "start_up"]

@@ -11,8 +11,8 @@ from windtunnel.serving.batching import POLICIES, BatchPolicy, limits_of
 from windtunnel.serving.engines.base import ENGINES, Defaults, Engine, version_of
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.twin.admission import Admission
-from windtunnel.serving.iteration.instance_shape import Shape, shape_of
-from windtunnel.serving.kv_capacity import RULES, KvCapacity, capacity
+from windtunnel.serving.iteration.instance_shape import Shape, WeightReads, shape_of
+from windtunnel.serving.kv_capacity import RULES, CacheSettings, KvCapacity, capacity
 from windtunnel.serving.kv_capacity.attention_devices import remote_blocks
 from windtunnel.serving.kv_tiers.checks import check_lending, check_similar, check_tiers
 from windtunnel.serving.queues import QUEUES, Queue
@@ -59,6 +59,54 @@ class Instance:
     """What drafts tokens, several of which a step verifies."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """Batch and cache settings of an instance: what the scenario states, else the engine's defaults."""
+
+    sequences: int
+    tokens: int
+    block_size: int
+    """Tokens of a cache block."""
+    memory_fraction: float
+    """Knob of the engine's memory rule."""
+    cuda_graphs: bool
+    prefix_caching: bool
+    per_rank: bool
+    """Whether `sequences` and `tokens` hold for each rank of attention data parallelism, or for all together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choices:
+    """Everything about a pool's instances that is decided before their cache is known."""
+
+    serving: ServingSpec
+    pool: PoolSpec
+    where: str
+    """Place of the pool in the scenario."""
+    model: ModelSpec
+    cluster: ClusterSpec
+    engine: Engine
+    version: tuple[int, ...]
+    defaults: Defaults
+    shape: Shape
+    batch: _Batch
+    policy: type[BatchPolicy]
+    queue: Chosen[type[Queue]]
+    admission: Chosen[type[Admission]] | None
+    router: Chosen[RouterEntry]
+    drafting: Drafting | None
+
+    @property
+    def ranks(self) -> int:
+        """Ranks over which the limits of a batch are multiplied."""
+        return self.shape.dp if self.batch.per_rank else 1
+
+    @property
+    def max_model_len(self) -> int:
+        """Longest prompt and answer together, tokens."""
+        return self.pool.limits.max_model_len or self.model.max_position_embeddings
+
+
 def resolve(
     serving: ServingSpec,
     pool: PoolSpec,
@@ -69,179 +117,216 @@ def resolve(
 ) -> Instance:
     """Decide everything about a pool's instances.
 
-    Problems of the scenario are added to `problems`; the instance is then not to be used.
+    Args:
+        serving: serving section of the scenario.
+        pool: the pool.
+        model: what is served.
+        cluster: group of the cluster that the pool is on.
+        problems: list that problems of the scenario are added to; with any, the instance is not to be used.
+        where: place of the pool in the scenario.
 
     Raises:
         Infeasible: weights do not fit, or the cache cannot hold the longest request of an engine that insists on it.
     """
+    x = _choices(serving, pool, model, cluster, problems, where)
+    caching = x.batch.prefix_caching
+    check_tiers(pool.kv, f"{where}.kv", caching=caching, problems=problems)
+    check_similar(pool.kv, f"{where}.kv", caching=caching, problems=problems)
+    check_lending(serving, pool, where, problems)
+    cache = _no_cache(x.batch.block_size) if problems else _cache(x)
+    _check_longest_fits(x, cache)
+    limits = _limits(x, cache)
+    return Instance(
+        shape=x.shape,
+        limits=limits,
+        capacity=cache,
+        policy=x.policy,
+        router=x.router,
+        engine=x.engine,
+        defaults=x.defaults,
+        prefix_caching=caching,
+        cuda_graphs=x.batch.cuda_graphs,
+        max_model_len=x.max_model_len,
+        queue=x.queue,
+        admission=x.admission,
+        stream_interval=pool.limits.stream_interval or x.defaults.stream_interval,
+        assumed=(*_assumed_values(x, limits), *_assumed_loop(x)),
+        drafting=x.drafting,
+    )
+
+
+def _choices(
+    serving: ServingSpec, pool: PoolSpec, model: ModelSpec, cluster: ClusterSpec, problems: ProblemList, where: str
+) -> _Choices:
     engine = ENGINES.get(serving.engine, "serving.engine")
     version = version_of(serving.engine_version)
-    shape = shape_of(
-        model,
-        cluster,
-        pool.plan,
-        serving.precision,
-        f"{where}.plan",
-        problems,
-        serving.expert_load,
-        serving.expert_storage,
-        serving.sparse_reads,
-    )
+    reads = WeightReads(serving.expert_load, serving.expert_storage, serving.sparse_reads)
+    shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems, reads)
     drafting = drafting_of(serving.speculation, model, cluster, shape, problems)
-    told = pool.limits
-    own = engine.defaults(version, model, cluster.device, shape, told)
+    defaults = engine.defaults(version, model, cluster.device, shape, pool.limits)
     shape = replace(
         shape,
-        vector_attention=own.vector_attention,
-        gathered=own.gathered,
-        fused_casts=own.fused_casts,
-        host_ahead=told.host_ahead,
+        vector_attention=defaults.vector_attention,
+        gathered=defaults.gathered,
+        fused_casts=defaults.fused_casts,
+        host_ahead=pool.limits.host_ahead,
     )
-    policy = _policy(pool.policy or own.policy, f"{where}.policy", problems)
-    fraction = _knob(pool, own, where, problems)
+    policy = _policy(pool.policy or defaults.policy, f"{where}.policy", problems)
+    batch = _batch(pool, defaults, where, problems)
     queue = choose(QUEUES, pool.queue, f"{where}.queue", "fcfs", problems)
     admission = None
     if pool.admission is not None:
         admission = choose(ADMISSION, pool.admission, f"{where}.admission", "all", problems)
-    router = choose(ROUTERS, serving.router, "serving.router", "round_robin", problems)
-    seqs = told.max_num_seqs or own.max_num_seqs
-    batched = told.max_num_batched_tokens or own.max_num_batched_tokens
-    block = pool.kv.block_size or own.block_size
-    graphs = own.cuda_graph_max_batch > 0 if told.cuda_graphs is None else told.cuda_graphs
-    ranks = shape.dp if own.per_rank else 1
-    share = 1 if own.per_rank else shape.dp
-    caching = own.prefix_caching if pool.kv.prefix_caching is None else pool.kv.prefix_caching
-    check_tiers(pool.kv, f"{where}.kv", caching=caching, problems=problems)
-    check_similar(pool.kv, f"{where}.kv", caching=caching, problems=problems)
-    check_lending(serving, pool, where, problems)
-    if problems:
-        cache = KvCapacity(
-            blocks=0,
-            block_size=block,
-            tokens=0,
-            cache_bytes=0.0,
-            weights_bytes=0.0,
-            activations_bytes=0.0,
-            other_bytes=0.0,
-            bytes_per_token=0.0,
-        )
-    else:
-        blocks = pool.kv.num_blocks
-        if pool.attention_pool is not None:
-            blocks = remote_blocks(model, shape, pool.attention_pool, block)
-        cache = capacity(
-            model,
-            cluster,
-            shape,
-            rule=own.memory_rule,
-            version=version,
-            fraction=fraction,
-            max_num_seqs=-(-seqs // share),
-            max_num_batched_tokens=-(-batched // share),
-            block_size=block,
-            sampler_bytes=own.sampler_bytes,
-            cuda_graphs=graphs,
-            num_blocks=blocks,
-            drafts=drafting.memory if drafting else (0.0, 0.0),
-        )
-        if pool.attention_pool is not None and cache.cache_bytes <= 0.0:
-            raise Infeasible(
-                f"{model.name} does not fit {cluster.device.name}: weights leave {cache.cache_bytes / 2**30:.2f} GiB",
-                "a larger tp or pp, or fewer bits of weights",
-            )
-    longest = told.max_model_len or model.max_position_embeddings
-    alone = own.fits_longest and not pool.kv.lending
-    if alone and told.max_model_len and 0 < cache.tokens // shape.dp < told.max_model_len:
+    return _Choices(
+        serving=serving,
+        pool=pool,
+        where=where,
+        model=model,
+        cluster=cluster,
+        engine=engine,
+        version=version,
+        defaults=defaults,
+        shape=shape,
+        batch=batch,
+        policy=policy,
+        queue=queue,
+        admission=admission,
+        router=choose(ROUTERS, serving.router, "serving.router", "round_robin", problems),
+        drafting=drafting,
+    )
+
+
+def _batch(pool: PoolSpec, defaults: Defaults, where: str, problems: ProblemList) -> _Batch:
+    told, kv = pool.limits, pool.kv
+    return _Batch(
+        sequences=told.max_num_seqs or defaults.max_num_seqs,
+        tokens=told.max_num_batched_tokens or defaults.max_num_batched_tokens,
+        block_size=kv.block_size or defaults.block_size,
+        memory_fraction=_knob(pool, defaults, where, problems),
+        cuda_graphs=defaults.cuda_graph_max_batch > 0 if told.cuda_graphs is None else told.cuda_graphs,
+        prefix_caching=defaults.prefix_caching if kv.prefix_caching is None else kv.prefix_caching,
+        per_rank=defaults.per_rank,
+    )
+
+
+def _no_cache(block_size: int) -> KvCapacity:
+    """Stand in for the cache of an instance that is not to be used."""
+    return KvCapacity(
+        blocks=0,
+        block_size=block_size,
+        tokens=0,
+        cache_bytes=0.0,
+        weights_bytes=0.0,
+        activations_bytes=0.0,
+        other_bytes=0.0,
+        bytes_per_token=0.0,
+    )
+
+
+def _cache(x: _Choices) -> KvCapacity:
+    """Compute the cache that the engine will allocate."""
+    blocks, share = x.pool.kv.num_blocks, 1 if x.batch.per_rank else x.shape.dp
+    if x.pool.attention_pool is not None:
+        blocks = remote_blocks(x.model, x.shape, x.pool.attention_pool, x.batch.block_size)
+    settings = CacheSettings(
+        rule=x.defaults.memory_rule,
+        version=x.version,
+        fraction=x.batch.memory_fraction,
+        max_num_seqs=-(-x.batch.sequences // share),
+        max_num_batched_tokens=-(-x.batch.tokens // share),
+        block_size=x.batch.block_size,
+        sampler_bytes=x.defaults.sampler_bytes,
+        cuda_graphs=x.batch.cuda_graphs,
+        num_blocks=blocks,
+        drafts=x.drafting.memory if x.drafting else (0.0, 0.0),
+    )
+    cache = capacity(x.model, x.cluster, x.shape, settings)
+    if x.pool.attention_pool is not None and cache.cache_bytes <= 0.0:
         raise Infeasible(
-            f"{engine.name} does not start: its cache holds {cache.tokens // shape.dp} tokens, fewer than "
-            f"{where}.limits.max_model_len {told.max_model_len}",
-            f"max_model_len {cache.tokens // shape.dp}",
+            f"{x.model.name} does not fit {x.cluster.device.name}: weights leave {cache.cache_bytes / 2**30:.2f} GiB",
+            "a larger tp or pp, or fewer bits of weights",
         )
+    return cache
+
+
+def _check_longest_fits(x: _Choices, cache: KvCapacity) -> None:
+    """Refuse a cache that cannot hold one request of `max_model_len`, where the engine refuses to start with it."""
+    insists = x.defaults.fits_longest and not x.pool.kv.lending
+    told, tokens = x.pool.limits.max_model_len, cache.tokens // x.shape.dp
+    if insists and told and 0 < tokens < told:
+        raise Infeasible(
+            f"{x.engine.name} does not start: its cache holds {tokens} tokens, fewer than "
+            f"{x.where}.limits.max_model_len {told}",
+            f"max_model_len {tokens}",
+        )
+
+
+def _limits(x: _Choices, cache: KvCapacity) -> Limits:
+    """Compute what the request loop reads of an instance; costs stay zero."""
+    told, block, drafting = x.pool.limits, x.batch.block_size, x.drafting
+    captured = told.max_cudagraph_capture_size
     limits = Limits(
-        budget=batched * ranks,
-        max_seqs=seqs * ranks,
+        budget=x.batch.tokens * x.ranks,
+        max_seqs=x.batch.sequences * x.ranks,
         block=block,
         blocks=cache.blocks,
-        captured=own.captured_tokens if told.max_cudagraph_capture_size is None else told.max_cudagraph_capture_size,
-        window=model.attended_window,
-        poll=told.scheduler_interval or own.scheduler_interval,
-        router=int(router.entry.rule or 0),
+        captured=x.defaults.captured_tokens if captured is None else captured,
+        window=x.model.attended_window,
+        poll=told.scheduler_interval or x.defaults.scheduler_interval,
+        router=int(x.router.entry.rule or 0),
     )
-    limits = limits_of(policy, limits)
-    size = cache.bytes_per_token * block
-    limits = replace(
+    limits = limits_of(x.policy, limits)
+    block_bytes = cache.bytes_per_token * block
+    reserved = min(x.max_model_len, (cache.blocks - cache.sequence_blocks) * block)
+    return replace(
         limits,
         chunked=limits.chunked if told.chunked_prefill is None else told.chunked_prefill,
-        caching=caching,
+        caching=x.batch.prefix_caching,
         sequence_blocks=cache.sequence_blocks,
         window_share=cache.window_share,
-        reserve_length=min(longest, (cache.blocks - cache.sequence_blocks) * block) if policy.reserves_longest else 0,
-        swap_blocks=int(pool.kv.swap_space_bytes // size) * ranks if size else 0,
-        swap_block=size / cluster.device.pcie_bytes_per_s,
+        reserve_length=reserved if x.policy.reserves_longest else 0,
+        swap_blocks=int(x.pool.kv.swap_space_bytes // block_bytes) * x.ranks if block_bytes else 0,
+        swap_block=block_bytes / x.cluster.device.pcie_bytes_per_s,
         tokens_per_step=round(drafting.tokens_per_step * 1e6) if drafting else 1_000_000,
         step_tokens=drafting.verified if drafting else 1,
         lookahead=drafting.slots if drafting else 0,
     )
-    stated = {
-        "max_num_seqs": told.max_num_seqs,
-        "max_num_batched_tokens": told.max_num_batched_tokens,
-        "chunked_prefill": told.chunked_prefill,
-        "block_size": pool.kv.block_size,
-        "policy": pool.policy,
-        "prefix_caching": pool.kv.prefix_caching,
-        "memory_fraction": getattr(told, RULES.get(own.memory_rule).knob),
-    }
-    found = {
-        "max_num_seqs": seqs,
-        "max_num_batched_tokens": batched,
-        "chunked_prefill": limits.chunked,
-        "block_size": block,
-        "policy": policy.id,
-        "prefix_caching": caching,
-        "memory_fraction": fraction,
-    }
-    fields = {
-        "max_num_seqs": "limits.max_num_seqs",
-        "max_num_batched_tokens": "limits.max_num_batched_tokens",
-        "chunked_prefill": "limits.chunked_prefill",
-        "block_size": "kv.block_size",
-        "policy": "policy",
-        "prefix_caching": "kv.prefix_caching",
-        "memory_fraction": f"limits.{RULES.get(own.memory_rule).knob}",
-    }
-    assumed = [
-        Assumed(f"{where}.{fields[name]}", found[name], own.sources.get(name, "engine default"))
-        for name, given in stated.items()
-        if given is None
-    ]
-    if not version and serving.engine != "generic":
-        assumed.insert(0, Assumed("serving.engine_version", "newest known", "not stated"))
-    assumed += [Assumed(*each) for each in (drafting.assumed if drafting else ())]
-    plain = [("serving.router", router.id)] if router.entry.rule is None else []
-    plain += [] if policy.jitted() else [(f"{where}.policy", policy.id)]
-    plain += [] if queue.entry.jitted else [(f"{where}.queue", queue.id)]
-    plain += [(f"{where}.admission", admission.id)] if admission else []
-    if drafting and drafting.variation != "none":
-        plain.append(("serving.speculation.variation", drafting.variation))
-    if plain:
-        assumed.append(Assumed(*plain[0], "has hooks in Python: the plain loop runs it, which is slower"))
-    return Instance(
-        shape=shape,
-        limits=limits,
-        capacity=cache,
-        policy=policy,
-        router=router,
-        engine=engine,
-        defaults=own,
-        prefix_caching=caching,
-        cuda_graphs=graphs,
-        max_model_len=longest,
-        queue=queue,
-        admission=admission,
-        stream_interval=told.stream_interval or own.stream_interval,
-        assumed=tuple(assumed),
-        drafting=drafting,
+
+
+def _assumed_values(x: _Choices, limits: Limits) -> list[Assumed]:
+    """List the engine's values that the scenario does not state."""
+    told, kv, batch, knob = x.pool.limits, x.pool.kv, x.batch, RULES.get(x.defaults.memory_rule).knob
+    rows: tuple[tuple[str, str, Any, Any], ...] = (
+        ("max_num_seqs", "limits.max_num_seqs", told.max_num_seqs, batch.sequences),
+        ("max_num_batched_tokens", "limits.max_num_batched_tokens", told.max_num_batched_tokens, batch.tokens),
+        ("chunked_prefill", "limits.chunked_prefill", told.chunked_prefill, limits.chunked),
+        ("block_size", "kv.block_size", kv.block_size, batch.block_size),
+        ("policy", "policy", x.pool.policy, x.policy.id),
+        ("prefix_caching", "kv.prefix_caching", kv.prefix_caching, batch.prefix_caching),
+        ("memory_fraction", f"limits.{knob}", getattr(told, knob), batch.memory_fraction),
     )
+    out = [
+        Assumed(f"{x.where}.{field}", value, x.defaults.sources.get(name, "engine default"))
+        for name, field, stated, value in rows
+        if stated is None
+    ]
+    if not x.version and x.serving.engine != "generic":
+        out.insert(0, Assumed("serving.engine_version", "newest known", "not stated"))
+    return out
+
+
+def _assumed_loop(x: _Choices) -> list[Assumed]:
+    """List what drafting assumes, and the first rule that only the reference loop in Python runs."""
+    out = [Assumed(*each) for each in (x.drafting.assumed if x.drafting else ())]
+    in_python = [("serving.router", x.router.id)] if x.router.entry.rule is None else []
+    in_python += [] if x.policy.jitted() else [(f"{x.where}.policy", x.policy.id)]
+    in_python += [] if x.queue.entry.jitted else [(f"{x.where}.queue", x.queue.id)]
+    in_python += [(f"{x.where}.admission", x.admission.id)] if x.admission else []
+    if x.drafting and x.drafting.variation != "none":
+        in_python.append(("serving.speculation.variation", x.drafting.variation))
+    if in_python:
+        out.append(Assumed(*in_python[0], "has hooks in Python: the plain loop runs it, which is slower"))
+    return out
 
 
 def _policy(name: str, where: str, problems: ProblemList) -> type[BatchPolicy]:

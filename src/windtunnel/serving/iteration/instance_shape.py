@@ -113,6 +113,22 @@ class Shape:
         return self.tp * self.dp * self.cp
 
 
+@dataclass(frozen=True, slots=True)
+class WeightReads:
+    """Parts of a serving section that say which weights an instance reads, and from where; absent: all from memory."""
+
+    expert_load: ExpertLoadSpec | None = None
+    """How unevenly experts are drawn."""
+    expert_storage: ExpertStorageSpec | None = None
+    """Drives that experts are read from."""
+    sparse_reads: SparseReadsSpec | None = None
+    """Rows of weights that are skipped."""
+
+
+DENSE_READS = WeightReads()
+"""All weights are read from memory, experts evenly."""
+
+
 def shape_of(
     model: ModelSpec,
     cluster: ClusterSpec,
@@ -120,12 +136,20 @@ def shape_of(
     precision: ServingPrecision,
     where: str,
     problems: ProblemList,
-    load: ExpertLoadSpec | None = None,
-    storage: ExpertStorageSpec | None = None,
-    sparse: SparseReadsSpec | None = None,
+    reads: WeightReads = DENSE_READS,
 ) -> Shape:
-    """Check a pool's plan against the model; problems are added under `where`."""
-    device = cluster.device
+    """Check a pool's plan against the model and the cluster, and make its shape.
+
+    Args:
+        model: what is served.
+        cluster: group of the cluster that the pool is on.
+        plan: axes of the pool.
+        precision: formats of weights and cache.
+        where: place of the plan in the scenario.
+        problems: list that problems are added to, under `where`.
+        reads: which weights are read, and from where.
+    """
+    device, load = cluster.device, reads.expert_load
     if model.num_attention_heads % plan.tp:
         rule = f"must divide num_attention_heads {model.num_attention_heads} of {model.name}"
         problems.add(f"{where}.tp", plan.tp, rule)
@@ -170,9 +194,9 @@ def shape_of(
         balance_prompts=plan.balance_prompts,
         library=plan.collective_library,
         experts=_expert_load(load, cluster, ranks if ranks == plan.ep else 0) if model.num_experts else None,
-        storage=storage if model.num_experts else None,
+        storage=reads.expert_storage if model.num_experts else None,
         ends=SIXTEEN if precision.ends is None else format_of(precision.ends, device),
-        sparse=sparse,
+        sparse=reads.sparse_reads,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from windtunnel.errors import Infeasible
 from windtunnel.serving.iteration.instance_shape import Shape
@@ -32,102 +32,118 @@ def _per_token(stage: Stage, windowed: float | None) -> tuple[float, float]:
     return stage.full, stage.windowed / stage.full
 
 
-def capacity(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    shape: Shape,
-    *,
-    rule: str,
-    version: tuple[int, ...],
-    fraction: float,
-    max_num_seqs: int,
-    max_num_batched_tokens: int,
-    block_size: int,
-    sampler_bytes: float,
-    cuda_graphs: bool = True,
-    num_blocks: int | None = None,
-    drafts: tuple[float, float] = (0.0, 0.0),
-) -> KvCapacity:
-    """The cache that an engine will allocate.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheSettings:
+    """What an engine was told, or does by default, that decides the size of its cache."""
+
+    rule: str
+    """Id of the engine's memory rule."""
+    version: tuple[int, ...]
+    """Release of the engine; empty for the newest."""
+    fraction: float
+    """Knob of the memory rule."""
+    max_num_seqs: int
+    """Sequences of a batch, per rank of attention data parallelism."""
+    max_num_batched_tokens: int
+    """Tokens of a batch, per rank of attention data parallelism."""
+    block_size: int
+    """Tokens of a block."""
+    sampler_bytes: float
+    """Bytes per logit while tokens are drawn (`activation_bytes`)."""
+    cuda_graphs: bool = True
+    """Whether graphs are captured."""
+    num_blocks: int | None = None
+    """Blocks of the instance, where the scenario states them."""
+    drafts: tuple[float, float] = (0.0, 0.0)
+    """Bytes of weights, and of cache per token, that the last stage keeps to draft tokens."""
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Release of the engine; the newest compares above all known ones."""
+        return self.version or (1 << 20,)
+
+
+def capacity(model: ModelSpec, cluster: ClusterSpec, shape: Shape, settings: CacheSettings) -> KvCapacity:
+    """Compute the cache that an engine will allocate: that of the pipeline stage with the fewest blocks.
 
     Args:
         model: what is served.
-        cluster: where.
+        cluster: group of the cluster that the instance is on.
         shape: axes and formats of the instance.
-        rule: id of the memory rule.
-        version: of the engine; empty for the newest.
-        fraction: the rule's knob.
-        max_num_seqs: sequences of a batch, per rank of attention data parallelism.
-        max_num_batched_tokens: tokens of a batch, per rank.
-        block_size: tokens.
-        sampler_bytes: see `activation_bytes`.
-        cuda_graphs: whether graphs are captured.
-        num_blocks: of the instance, where the engine was told.
-        drafts: bytes of weights, and of cache per token, that the last stage keeps to draft tokens.
+        settings: what the engine was told.
 
     Raises:
         Infeasible: weights leave no room for one block.
     """
-    own = RULES.get(rule)
-    known = version or (1 << 20,)
+    found = [_of_stage(model, cluster, shape, settings, i, stage) for i, stage in enumerate(stages_of(model, shape))]
+    return min(found, key=lambda one: one.blocks)
+
+
+def _of_stage(
+    model: ModelSpec, cluster: ClusterSpec, shape: Shape, settings: CacheSettings, i: int, stage: Stage
+) -> KvCapacity:
+    """Compute the cache of stage `i` of the pipeline."""
+    rule, release = RULES.get(settings.rule), settings.release
     visible = visible_bytes(cluster.device)
-    outside = outside_bytes(shape.ranks * shape.pp)
-    peak = activation_bytes(model, shape, max_num_batched_tokens, max_num_seqs, sampler_bytes)
-    windowed = 1.0 if model.attention_chunk_size else own.windowed(known)  # chunks are not given back as they end
-    best: KvCapacity | None = None
-    for i, stage in enumerate(stages_of(model, shape)):
-        if i == shape.pp - 1 and drafts != (0.0, 0.0):
-            stage = replace(stage, weights=stage.weights + drafts[0], full=stage.full + drafts[1])
-        left, words = own.cache_bytes(
-            Memory(
-                visible=visible,
-                weights=stage.weights,
-                activations=peak,
-                outside=outside,
-                fraction=fraction,
-                version=known,
-                cuda_graphs=cuda_graphs,
-            )
+    peak = activation_bytes(
+        model, shape, settings.max_num_batched_tokens, settings.max_num_seqs, settings.sampler_bytes
+    )
+    if i == shape.pp - 1 and settings.drafts != (0.0, 0.0):
+        weights, per_token = settings.drafts
+        stage = replace(stage, weights=stage.weights + weights, full=stage.full + per_token)
+    left, words = rule.cache_bytes(
+        Memory(
+            visible=visible,
+            weights=stage.weights,
+            activations=peak,
+            outside=outside_bytes(shape.ranks * shape.pp),
+            fraction=settings.fraction,
+            version=release,
+            cuda_graphs=settings.cuda_graphs,
         )
-        token, share = _per_token(stage, windowed)
-        size = token * block_size
-        blocks = num_blocks if num_blocks is not None else _blocks(left, size, stage, max_num_seqs)
-        if blocks < 1:
-            name = f"stage {i} of {shape.pp}" if shape.pp > 1 else "the model"
-            raise Infeasible(
-                f"{model.name} does not fit {cluster.device.name}: {words} leaves {left / GIB:.2f} GiB for the cache "
-                f"of {name}",
-                f"{(max(size, stage.state) - left) / GIB:.2f} GiB more a device for one block of {block_size} tokens; "
-                f"a larger tp or pp, fewer bits of weights, or a larger {own.knob} would do",
-            )
-        states = -(-stage.state // size) if size else 0
-        ranks = 1 if num_blocks is not None else shape.dp * shape.cp
-        lines = [words + f" → {left / GIB:.2f} GiB of cache a device", own.source]
-        if num_blocks is not None:
-            lines = [f"kv.num_blocks = {num_blocks}"]
-        if shape.pp > 1:
-            lines.append(f"stage {i} of {shape.pp} has least room")
-        if share:
-            lines.append(f"windowed layers keep {model.sliding_window} tokens of a sequence")
-        if ranks > 1:
-            lines.append(f"{ranks} ranks hold tokens of their own")
-        found = KvCapacity(
-            blocks=blocks * ranks,
-            block_size=block_size,
-            tokens=blocks * ranks * block_size,
-            cache_bytes=left,
-            weights_bytes=stage.weights,
-            activations_bytes=peak,
-            other_bytes=visible - left - stage.weights - peak,
-            bytes_per_token=token,
-            sequence_blocks=int(states),
-            window_share=share,
-            basis=tuple(lines),
+    )
+    windowed = 1.0 if model.attention_chunk_size else rule.windowed(release)  # chunks are not given back as they end
+    token, share = _per_token(stage, windowed)
+    size = token * settings.block_size
+    told = settings.num_blocks
+    blocks = told if told is not None else _blocks(left, size, stage, settings.max_num_seqs)
+    if blocks < 1:
+        name = f"stage {i} of {shape.pp}" if shape.pp > 1 else "the model"
+        raise Infeasible(
+            f"{model.name} does not fit {cluster.device.name}: {words} leaves {left / GIB:.2f} GiB for the cache "
+            f"of {name}",
+            f"{(max(size, stage.state) - left) / GIB:.2f} GiB more a device for one block of {settings.block_size} "
+            f"tokens; a larger tp or pp, fewer bits of weights, or a larger {rule.knob} would do",
         )
-        if best is None or found.blocks < best.blocks:
-            best = found
-    assert best is not None
-    return best
+    ranks = 1 if told is not None else shape.dp * shape.cp
+    basis = [words + f" → {left / GIB:.2f} GiB of cache a device", rule.source]
+    if told is not None:
+        basis = [f"kv.num_blocks = {told}"]
+    return KvCapacity(
+        blocks=blocks * ranks,
+        block_size=settings.block_size,
+        tokens=blocks * ranks * settings.block_size,
+        cache_bytes=left,
+        weights_bytes=stage.weights,
+        activations_bytes=peak,
+        other_bytes=visible - left - stage.weights - peak,
+        bytes_per_token=token,
+        sequence_blocks=int(-(-stage.state // size) if size else 0),
+        window_share=share,
+        basis=(*basis, *_remarks(model, shape, i, share, ranks)),
+    )
+
+
+def _remarks(model: ModelSpec, shape: Shape, i: int, share: float, ranks: int) -> list[str]:
+    """Say what else decides the blocks: the stage, the window, the ranks."""
+    out = []
+    if shape.pp > 1:
+        out.append(f"stage {i} of {shape.pp} has least room")
+    if share:
+        out.append(f"windowed layers keep {model.sliding_window} tokens of a sequence")
+    if ranks > 1:
+        out.append(f"{ranks} ranks hold tokens of their own")
+    return out
 
 
 def _blocks(left: float, size: float, stage: Stage, max_num_seqs: int) -> int:

@@ -2,6 +2,5 @@
 
 from windtunnel.serving.kv_tiers.kinds import TIERS, TierKind
 from windtunnel.serving.kv_tiers.twin_memory import Memory
-from windtunnel.serving.run_setup.kv_tiers import memory_of
 
-__all__ = ["TIERS", "Memory", "TierKind", "memory_of"]
+__all__ = ["TIERS", "Memory", "TierKind"]

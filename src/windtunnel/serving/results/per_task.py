@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Int32s, Ints, Mask
 from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.results.metrics import distribution
 from windtunnel.serving.traffic.trajectories import mean_held
@@ -14,16 +16,59 @@ if TYPE_CHECKING:
     from windtunnel.specs.traffic import TrafficSpec
 
 
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """Tasks of a run; (T,) each."""
+
+    calls: Ints
+    done: Mask
+    """Whether all calls of a task were completed."""
+    latency_s: Floats
+    """Seconds from end to end; nan where a call was not completed."""
+    tokens: Floats
+    """Tokens of all prompts and answers."""
+    source: Int32s
+    """Number of the agent, 0 for a search."""
+
+
 def by_task(requests: Requests, traffic: TrafficSpec, request_s: float) -> dict[str, dict[str, Any]]:
-    """Figures by agent (or of the search), and of all tasks; empty where requests stand alone.
+    """Compute figures of tasks by agent (or of the search), and of all tasks; empty where requests stand alone.
 
     Args:
-        requests: after a run.
-        traffic: with its agents.
-        request_s: client, HTTP and tokeniser, once a call.
+        requests: requests after a run.
+        traffic: traffic with its agents.
+        request_s: seconds of client, HTTP and tokeniser, once a call.
     """
     if not traffic.agents and traffic.trajectories is None:
         return {}
+    tasks = _tasks(requests, request_s)
+    kinds = [(one.name, one.latency_s) for one in traffic.agents]
+    if traffic.trajectories is not None:
+        kinds = [(traffic.trajectories.method, traffic.trajectories.latency_s)]
+    limits = np.array([np.inf if limit is None else limit for _, limit in kinds])
+    good = tasks.done & ~(tasks.latency_s > limits[tasks.source])
+    groups = [("all", np.ones(len(tasks.calls), np.bool_))]
+    groups += [(name, tasks.source == a) for a, (name, _) in enumerate(kinds)]
+    out: dict[str, dict[str, Any]] = {}
+    for name, mine in groups:
+        if not mine.any():
+            continue
+        out[name] = {
+            "tasks": int(mine.sum()),
+            "completed": int((mine & tasks.done).sum()),
+            "calls_per_task": float(tasks.calls[mine].mean()),
+            "tokens_per_task": float(tasks.tokens[mine].mean()),
+            "attainment": float(good[mine].mean()),
+            "latency_s": distribution(tasks.latency_s[mine]).to_dict(),
+        }
+    if traffic.trajectories is not None:
+        held, alone = mean_held(requests)
+        figures = {"held_tokens": float(held.mean()), "held_tokens_unshared": float(alone.mean())}
+        out = {name: each | figures for name, each in out.items()}
+    return out
+
+
+def _tasks(requests: Requests, request_s: float) -> _Tasks:
     task = requests.group if requests.after is None else requests.after.task
     count = int(task.max()) + 1
     first = np.full(count, len(task), np.int64)
@@ -36,31 +81,13 @@ def by_task(requests: Requests, traffic: TrafficSpec, request_s: float) -> dict[
     depth = np.ones(len(task), np.int64) if requests.after is None else _depth(requests)
     deepest = np.zeros(count, np.int64)
     np.maximum.at(deepest, task, depth)
-    latency = np.where(done, end - begin + request_s * deepest, np.nan)
-    tokens = np.bincount(task, weights=requests.input_tokens + requests.output_tokens)
-    which = requests.tenant[first]
-    out: dict[str, dict[str, Any]] = {}
-    kinds = [(one.name, one.latency_s) for one in traffic.agents]
-    if traffic.trajectories is not None:
-        kinds = [(traffic.trajectories.method, traffic.trajectories.latency_s)]
-    limits = np.array([np.inf if limit is None else limit for _, limit in kinds])
-    good = done & ~(latency > limits[which])
-    for name, mine in [("all", np.ones(count, np.bool_))] + [(name, which == a) for a, (name, _) in enumerate(kinds)]:
-        if not mine.any():
-            continue
-        out[name] = {
-            "tasks": int(mine.sum()),
-            "completed": int((mine & done).sum()),
-            "calls_per_task": float(calls[mine].mean()),
-            "tokens_per_task": float(tokens[mine].mean()),
-            "attainment": float(good[mine].mean()),
-            "latency_s": distribution(latency[mine]).to_dict(),
-        }
-    if traffic.trajectories is not None:
-        held, alone = mean_held(requests)
-        figures = {"held_tokens": float(held.mean()), "held_tokens_unshared": float(alone.mean())}
-        out = {name: each | figures for name, each in out.items()}
-    return out
+    return _Tasks(
+        calls=calls,
+        done=done,
+        latency_s=np.where(done, end - begin + request_s * deepest, np.nan),
+        tokens=np.bincount(task, weights=requests.input_tokens + requests.output_tokens).astype(np.float64),
+        source=requests.tenant[first],
+    )
 
 
 def _depth(requests: Requests) -> Any:

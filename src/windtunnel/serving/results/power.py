@@ -291,6 +291,38 @@ def _draw(instance: PowerModel, c: PowerCoefficients, both: Sequence[Phase], lan
     return _Draw(tuple(phase_w), tuple(shares), joules, mean)
 
 
+def for_held_share(report: PowerReport, share: float, duration_s: float) -> PowerReport:
+    """Reduce a report of all devices all the time to the device time that was held.
+
+    Args:
+        report: power of all devices.
+        share: device time that was held, as a share of all devices all the time.
+        duration_s: seconds of the run.
+    """
+    money = report.cost_per_million_output_tokens
+    money = None if money is None else money * share
+    if report.energy_j is None or report.idle_w is None or not report.energy_j:
+        return replace(report, cost_per_million_output_tokens=money)
+    off = report.idle_w * report.num_devices * duration_s * (1.0 - share)
+    energy = report.energy_j - off
+    ratio = energy / report.energy_j
+
+    def times(value: float | None) -> float | None:
+        return None if value is None else value * ratio
+
+    held_s = report.num_devices * duration_s * share
+    return replace(
+        report,
+        cost_per_million_output_tokens=money,
+        energy_j=energy,
+        mean_w_per_device=energy / held_s,
+        energy_per_output_token_j=times(report.energy_per_output_token_j),
+        energy_per_million_tokens_kwh=times(report.energy_per_million_tokens_kwh),
+        interval=None,
+        energy_interval=None,
+    )
+
+
 def _interval(mean: float, idle: float, limit: float, c: PowerCoefficients, shares: Sequence[float]) -> dict[str, Any]:
     """80 % band of the mean power: the spread of models left out of the fit, on the share of time under way."""
     spread = math.exp(_Z * c.spread)

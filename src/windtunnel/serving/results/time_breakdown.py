@@ -12,8 +12,8 @@ from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.results.run_record import Record
 
-DECODE, PROMPTS = "decode iteration", "iteration with prompts"
-_A = {DECODE: "an iteration", PROMPTS: "an iteration with prompts"}
+DECODE, PREFILL = "decode iteration", "iteration with prompts"
+_A = {DECODE: "an iteration", PREFILL: "an iteration with prompts"}
 _ATTENTION = ("attention of prompts", "cached keys and values")
 _UNDER_WAY = "an iteration is under way"
 _BOUND = {
@@ -150,7 +150,7 @@ def composition(model: IterationModel, mean: Mean, *, mixed: bool) -> dict[str, 
         )
     if mean.prompt_iterations:
         beside = mean.decoding if mixed else 0.0
-        out[PROMPTS] = iteration_parts(
+        out[PREFILL] = iteration_parts(
             model,
             tokens=mean.prompt_tokens + beside * model.step_tokens,
             pairs=mean.pairs,
@@ -235,10 +235,10 @@ def bound_by(parts: dict[str, dict[str, float]], mean: Mean, busy_s: float, reco
         record: of the run.
         limits: of one instance of the loop.
     """
-    prompts_s = sum(parts.get(PROMPTS, {}).values()) * mean.prompt_iterations
+    prompts_s = sum(parts.get(PREFILL, {}).values()) * mean.prompt_iterations
     share = min(prompts_s / busy_s, 1.0) if busy_s > 0 else 0.0
     words = []
-    for name, kind, own in (("decode", DECODE, 1.0 - share), ("prompts", PROMPTS, share)):
+    for name, kind, own in (("decode", DECODE, 1.0 - share), ("prompts", PREFILL, share)):
         times = parts.get(kind)
         if times and own > 0.15:
             first, seconds = next(iter(times.items()))

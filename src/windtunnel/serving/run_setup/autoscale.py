@@ -12,7 +12,6 @@ from windtunnel.serving.autoscale.resize import Elastic
 from windtunnel.serving.autoscale.resize_time import RECONFIGURE_S, Size, growth
 from windtunnel.serving.autoscale.start_up import StartUp, start_up
 from windtunnel.serving.event_loop.fleet import Fleet, stack_tables
-from windtunnel.serving.results.power import PowerReport
 from windtunnel.specs.autoscale import AutoscaleSpec
 
 if TYPE_CHECKING:
@@ -110,29 +109,3 @@ def scaling(control: Replicas | Elastic, found: StartUp, devices: int, begin: fl
         "starts": starts,
         "changes": [list(change) for change in control.changes[:_SHOWN]],
     }
-
-
-def paid(report: PowerReport, share: float, duration_s: float) -> PowerReport:
-    """A report of all devices all the time → of those that were held, a share of device-seconds."""
-    money = report.cost_per_million_output_tokens
-    money = None if money is None else money * share
-    if report.energy_j is None or report.idle_w is None or not report.energy_j:
-        return replace(report, cost_per_million_output_tokens=money)
-    off = report.idle_w * report.num_devices * duration_s * (1.0 - share)
-    energy = report.energy_j - off
-    ratio = energy / report.energy_j
-
-    def times(value: float | None) -> float | None:
-        return None if value is None else value * ratio
-
-    held_s = report.num_devices * duration_s * share
-    return replace(
-        report,
-        cost_per_million_output_tokens=money,
-        energy_j=energy,
-        mean_w_per_device=energy / held_s,
-        energy_per_output_token_j=times(report.energy_per_output_token_j),
-        energy_per_million_tokens_kwh=times(report.energy_per_million_tokens_kwh),
-        interval=None,
-        energy_interval=None,
-    )

@@ -15,7 +15,7 @@ from typing import Any
 from windtunnel.errors import BadInput, Problem
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel.serving.simulate import run, sending
+from windtunnel.serving.simulate import serve_requests, with_traffic
 from windtunnel.specs.source import Source
 
 AXES = {"rate": "rate_per_s", "concurrency": "concurrency", "time_scale": "time_scale"}
@@ -111,8 +111,8 @@ def loaded(d: Deployment, axis: str, load: float) -> Deployment:
 def serve_once(d: Deployment) -> ServingResult:
     """One run of a deployment's own traffic."""
     begun = time.perf_counter()
-    d, traffic = sending(d)
-    result = run(d, traffic.requests, assumed=traffic.assumed)
+    d, traffic = with_traffic(d)
+    result = serve_requests(d, traffic.requests, assumed=traffic.assumed)
     return replace(result, simulated_in_s=time.perf_counter() - begun)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, Problem
 from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
@@ -44,69 +45,116 @@ def steps(agent: Agent) -> list[Step]:
     return out
 
 
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """Columns of all calls, task by task; (C,) each."""
+
+    inputs: Ints
+    """Tokens of the prompt."""
+    outputs: Ints
+    """Tokens of the answer."""
+    own: Ints
+    """Tokens that a call adds to what its prompt is built on: new prompt tokens and its answer."""
+    whole: Ints
+    """Tokens of prompt and answer together."""
+    tool_s: Floats
+    """Seconds of the tools that run before the call."""
+    arrival_s: Floats
+    """Arrival of first calls; nan for the others."""
+
+    @staticmethod
+    def empty(count: int) -> _Calls:
+        inputs, outputs, own, whole = (np.zeros(count, np.int64) for _ in range(4))
+        return _Calls(inputs, outputs, own, whole, np.zeros(count), np.full(count, np.nan))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """The tasks of one agent."""
+
+    number: int
+    """Place of the agent in the traffic."""
+    agent: Agent
+    start: Ints
+    """(T,) place of each task's first call."""
+    at_s: Floats
+    """(T,) when each task begins."""
+
+
 def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, str], ...]]:
-    """Calls of all tasks, task by task.
+    """Draw the calls of all tasks, task by task.
+
+    Args:
+        spec: traffic with agents.
+        seed: seed of the random numbers.
 
     Returns:
         Requests with `after`, `content` and the agent's number as `tenant`; first calls have their times, the others
         nan. Nothing is assumed.
+
+    Raises:
+        BadInput: a prompt would grow beyond what a request can hold.
     """
     at_s = sent(spec, seed, spec.num_requests, 1.0)
     shares = np.array([one.share for one in spec.agents])
     which = stream(seed, WHICH).choice(len(shares), len(at_s), p=shares / shares.sum())
-    templates = [steps(one) for one in spec.agents]
-    sizes = np.array([len(t) for t in templates])[which]
+    sizes = np.array([len(steps(one)) for one in spec.agents])[which]
     start = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
-    count = int(start[-1])
-    inputs, outputs = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    whole, tools = np.zeros(count, np.int64), np.zeros(count)
-    arrival, edges = np.full(count, np.nan), []
+    calls = _Calls.empty(int(start[-1]))
     chains: list[list[tuple[Any, ...]]] = []  # by agent and step: stretches, as ("system",) or offsets of steps
-    own = np.zeros(count, np.int64)  # tokens of each call's own stretch
-    for a, (agent, template) in enumerate(zip(spec.agents, templates, strict=True)):
-        tasks = start[:-1][which == a]
-        if not len(tasks):
-            chains.append([])
-            continue
-        paths: list[tuple[Any, ...]] = []
-        for s, step in enumerate(template):
-            call, at = agent.calls[step.call], tasks + s
-            own_seed = seed + _SEEDS_APART * (1 + a * 1000 + s)
-            new = lengths.draw(call.input_tokens, len(tasks), own_seed, lengths.INPUT).astype(np.int64)
-            outputs[at] = lengths.draw(call.output_tokens, len(tasks), own_seed, lengths.OUTPUT)
-            drawn = stream(own_seed, TOOLS).standard_exponential(len(tasks))
-            tools[at] = call.tool_s * (drawn if call.tool_distribution == "exponential" else 1.0)
-            heard = step.parents[1:] if step.history else step.parents
-            told = np.zeros(len(tasks), np.int64)
-            for p in heard:
-                told += outputs[tasks + p]
-            if step.history:
-                base, path = whole[tasks + step.parents[0]], paths[step.parents[0]]
-            else:
-                base, path = np.full(len(tasks), agent.system_tokens), ("system",) if agent.system_tokens else ()
-            inputs[at] = base + told + new
-            own[at] = told + new + outputs[at]
-            whole[at] = inputs[at] + outputs[at]
-            paths.append((*path, s))
-            edges += [np.stack([tasks + p, at]) for p in step.parents]
-            if not step.parents:
-                arrival[at] = at_s[which == a]
-        chains.append(paths)
-    if whole.max(initial=0) > MAX_TOKENS:
-        raise BadInput(Problem("serving.traffic.agents", f"a prompt would grow to {whole.max()} tokens; fewer calls"))
+    edges: list[Any] = []
+    for a, agent in enumerate(spec.agents):
+        own = _Tasks(a, agent, start[:-1][which == a], at_s[which == a])
+        chains.append(_draw_tasks(own, seed, calls, edges) if len(own.start) else [])
+    if calls.whole.max(initial=0) > MAX_TOKENS:
+        longest = calls.whole.max()
+        raise BadInput(Problem("serving.traffic.agents", f"a prompt would grow to {longest} tokens; fewer calls"))
+    task = np.repeat(np.arange(len(at_s)), sizes)
     requests = Requests(
-        arrival_s=arrival,
-        input_tokens=inputs.astype(np.int32),
-        output_tokens=outputs.astype(np.int32),
-        delay_s=tools,
+        arrival_s=calls.arrival_s,
+        input_tokens=calls.inputs.astype(np.int32),
+        output_tokens=calls.outputs.astype(np.int32),
+        delay_s=calls.tool_s,
         tenant=np.repeat(which, sizes).astype(np.int32),
-        group=np.repeat(np.arange(len(at_s)), sizes).astype(np.int32),
-        content=_content(spec, chains, which, start, own),
-        after=_dependencies(edges, count, np.repeat(np.arange(len(at_s)), sizes)),
+        group=task.astype(np.int32),
+        content=_content(spec, chains, which, start, calls.own),
+        after=_dependencies(edges, len(calls.inputs), task),
     )
     assert requests.content is not None
-    requests.prefix_tokens = requests.content.found(np.arange(count), requests.input_tokens)
+    requests.prefix_tokens = requests.content.found(np.arange(len(calls.inputs)), requests.input_tokens)
     return requests, ()
+
+
+def _draw_tasks(tasks: _Tasks, seed: int, calls: _Calls, edges: list[Any]) -> list[tuple[Any, ...]]:
+    """Draw the calls of one agent's tasks into `calls`, and add who waits for whom to `edges`.
+
+    Returns:
+        The stretches of content that each step's prompt and answer are made of.
+    """
+    agent, count = tasks.agent, len(tasks.start)
+    paths: list[tuple[Any, ...]] = []
+    for s, step in enumerate(steps(agent)):
+        call, at = agent.calls[step.call], tasks.start + s
+        own_seed = seed + _SEEDS_APART * (1 + tasks.number * 1000 + s)
+        new = lengths.draw(call.input_tokens, count, own_seed, lengths.INPUT).astype(np.int64)
+        calls.outputs[at] = lengths.draw(call.output_tokens, count, own_seed, lengths.OUTPUT)
+        drawn = stream(own_seed, TOOLS).standard_exponential(count)
+        calls.tool_s[at] = call.tool_s * (drawn if call.tool_distribution == "exponential" else 1.0)
+        answers = np.zeros(count, np.int64)
+        for p in step.parents[1:] if step.history else step.parents:
+            answers += calls.outputs[tasks.start + p]
+        if step.history:
+            base, path = calls.whole[tasks.start + step.parents[0]], paths[step.parents[0]]
+        else:
+            base, path = np.full(count, agent.system_tokens), ("system",) if agent.system_tokens else ()
+        calls.inputs[at] = base + answers + new
+        calls.own[at] = answers + new + calls.outputs[at]
+        calls.whole[at] = calls.inputs[at] + calls.outputs[at]
+        paths.append((*path, s))
+        edges += [np.stack([tasks.start + p, at]) for p in step.parents]
+        if not step.parents:
+            calls.arrival_s[at] = tasks.at_s
+    return paths
 
 
 def _dependencies(edges: list[Any], count: int, task: Any) -> Dependencies:

@@ -21,7 +21,7 @@ from windtunnel.serving.simulate import simulate_serving
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.trajectories import mean_held
 from windtunnel.serving.traffic.trajectories.base import METHODS, divided
-from windtunnel.serving.traffic.trajectories.methods.ets import kept
+from windtunnel.serving.traffic.trajectories.methods.ets import kept_leaves
 from windtunnel.specs.traffic import TrafficSpec
 
 STEPS = {"distribution": "normal", "mean": 4, "cv": 0.4, "min": 1, "max": 8}
@@ -127,7 +127,7 @@ def test_what_ets_keeps_is_the_integer_programs_optimum(seed: int) -> None:
     share, path, meaning = tree(seed)
     share = share / share.sum()
     node_cost, coverage = float(g.uniform(0, 3)), float(g.uniform(0, 1))
-    found = _value(kept(share, path, meaning, node_cost, coverage), share, path, meaning, node_cost, coverage)
+    found = _value(kept_leaves(share, path, meaning, node_cost, coverage), share, path, meaning, node_cost, coverage)
     assert found == pytest.approx(_optimum(share, path, meaning, node_cost, coverage), abs=1e-9)
 
 

@@ -7,7 +7,7 @@ then divided among the kept leaves as in balanced search.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,14 +29,14 @@ class Ets:
     def children(self, at: Frontier, width: int, search: Trajectories) -> Ints:
         """By the softmax of the leaves that stay."""
         share = divided(at.score, width, search.temperature) / width
-        stay = np.flatnonzero(kept(share, at.path, at.meaning, search.node_cost, search.coverage))
+        stay = np.flatnonzero(kept_leaves(share, at.path, at.meaning, search.node_cost, search.coverage))
         out = np.zeros(len(share), np.int64)
         out[stay] = divided(at.score[stay], width, search.temperature)
         return out
 
 
-def kept(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: float) -> Mask:
-    """(N,) which leaves the program keeps.
+def kept_leaves(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: float) -> Mask:
+    """Solve the program for the leaves that it keeps.
 
     Args:
         share: (N,) reward of each leaf.
@@ -44,41 +44,56 @@ def kept(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: f
         meaning: (N,) equal where two leaves say the same.
         node_cost: λ_b.
         coverage: λ_d.
+
+    Returns:
+        (N,) whether a leaf is kept.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
 
-    count, depth = path.shape
+    count = len(path)
     inner, which = np.unique(path, return_inverse=True)
-    which = which.reshape(path.shape) + count
     said, means = np.unique(meaning, return_inverse=True)
-    root, first_said = count + len(inner), count + len(inner) + 1
-    cost = node_cost / first_said
+    cost = node_cost / (count + len(inner) + 1)
     gain = np.concatenate([share - cost, np.full(len(inner) + 1, -cost), np.full(len(said), coverage / len(said))])
-    # Rows: a node's parent is kept with it; a meaning is kept with one of its leaves; some leaf is kept.
-    chain = np.column_stack([np.full(count, root), which, np.arange(count)])
-    below = np.unique(np.concatenate([chain[:, d : d + 2] for d in range(depth + 1)]), axis=0)
-    links, last = len(below), len(below) + len(said)
-    rows = np.concatenate(
-        [np.arange(links), np.arange(links), links + means, links + np.arange(len(said)), np.full(count, last)]
-    )
-    columns = np.concatenate(
-        [below[:, 0], below[:, 1], np.arange(count), first_said + np.arange(len(said)), np.arange(count)]
-    )
-    signs = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], [links, links, count, len(said), count])
-    lowest = np.zeros(last + 1)
-    lowest[last] = 1.0
     whole = np.zeros(len(gain))
     whole[:count] = 1  # the others are whole when leaves are
+    constraints = _constraints(which.reshape(path.shape) + count, count + len(inner), means, len(said))
+    lowest = np.zeros(constraints.shape[0])
+    lowest[-1] = 1.0
     found = milp(
         -gain,
         integrality=whole,
         bounds=Bounds(0, 1),
         options={"mip_rel_gap": GAP},
-        constraints=LinearConstraint(csr_array((signs, (rows, columns))), lowest, np.inf),
+        constraints=LinearConstraint(constraints, lowest, np.inf),
     )
     chosen: Mask = found.x[:count] > 0.5
     return chosen
+
+
+def _constraints(ancestors: Ints, root: int, means: Ints, meanings: int) -> Any:
+    """Build the program's rows: a node's parent is kept with it, a meaning with one of its leaves, and some leaf is.
+
+    Args:
+        ancestors: (N, depth) column of each leaf's ancestors, the root excepted; leaves are the columns 0 to N − 1.
+        root: column of the root; columns of meanings follow it.
+        means: (N,) number of each leaf's meaning.
+        meanings: how many meanings there are.
+    """
+    from scipy.sparse import csr_array
+
+    count, depth = ancestors.shape
+    chain = np.column_stack([np.full(count, root), ancestors, np.arange(count)])
+    below = np.unique(np.concatenate([chain[:, d : d + 2] for d in range(depth + 1)]), axis=0)
+    links, last = len(below), len(below) + meanings
+    rows = np.concatenate(
+        [np.arange(links), np.arange(links), links + means, links + np.arange(meanings), np.full(count, last)]
+    )
+    columns = np.concatenate(
+        [below[:, 0], below[:, 1], np.arange(count), root + 1 + np.arange(meanings), np.arange(count)]
+    )
+    signs = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], [links, links, count, meanings, count])
+    return csr_array((signs, (rows, columns)))
 
 
 METHODS.add("ets", Ets())

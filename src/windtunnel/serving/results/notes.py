@@ -1,0 +1,65 @@
+"""What a result says beside its figures: values that the scenario left open, and warnings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.serving.event_loop.requests import REJECTED, Requests
+from windtunnel.serving.results.metrics import sessions_outlast_arrivals, too_short_to_tell
+from windtunnel.techniques import remarks
+
+if TYPE_CHECKING:
+    from windtunnel.serving.deployment import Deployment
+
+
+def assumptions(d: Deployment, traffic: tuple[tuple[str, Any, str], ...]) -> tuple[dict[str, str], ...]:
+    """List every value that the scenario does not state, once: field, value, why.
+
+    Args:
+        d: what was run.
+        traffic: (field, value, why) of the traffic.
+    """
+    rows = [(a.field, a.value, a.why) for pool in d.pools for a in pool.instance.assumed]
+    rows += d.assumed
+    if d.iteration.overlap is not None:
+        ids = ", ".join(x.technique.id for x in d.techniques)
+        rows.append(("techniques", ids, "change iterations: the plain loop runs them, which is slower"))
+    if (split := d.pool.sm_split) is not None:
+        why = "a loop of its own: prefix caching, queue disciplines and policies do not act"
+        rows.append(("serving.pools[0].sm_split", split.prefill_share, why))
+    rows += [*traffic, *d.cluster.assumed]
+    once = dict.fromkeys((name, str(value), why) for name, value, why in rows)
+    return tuple({"field": name, "value": value, "why": why} for name, value, why in once)
+
+
+def warnings(d: Deployment, requests: Requests, *, saturated: bool) -> tuple[str, ...]:
+    """List what a reader of the result should know before using it.
+
+    Args:
+        d: what was run.
+        requests: after the run.
+        saturated: whether requests arrive faster than they are served.
+    """
+    out = list(remarks(d.techniques, d.scenario, serving=True))
+    if not all(p.power_cap.within for p in d.pools):
+        out.append(f"power_cap_w {d.cluster.power_cap_w:g} is below what some iterations draw at the least clock")
+    if saturated and d.serving.traffic.num_requests:
+        out.append("no steady state: ask for a lower rate, or for more instances")
+    open_loop = not d.limits.concurrency and not d.serving.traffic.offline
+    if not saturated and open_loop and too_short_to_tell(requests):
+        out.append("batches still fill when the last request comes: ask for more requests to tell a steady state")
+    if d.serving.traffic.rate_per_s and (spans := sessions_outlast_arrivals(requests)):
+        out.append(
+            f"conversations last {spans[0]:,.0f} s and new ones come for {spans[1]:,.0f} s: load rises and falls, and "
+            "is the stated rate briefly or never; ask for more requests (num_requests)"
+        )
+    coefficients = d.iteration.coefficients
+    if "fitted" not in coefficients.grades.values():
+        generation = d.cluster.device.generation
+        out.append(
+            f"no measured rows set the coefficients of {d.serving.engine} on {generation}: data-sheet peaks, scaled"
+        )
+    longest = d.instance.max_model_len or 2**31
+    if ((requests.state == REJECTED) & (requests.input_tokens < longest)).any():
+        out.append("some requests need more cache than an instance has: they were rejected")
+    return tuple(out)
