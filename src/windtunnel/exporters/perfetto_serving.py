@@ -1,7 +1,7 @@
 """A serving run as a trace in Chrome's JSON format, which <https://ui.perfetto.dev> opens.
 
 One process an instance: a track of iterations (a run of decode steps is one slice), counters of requests running and
-waiting and of the cache in use, and one asynchronous track a request with its time in line, its prompt and its answer.
+waiting and of the cache in use, and one asynchronous track a request with its queue time, its prompt and its answer.
 A long run is cut to a window around its slowest first token; counters then say what the whole run did.
 """
 
@@ -171,7 +171,7 @@ def _requests(record: Record, begin_s: float, end_s: float, lanes: list[tuple[in
         }
         yield {"ph": "b", "name": f"request {i}", "ts": arrival, "args": args, **own}
         for name, a, b in (
-            ("in line", arrival, scheduled),
+            ("queued", arrival, scheduled),
             ("prompt", scheduled, first),
             ("cache moves", first, there),
             ("answer", there, finish),

@@ -1,4 +1,4 @@
-"""What pools, clusters and techniques of a scenario do not go together, in words."""
+"""Checks that pools, clusters and techniques of a scenario go together; problems are added in words."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from windtunnel.techniques.base import Applied
 _SPLIT_ROUTERS = ("round_robin", "random", "prefix_aware", "least_work")
 """Routers that read no more of an instance than shares of its SMs have."""
 _LACKS = {
-    "prefill": "its instances compute prompts and no answers",
-    "decode": "its instances answer prompts that others have computed",
+    "prefill": "its instances prefill and do not decode",
+    "decode": "its instances decode requests that others have prefilled",
 }
 _POOLED = ("lamina", "moe-lens")
 """Techniques that compute decode attention elsewhere."""
 
 
 def check(serving: ServingSpec, model: ModelSpec, techniques: Sequence[Applied], problems: ProblemList) -> None:
-    """What no engine here can serve."""
+    """Add what no engine here can serve."""
     if model.family in ("encoder", "vit"):
         problems.add("model", model.name, "generates no tokens: serving needs a decoder")
     elif model.family == "encoder_decoder":
@@ -64,7 +64,7 @@ def check(serving: ServingSpec, model: ModelSpec, techniques: Sequence[Applied],
 
 
 def _check_sparse(serving: ServingSpec, model: ModelSpec, problems: ProblemList) -> None:
-    """Rows that activations leave out."""
+    """Add what contradicts rows that activations leave out."""
     given = serving.sparse_reads
     assert given is not None
     if given.neurons < 1.0 and "relu" not in model.hidden_act:
@@ -78,7 +78,7 @@ def _check_sparse(serving: ServingSpec, model: ModelSpec, problems: ProblemList)
 
 
 def _check_mesh(serving: ServingSpec, problems: ProblemList) -> None:
-    """What deployments that share devices do not go with."""
+    """Add what deployments that share devices do not go with."""
     traffic = serving.traffic
     if len(traffic.tenants) < 2:
         problems.add("serving.mesh", UNSET, "needs traffic.tenants, two at least: each has weights of its own")
@@ -93,7 +93,7 @@ def _check_mesh(serving: ServingSpec, problems: ProblemList) -> None:
 
 
 def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: ProblemList) -> None:
-    """What shares of the SMs do not go with."""
+    """Add what shares of the SMs do not go with."""
     assert pool.sm_split is not None
     if len(serving.pools) > 1 or pool.role != "mixed":
         problems.add(where, UNSET, "is read in one mixed pool; leave it out, or the other pools")
@@ -121,7 +121,7 @@ def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: Pro
 
 
 def widest(serving: ServingSpec, problems: ProblemList) -> ServingSpec:
-    """The pool with as many instances as there may ever be."""
+    """Return the section with as many instances, or devices, as its autoscaler may ever hold."""
     assert serving.autoscale is not None
     own, pool = serving.autoscale, serving.pools[0]
     if len(serving.pools) > 1:
@@ -141,7 +141,7 @@ def widest(serving: ServingSpec, problems: ProblemList) -> ServingSpec:
 
 
 def group_of(pool: PoolSpec, cluster: ClusterSpec, where: str, problems: ProblemList) -> int:
-    """Number of the cluster's group that a pool is on."""
+    """Return the number of the cluster's group that a pool is on."""
     groups = groups_of(cluster)
     ids = [group.device.id for group in groups]
     if pool.group is None:
@@ -160,7 +160,7 @@ def group_of(pool: PoolSpec, cluster: ClusterSpec, where: str, problems: Problem
 
 
 def check_room(serving: ServingSpec, groups: list[int], cluster: ClusterSpec, problems: ProblemList) -> None:
-    """Whether each group has the devices that its pools take."""
+    """Check that each group has the devices that its pools take."""
     for g, part in enumerate(groups_of(cluster)):
         mine = [pool for pool, group in zip(serving.pools, groups, strict=True) if group == g]
         each = serving.speculation.verifiers or 1 if serving.speculation else 1
@@ -174,7 +174,7 @@ def check_room(serving: ServingSpec, groups: list[int], cluster: ClusterSpec, pr
 
 
 def check_agreement(instances: Sequence[Instance], problems: ProblemList) -> None:
-    """Pools that find content again count it in blocks of one size."""
+    """Check that the pools of one loop share block size, admission rule and queue discipline."""
     own = [(i, x.limits.block) for i, x in enumerate(instances) if x.limits.caching]
     for i, block in own[1:]:
         if block != own[0][1]:

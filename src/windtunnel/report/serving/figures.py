@@ -279,7 +279,7 @@ def requests_figure(result: ServingResult) -> Any:
     e2e, queue = np.asarray(table["e2e_s"])[rows], np.asarray(table["queue_s"])[rows]
     text = [
         f"request {i:,}<br>prompt {a:,} tokens, answer {b:,}<br>"
-        f"TTFT {seconds(x)}, in line {seconds(w)}<br>E2E {seconds(e)}"
+        f"TTFT {seconds(x)}, queue time {seconds(w)}<br>E2E {seconds(e)}"
         for i, a, b, x, w, e in zip(rows, length, answer, ttft[rows], queue, e2e, strict=True)
     ]
     log = np.log10(np.maximum(length, 1))

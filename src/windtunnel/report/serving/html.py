@@ -196,7 +196,7 @@ def _percentiles(result: ServingResult) -> str:
         ("TPOT", result.tpot_s),
         ("ITL", result.itl_s),
         ("E2E", result.e2e_s),
-        ("in line", result.queue_s),
+        ("queue time", result.queue_s),
     ):
         if d.count:
             cells = (d.mean, d.std, d.p50, d.p75, d.p90, d.p95, d.p99, d.max)
@@ -239,9 +239,9 @@ def _memory(result: ServingResult) -> str:
     if result.prefix_hit_rate:
         usage += f"; {percent(result.prefix_hit_rate)} of prompt tokens were found in it"
     if result.preemptions:
-        usage += f"; {result.preemptions:,} requests were taken out of the batch to make room"
+        usage += f"; {result.preemptions:,} requests were preempted to make room"
     if result.rejected:
-        usage += f"; {result.rejected:,} requests need more than there is and were refused"
+        usage += f"; {result.rejected:,} requests need more than there is and were rejected"
     basis = "".join(f"<li>{escape(str(line))}</li>" for line in capacity.get("basis", ()))
     content = (
         f'<div class="gauge tall">{bar}</div><table>{rows}</table><p class="sub">Cache: {usage}.</p><ul>{basis}</ul>'

@@ -53,7 +53,7 @@ def knee_words(result: SweepResult) -> list[tuple[str, str]]:
     elif result.broken is not None:
         out.append(("Knee", f"none: {load_text(result, result.broken)}, the smallest load tried, is too much ({what})"))
     if result.saturation is not None:
-        out.append(("Saturated", f"from {load_text(result, result.saturation)} on the line grows without end"))
+        out.append(("Saturated", f"from {load_text(result, result.saturation)} on the queue grows without end"))
     if result.objective:
         good = result.best
         rate = f"{good.result.goodput_requests_per_s:,.4g} requests/s"

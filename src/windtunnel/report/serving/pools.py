@@ -22,7 +22,7 @@ NAMES = (
     "cut",
     "busy",
     "running",
-    "in line p50",
+    "queue time p50",
     "p99",
     "cache at most",
     "tokens/s",
@@ -38,7 +38,7 @@ def plan_words(pool: dict[str, Any]) -> str:
 
 
 def rows(result: ServingResult) -> list[tuple[str, ...]]:
-    """One a pool, as `NAMES`. Tokens are those that it computed: of prompts and of answers."""
+    """Return one row for each pool, with the columns `NAMES`; tokens are those that the pool prefilled or decoded."""
     out: list[tuple[str, ...]] = []
     for p in result.pools:
         tokens = p["prompt_tokens_per_s"] + p["decode_tokens_per_s"]
@@ -68,7 +68,7 @@ def transfer_text(result: ServingResult) -> str:
         return ""
     wait, move = t["waiting_for_blocks_s"], t["moving_s"]
     return (
-        f"{t['requests']:,} caches moved: {short(wait['p50'])} until the decode instance had blocks, "
+        f"{t['requests']:,} KV caches moved: {short(wait['p50'])} until the decode instance had blocks, "
         f"{short(move['p50'])} to move (p99 {short(wait['p99'])} and {short(move['p99'])})"
     )
 

@@ -39,7 +39,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _SLICES = 40
 _PLAN_WORDS = 6
 _TRIFLE = 0.5
-"""Requests in line on average below which the line is not drawn."""
+"""Queued requests on average, below which the queue is not drawn."""
 
 
 def summary(result: ServingResult) -> RenderableType:
@@ -72,7 +72,7 @@ def _latencies(result: ServingResult) -> RenderableType:
         ("TPOT", "tpot", result.tpot_s),
         ("ITL", "itl", result.itl_s),
         ("E2E", "e2e", result.e2e_s),
-        ("in line", "queue", result.queue_s),
+        ("queued", "queue", result.queue_s),
     ]
     slo = slo_of(result)
     bands = {key: result.intervals.get(key) or result.intervals.get(f"{key}_s") for _, key, _ in rows}
@@ -151,9 +151,11 @@ def _figures(result: ServingResult) -> RenderableType:
 def _batch(result: ServingResult) -> str:
     out = f"{result.running_mean:,.1f} requests run and {result.waiting_mean:,.1f} wait on average"
     if result.preemptions:
-        out += f"; {result.preemptions:,} preemptions"
+        out += f"; {result.preemptions:,} preempted"
+    if result.shed:
+        out += f"; {result.shed:,} shed"
     if result.rejected:
-        out += f"; {result.rejected:,} refused"
+        out += f"; {result.rejected:,} rejected"
     return out
 
 
@@ -171,7 +173,7 @@ def _power(result: ServingResult) -> str:
 
 
 def _sparks(result: ServingResult) -> list[tuple[str, Text]]:
-    """Load over the run as lines of bars: what runs, and what waits where a line forms."""
+    """Draw the load over the run as rows of bars: requests that run, and requests that wait where a queue forms."""
     if result.record is None or result.duration_s <= 0:
         return []
     from windtunnel.serving.results.run_record import time_series

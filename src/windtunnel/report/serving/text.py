@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult
 
 SATURATED = (
-    "Saturated: requests arrive faster than they are served. The line grows for as long as they come, so latencies "
+    "Saturated: requests arrive faster than they are served. The queue grows for as long as they come, so latencies "
     "depend on how long the run was; there is no steady state."
 )
 
@@ -53,9 +53,9 @@ def short(value: float) -> str:
 
 
 def tiers_text(tiers: dict[str, Any]) -> str:
-    """Where prompt tokens were found, level by level; what was lent."""
+    """Say where prompt tokens were found, KV tier by KV tier, and what was lent."""
     found = [f"{percent(own['hit_rate'])} {name}" for name, own in tiers.items() if "hit_rate" in own]
-    lines = [f"by level: {', '.join(found)}"] if found else []
+    lines = [f"by KV tier: {', '.join(found)}"] if found else []
     lines += [
         f"{name} is asked to write more than it can ({percent(own['writing_share'])} of its rate)"
         for name, own in tiers.items()
@@ -174,7 +174,7 @@ def device_rate(result: ServingResult) -> str:
 
 
 def drafts_text(found: dict[str, Any]) -> str:
-    """What speculation came to, in one line."""
+    """Summarise a run's speculation."""
     rates = ", ".join(f"{a:g}" for a in dict.fromkeys(found["acceptance"]))
     return (
         f"{found['tokens']} a step by {found['method']}, accepted with {rates}: {found['accepted_length_mean']:.3g} "
@@ -183,7 +183,7 @@ def drafts_text(found: dict[str, Any]) -> str:
 
 
 def tasks_text(tasks: dict[str, dict[str, Any]]) -> str:
-    """Tasks of agents and searches from end to end, one a line."""
+    """Describe tasks of agents and searches from end to end, one in each row of text."""
     lines = []
     for name, found in tasks.items():
         if name == "all" and len(tasks) == 2:

@@ -1,4 +1,4 @@
-"""Which requests are turned away when they come: one file a rule, found by the registry."""
+"""Which requests are shed when they arrive: one file a rule, found by the registry."""
 
 from windtunnel.serving.admission.base import ADMISSION
 

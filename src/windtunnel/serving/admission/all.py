@@ -1,4 +1,4 @@
-"""Nobody is turned away."""
+"""No request is shed."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ class All(Admission):
     """Everybody comes in."""
 
     id = "all"
-    title = "Nobody is turned away"
-    source = "vLLM, SGLang: no limit on the line"
+    title = "No request is shed"
+    source = "vLLM, SGLang: no limit on the queue"

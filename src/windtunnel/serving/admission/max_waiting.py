@@ -1,4 +1,4 @@
-"""Turn away when the instance's line is full."""
+"""Shed requests while the instance's queue is full."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from windtunnel.techniques.base import Knob
 
 @ADMISSION.register("max_waiting")
 class MaxWaiting(Admission):
-    """A line of at most so many requests."""
+    """A queue of at most so many requests."""
 
     id = "max_waiting"
-    title = "Turn away when the line is full"
+    title = "Shed requests while the queue is full"
     source = "SGLang server_args.py, max_queued_requests; TGI max_concurrent_requests"
-    knobs = {"requests": Knob(128, 0, 1_000_000_000, "in line, beyond those that run")}
+    knobs = {"requests": Knob(128, 0, 1_000_000_000, "queued requests, beyond those that run")}
 
     def accepts(self, one: Instance, q: Request, now: float) -> bool:
-        """Whether there is room in line."""
+        """Tell whether there is room in the queue."""
         return one.waiting < int(self.context.options["requests"])

@@ -1,4 +1,4 @@
-"""Turn away whom the objective of TTFT would be missed for: load is shed early, and those who come in are served."""
+"""Shed requests whose TTFT objective would be missed: load is shed early, and admitted requests are served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PredictedTtft(Admission):
     """Forecast against the tenant's objective times a margin."""
 
     id = "predicted_ttft"
-    title = "Turn away by predicted TTFT"
+    title = "Shed by predicted TTFT"
     source = "Qin et al. 2025, Mooncake, section 7 (early rejection by predicted load)"
     knobs = {"margin": Knob(1.0, 0.01, 100.0, "of the objective: below 1 stricter")}
 

@@ -1,4 +1,4 @@
-"""At most so many requests a minute from each tenant (times its weight); the rest is turned away."""
+"""At most so many requests a minute from each tenant (times its weight); the rest is shed."""
 
 from __future__ import annotations
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from windtunnel.serving.results.serving_result import ServingResult
+    import numpy.typing as npt
+
+    from windtunnel.serving.results.run_record import Record
 
 _TONES = {"ttft": "#1565c0", "tpot": "#2e8b57", "e2e": "#5d4a8a"}
 _POINTS = 200
 
 
-def serving_figure(result: ServingResult) -> Any:
-    """Share of requests below each latency; requests running and waiting, and cache in use, over time.
+def serving_figure(table: Mapping[str, npt.NDArray[Any]], record: Record | None, *, title: str) -> Any:
+    """Draw the share of requests below each latency; requests running and waiting, and cache in use, over time.
 
     Args:
-        result: of a run.
+        table: columns by request; empty in a stored result.
+        record: the run itself; None in a stored result.
+        title: of the figure.
 
     Raises:
         ValueError: the result is stored, without its table of requests.
@@ -26,14 +31,14 @@ def serving_figure(result: ServingResult) -> Any:
 
     from windtunnel.serving.results.run_record import time_series
 
-    if not result.table or result.record is None:
+    if not table or record is None:
         raise ValueError("a stored result has no table of requests: run its scenario again")
     titles = ["TTFT, s", "TPOT, s", "E2E, s", "requests", "cache in use"]
     grid = [[{}, {}, {}], [{"colspan": 2}, None, {}]]
     figure = make_subplots(rows=2, cols=3, specs=grid, subplot_titles=titles)
     shares = np.linspace(0.0, 1.0, _POINTS)
     for column, (name, tone) in enumerate(_TONES.items(), 1):
-        values = np.asarray(result.table[f"{name}_s"], np.float64)
+        values = np.asarray(table[f"{name}_s"], np.float64)
         values = values[np.isfinite(values)]
         if len(values):
             figure.add_scatter(
@@ -45,7 +50,7 @@ def serving_figure(result: ServingResult) -> Any:
                 row=1,
                 col=column,
             )
-    series = time_series(result.record, _POINTS)
+    series = time_series(record, _POINTS)
     middle = 0.5 * (series.edges_s[1:] + series.edges_s[:-1])
     for name, line, column in (
         ("running", series.running, 1),
@@ -53,5 +58,5 @@ def serving_figure(result: ServingResult) -> Any:
         ("cache", series.kv_usage, 3),
     ):
         figure.add_scatter(x=middle, y=line, mode="lines", name=name, row=2, col=column)
-    figure.update_layout(title=result.scenario_name, height=560)
+    figure.update_layout(title=title, height=560)
     return figure

@@ -120,16 +120,16 @@ def measures(requests: Requests, request_s: float, warmup: int = 0) -> Measures:
 def backlog_grows(requests: Requests) -> bool:
     """Whether requests piled up while they arrived: then no steady state exists, and none is reported.
 
-    Counted at 60 % and at 100 % of the arrivals (of conversations: until the last one begins): requests in line; and,
+    Counted at 60 % and at 100 % of the arrivals (of conversations: until the last one begins): queued requests; and,
     where the time between is several answers long, all that have not ended, because batches can grow for a while before
-    a line forms. Growth beyond 5 % of what arrived between, and beyond three standard deviations of a Poisson count, is
-    no accident.
+    a queue forms. Growth beyond 5 % of what arrived between, and beyond three standard deviations of a Poisson count,
+    is no accident.
     """
     return _growth(requests) == "grows"
 
 
 def too_short_to_tell(requests: Requests) -> bool:
-    """Whether requests piled up, in a run too short to tell a line without end from batches that still fill."""
+    """Tell whether a run is too short to tell a queue that grows without end from batches that still fill."""
     return _growth(requests) == "unclear"
 
 

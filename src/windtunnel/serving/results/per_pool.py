@@ -1,4 +1,4 @@
-"""What each pool did: a record and the figures of its own instances."""
+"""The part of a run that each pool did: a record and figures of the pool's own instances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PoolRun:
 
     pool: Pool
     totals: Any
-    """Of its lanes."""
+    """(N,) records `kernels.TOTAL` of its lanes."""
     record: Record
     mean: Mean
     parts: dict[str, dict[str, float]]
@@ -51,8 +51,8 @@ def records(d: Deployment, requests: Requests, outcome: Outcome, every: int) -> 
     for pool in d.pools:
         own = outcome.series[(outcome.series["instance"] >= at) & (outcome.series["instance"] < at + pool.lanes)].copy()
         own["instance"] -= at
-        answers = pool.spec.role == "decode"
-        mine = (_answers if answers else _prompts)(requests, at, at + pool.lanes)
+        decode = pool.spec.role == "decode"
+        mine = (_decode_part if decode else _prefill_part)(requests, at, at + pool.lanes)
         parts.append(
             Record(
                 requests=mine,
@@ -62,7 +62,7 @@ def records(d: Deployment, requests: Requests, outcome: Outcome, every: int) -> 
                 lanes_of_instance=pool.spec.plan.pp,
                 blocks=pool.limits.blocks,
                 name=pool.name,
-                answers=answers,
+                decode=decode,
             )
         )
         at += pool.lanes
@@ -89,8 +89,8 @@ def _cut(q: Requests, rows: Any) -> Requests:
     return Requests(**{name: getattr(q, name)[rows].copy() for name in names})
 
 
-def _prompts(q: Requests, begin: int, end: int) -> Requests:
-    """What instances that take requests in saw: a prompt that is handed on ends with its own end."""
+def _prefill_part(q: Requests, begin: int, end: int) -> Requests:
+    """Cut a run to what mixed and prefill instances did: a request that moves to a decode pool ends with its prompt."""
     rows = np.flatnonzero((q.instance >= begin) & (q.instance < end))
     out = _cut(q, rows)
     handed = q.answered_by[rows] >= 0
@@ -101,8 +101,8 @@ def _prompts(q: Requests, begin: int, end: int) -> Requests:
     return out
 
 
-def _answers(q: Requests, begin: int, end: int) -> Requests:
-    """What instances that only answer saw: requests come when their prompts end, one token made."""
+def _decode_part(q: Requests, begin: int, end: int) -> Requests:
+    """Cut a run to what decode instances did: requests arrive when their prompts end, with one token made."""
     rows = np.flatnonzero((q.answered_by >= begin) & (q.answered_by < end))
     out = _cut(q, rows)
     out.arrival_s = np.minimum(q.prompt_end_s[rows], q.answer_scheduled_s[rows])
@@ -121,7 +121,7 @@ def runs(d: Deployment, requests: Requests, outcome: Outcome, record: Record, du
     for pool, own in zip(d.pools, record.pools, strict=True):
         totals = outcome.totals[at : at + pool.lanes]
         at += pool.lanes
-        finished = 0 if own.answers else int((own.requests.state == DONE).sum())
+        finished = 0 if own.decode else int((own.requests.state == DONE).sum())
         limits = replace(pool.limits, concurrency=d.concurrency)
         mean = mean_batch(totals, finished + int(totals["preemptions"].sum()), mixed=limits.mixed)
         parts = composition(pool.iteration, mean, mixed=limits.mixed)
@@ -150,12 +150,12 @@ class PoolFigures:
     instances: int
     plan: dict[str, int]
     requests: int
-    """That it computed a part of."""
+    """Requests that the pool computed a part of."""
     busy_share: float
-    """Of its instances' time."""
+    """Share of its instances' time that they compute."""
     running_mean: float
     queue_s: dict[str, float]
-    """In its line: until a batch, or (of answers) blocks, took them in."""
+    """Queue time: until a batch admitted the request or, in a decode pool, until it got blocks."""
     kv_cache_usage_max: float
     kv_cache_usage_mean: float
     preemptions: int

@@ -120,7 +120,7 @@ def band(
         model: what is served.
         metric: name of the measure.
         group: (model, device) whose residuals are left out: those of the scenario itself.
-        form: `whole`, or `split` where prompts and answers have pools of their own.
+        form: `whole`, or `split` where prefill and decode have pools of their own.
         cache_full: the cache fills, so that waiting depends on its size: first tokens that did count too.
     """
     measure, kind = measure_of(metric), kind_of(model)

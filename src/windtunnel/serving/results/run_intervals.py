@@ -1,8 +1,8 @@
-"""Bands of a run's means, from residuals of measured rows (`serving.interval`), for one pool and for several.
+"""Bands of a run's means, from residuals of measured rows (`residual_bands`), for one pool and for several.
 
-Prompts and answers in pools of their own have measured rows of their own, which tell first tokens and times between
-tokens. What follows from both follows here: end to end from the sum of both ends, tokens a second from how much longer
-or shorter requests then take. Pools of unlike devices take the widest of their bands.
+Prefill and decode pools have measured rows of their own, which tell first tokens and times between tokens. What follows
+from both follows here: end to end from the sum of both ends, tokens a second from how much longer or shorter requests
+then take. Heterogeneous pools take the widest of their bands.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def intervals(
 
 
 def fullness(by_pool: Iterable[tuple[Pool, Any]], duration_s: float) -> float:
-    """What the fullest pool does of what it could at once: prompts by time, answers by sequences and cache."""
+    """Return how full the fullest pool is: prefill and mixed pools by time, decode pools by sequences and cache."""
     out = 0.0
     for p, totals in by_pool:
         of = duration_s * p.lanes

@@ -22,17 +22,17 @@ class Record:
     lanes: int
     lanes_of_instance: int
     blocks: int
-    """Cache of one lane; of several pools, of the first."""
+    """Cache blocks of one lane; with several pools, of a lane of the first."""
     name: str = ""
-    """Of the pool."""
-    answers: bool = False
-    """Whether its requests came with their prompts computed."""
+    """Name of the pool."""
+    decode: bool = False
+    """Whether the record is a decode pool's, whose requests came with their prompts computed."""
     parts: tuple[Record, ...] = ()
     """By pool, where there are several; lanes are numbered from the first of the pool on."""
 
     @property
     def instances(self) -> int:
-        """How many, of all pools."""
+        """Instances of all pools."""
         if self.parts:
             return sum(part.instances for part in self.parts)
         return max(self.lanes // max(self.lanes_of_instance, 1), 1)
@@ -52,7 +52,7 @@ class TimeSeries:
     running: Floats
     """Requests in the batch. A preempted one counts until it ends."""
     waiting: Floats
-    """Requests in line that no batch has held yet."""
+    """Queued requests that no batch has held yet."""
     kv_usage: Floats
     """Share of all cache in use."""
     prompt_tokens_per_s: Floats
@@ -146,9 +146,7 @@ def time_series(record: Record, slices: int = 300) -> TimeSeries:
         kv_usage=sum_of([x.kv_usage * w for x, w in zip(own, size / size.sum(), strict=True)]),
         prompt_tokens_per_s=sum_of([x.prompt_tokens_per_s for x in own]),
         output_tokens_per_s=sum_of([x.output_tokens_per_s for x in own]),
-        arrivals_per_s=sum_of(
-            [x.arrivals_per_s for x, part in zip(own, record.parts, strict=True) if not part.answers]
-        ),
+        arrivals_per_s=sum_of([x.arrivals_per_s for x, part in zip(own, record.parts, strict=True) if not part.decode]),
         running_by_instance=np.concatenate([x.running_by_instance for x in own]),
         waiting_by_instance=np.concatenate([x.waiting_by_instance for x in own]),
         kv_usage_by_instance=np.concatenate([x.kv_usage_by_instance for x in own]),
@@ -166,7 +164,7 @@ def _series(record: Record, edges: Floats) -> TimeSeries:
     arrival, scheduled = q.arrival_s[ran], q.scheduled_s[ran]
     first, finish = q.first_token_s[ran], q.finish_s[ran]
     prompts = np.maximum(q.input_tokens[ran] - q.cached_tokens[ran], 0).astype(np.float64)
-    prompts *= not record.answers
+    prompts *= not record.decode
     answers = np.maximum(q.output_tokens[ran] - 1, 0).astype(np.float64)
     firsts, _ = np.histogram(first, edges)
     arrivals, _ = np.histogram(arrival, edges)

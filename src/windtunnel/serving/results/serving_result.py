@@ -24,9 +24,9 @@ class ServingResult:
     requests: int
     completed: int
     rejected: int
-    """Requests that need more cache than there is."""
+    """Requests that were rejected because they need more cache than there is."""
     shed: int
-    """Requests that the admission rule turned away."""
+    """Requests that the admission rule shed."""
     duration_s: float
     """First arrival to last answer."""
     throughput_requests_per_s: float
@@ -71,12 +71,12 @@ class ServingResult:
     """Method, drafted tokens a step, acceptance, tokens a step expected and made, share of time that drafts; empty
     without speculation."""
     pools: tuple[dict[str, Any], ...] = ()
-    """Figures of each pool (`by_pool.PoolFigures`), where there are several."""
+    """Figures of each pool (`per_pool.PoolFigures`), where there are several."""
     transfer: dict[str, Any] = field(default_factory=dict)
-    """Of caches between prefill and decode pools: how many, seconds after the prompt's end, waiting for blocks and
+    """KV caches moved from prefill to decode pools: how many; seconds after the prompt's end, waiting for blocks, and
     moving."""
     kv_tiers: dict[str, Any] = field(default_factory=dict)
-    """With `kv.tiers`: of each level the share of prompt tokens that it gave, loads, tokens in and out, busy shares."""
+    """With `kv.tiers`: of each KV tier the share of prompt tokens that it gave, loads, tokens in and out, busy share."""
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metric → {level, low, high, basis, grade}."""
     grades: dict[str, str] = field(default_factory=dict)
@@ -95,9 +95,9 @@ class ServingResult:
     tenants: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Name → requests, tokens, service received, latencies, attainment."""
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Of agents and searches: name → tasks, calls, latency from end to end, attainment; `all` is all of them."""
+    """With agents or searches: name → tasks, calls, latency from end to end, attainment; `all` is all of them."""
     fairness: dict[str, float] = field(default_factory=dict)
-    """Between tenants: index and differences of service (`by_tenant`)."""
+    """Between tenants: index and differences of service (`per_tenant.by_tenant`)."""
     table: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Columns by request."""
     record: Record | None = None
@@ -123,7 +123,7 @@ class ServingResult:
         """Plotly figure: share of requests below each latency; requests and cache over time."""
         from windtunnel.serving.results.figure import serving_figure
 
-        return serving_figure(self)
+        return serving_figure(self.table, self.record, title=self.scenario_name)
 
     def series_frame(self, slices: int = 300) -> Any:
         """Pandas frame, one row a slice of time: requests running and waiting, cache in use, tokens a second."""

@@ -166,22 +166,22 @@ def composition(model: IterationModel, mean: Mean, *, mixed: bool) -> dict[str, 
 def waits_for(record: Record, limits: Limits) -> tuple[str, float]:
     """Why requests wait, in words, and the share of waiting time (requests · seconds) that this reason has.
 
-    Requests that an iteration found in line and did not admit wait for the limit that its batch had reached: sequences;
+    Requests that an iteration found queued and did not admit wait for the limit that its batch had reached: sequences;
     the cache, where the free blocks are fewer than the prompt needs that is admitted next; else the token budget, or,
     where no prompt runs, what the policy keeps free for answers to come. Those that came since wait for the iteration
-    under way, or for the engine's next look at the line.
+    under way, or for the engine's next look at the queue.
     """
     events = record.events
     area = events["waiting"] * events["seconds"]
     whole = float(area.sum())
     if whole <= 0.0:
         return "", 0.0
-    left, need = _in_line(record, limits)
+    left, need = _queued(record, limits)
     left = np.minimum(left, events["waiting"]) * events["seconds"]
     full = events["decoding"] + events["prompts"] >= limits.max_seqs
     cache = ~full & (events["used"] + need + limits.watermark > limits.blocks)
     rest = ~full & ~cache
-    looks = f"the engine looks at the line every {limits.poll:,} steps" if limits.poll > 1 else _UNDER_WAY
+    looks = f"the engine looks at the queue every {limits.poll:,} steps" if limits.poll > 1 else _UNDER_WAY
     refused = looks
     if limits.static:
         refused = "the batch before has to end"
@@ -202,8 +202,8 @@ def waits_for(record: Record, limits: Limits) -> tuple[str, float]:
     return reason, most / whole
 
 
-def _in_line(record: Record, limits: Limits) -> tuple[Floats, Floats]:
-    """Requests that each event left in line as it began, and the blocks that the next one of them needs."""
+def _queued(record: Record, limits: Limits) -> tuple[Floats, Floats]:
+    """Return requests that each event left in the queue as it began, and the blocks that the next of them needs."""
     q, events = record.requests, record.events
     left, need = np.zeros(len(events)), np.zeros(len(events))
     ran = np.flatnonzero(np.isfinite(q.scheduled_s))

@@ -1,7 +1,7 @@
 """SGLang's router: by prefix while load is even, by load while it is not.
 
 The router keeps a tree of what it sent where; it does not see caches. Load is uneven when the most and the least loaded
-instance differ by `balance_abs_threshold` requests and by a factor of `balance_rel_threshold`. Then the shortest line
+instance differ by `balance_abs_threshold` requests and by a factor of `balance_rel_threshold`. Then the shortest queue
 is taken; otherwise the best match where it covers `cache_threshold` of the prompt, else the instance that was sent
 least.
 """

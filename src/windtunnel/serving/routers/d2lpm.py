@@ -2,7 +2,7 @@
 
 Prompt tokens that have to be computed are taken off when a request is sent, answer tokens when it has ended. Where the
 tenant has no credit anywhere, it gets a quantum on every instance. So a tenant's work spreads although all of it
-matches in one place, and no instance is asked for more than a quantum beyond the others. The instances' own line is
+matches in one place, and no instance is asked for more than a quantum beyond the others. The instances' own queue is
 `queue: dlpm`.
 """
 

@@ -1,4 +1,4 @@
-"""The instance with fewest requests in its batch and line."""
+"""The instance with fewest requests in its batch and queue."""
 
 from __future__ import annotations
 

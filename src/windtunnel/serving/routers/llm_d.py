@@ -1,4 +1,4 @@
-"""Weighted scores between 0 and 1 for a short line, a free cache and a known prefix; the best sum wins."""
+"""Weighted scores between 0 and 1 for a short queue, a free cache and a known prefix; the best sum wins."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class LlmD(Router):
 
         def score(k: int) -> float:
             one = instances[k]
-            line = (high - lines[k]) / (high - low) if high > low else 1.0
+            queue = (high - lines[k]) / (high - low) if high > low else 1.0
             free = 1.0 - one.used / one.limits.blocks
             known = min(one.known(q), q.input) / q.input
-            return float(knobs["queue_weight"] * line + knobs["kv_weight"] * free + knobs["prefix_weight"] * known)
+            return float(knobs["queue_weight"] * queue + knobs["kv_weight"] * free + knobs["prefix_weight"] * known)
 
         return max(range(len(instances)), key=lambda k: (score(k), -k))
 
@@ -31,7 +31,7 @@ class LlmD(Router):
 ROUTERS.add(
     "llm_d",
     RouterEntry(
-        "Weighted scores of line, cache and prefix",
+        "Weighted scores of queue, cache and prefix",
         "llm-d inference scheduler; gateway-api-inference-extension, default scorer weights",
         None,
         LlmD,

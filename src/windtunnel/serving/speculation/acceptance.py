@@ -7,21 +7,27 @@ longer than at the mean acceptance, since 1/E is convex in acceptance (a test).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.serving.speculation.base import Drafting, expected_tokens
 
-if TYPE_CHECKING:
-    from windtunnel.serving.event_loop.twin.request import Request
-
 MILLION = 1_000_000
 
 
+class Numbered(Protocol):
+    """A request of the loop, by its number."""
+
+    @property
+    def index(self) -> int:
+        """Number of the request."""
+        ...
+
+
 class Pace:
-    """Tokens by request and step; a function of the seed, the request and its steps alone.
+    """Tokens by request and step; they depend on the seed, the request and its steps alone.
 
     Args:
         drafting: method, acceptance, and what varies.
@@ -41,9 +47,9 @@ class Pace:
         self.fraction = [0] * requests
         self.chance = np.random.default_rng([seed, 8])
 
-    def tokens(self, q: Request) -> int:
-        """What a request makes in the step that ends."""
-        i = q.index % len(self.mean)  # an answer on an instance of its own is numbered behind all requests
+    def tokens(self, q: Numbered) -> int:
+        """Return how many tokens a request makes in the step that ends."""
+        i = q.index % len(self.mean)  # the decode part of a request is numbered behind all requests
         if self.drawn:
             kept = self.chance.random(self.k) < self.rates[i]
             return 1 + (self.k if kept.all() else int(np.argmin(kept)))
@@ -53,7 +59,7 @@ class Pace:
 
 
 def pace_of(drafting: Drafting | None, requests: int, seed: int) -> Pace | None:
-    """What a scenario's acceptance varies by; None where every sequence makes the mean number of tokens."""
+    """Make the pace of a run; None where every sequence makes the mean number of tokens."""
     if drafting is None or drafting.variation == "none":
         return None
     return Pace(drafting, requests, seed)

@@ -1,4 +1,4 @@
-"""One scenario under many loads: latency against throughput, where its objective breaks, where a line begins to grow.
+"""One scenario under many loads: latency against throughput, where its objective breaks, where queues begin to grow.
 
 Points share their seed: another rate scales the same gaps between the same requests, so that points differ by their
 load and not by luck.
@@ -147,7 +147,7 @@ class SweepResult:
     broken: float | None
     """Smallest load above the knee that does not; None where none was found."""
     saturation: float | None
-    """Load from which the line grows without end; None in a closed loop, or where none was found."""
+    """Load from which the queue grows without end; None in a closed loop, or where none was found."""
     best: Point
     """Highest goodput."""
     objective: bool
