@@ -76,7 +76,7 @@ class ServingResult:
     """KV caches moved from prefill to decode pools: how many; seconds after the prompt's end, waiting for blocks, and
     moving."""
     kv_tiers: dict[str, Any] = field(default_factory=dict)
-    """With `kv.tiers`: of each KV tier the share of prompt tokens that it gave, loads, tokens in and out, busy share."""
+    """With `kv.tiers`: of each KV tier the share of prompt tokens that it gave, loads, tokens in and out, busy time."""
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metric → {level, low, high, basis, grade}."""
     grades: dict[str, str] = field(default_factory=dict)
