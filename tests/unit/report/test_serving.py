@@ -117,7 +117,7 @@ def test_a_run_says_which_limit_makes_requests_wait(result: Any) -> None:
     )
     assert "256 tokens (max_num_batched_tokens)" in budget.bound_by
     polled = served(POOL % ("scheduler_interval: 40", ""), "serving.traffic.rate_per_s=6")
-    assert "the engine looks at the line every 40 steps" in polled.bound_by
+    assert "the engine looks at the queue every 40 steps" in polled.bound_by
     offline = served(
         POOL % ("max_num_seqs: 1024", ""), "serving.traffic.rate_per_s=null", "serving.traffic.offline=true"
     )
