@@ -25,11 +25,11 @@ from windtunnel.serving.event_loop.swapping import swaps_of
 from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.iteration.sm_share import on_sm_share
 from windtunnel.serving.kv_tiers.twin_memory import Memory
-from windtunnel.serving.multi_model.deployment import mesh
 from windtunnel.serving.results.build_result import ServedRun, build_result, run_span_s
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.run_setup.autoscale import scaler, scaling, sizes
 from windtunnel.serving.run_setup.kv_tiers import memory_of
+from windtunnel.serving.run_setup.multi_model import mesh
 from windtunnel.serving.run_setup.python_hooks import Hooks, hooks_of
 from windtunnel.specs.source import Source
 

@@ -23,7 +23,7 @@ from windtunnel.serving.event_loop.twin.router import Router
 from windtunnel.serving.iteration.overlap_savings import Overlap
 
 if TYPE_CHECKING:
-    from windtunnel.serving.kv_tiers.twin_memory import Memory
+    from windtunnel.serving.event_loop.twin.kv_memory import Memory
     from windtunnel.serving.speculation.acceptance import Pace
 
 _FIELDS = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -16,12 +17,47 @@ from windtunnel.serving.event_loop.twin.queue import Queue
 from windtunnel.serving.event_loop.twin.request import Request
 from windtunnel.serving.iteration.overlap_savings import Overlap
 
-if TYPE_CHECKING:
-    from windtunnel.serving.kv_tiers.lending import Lending
-
 MILLION = 1_000_000
 EXPECTED_MOST = 4096
 """Tokens of one answer that are expected at most (SGLang, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION)."""
+
+
+class Lending(Protocol):
+    """Blocks that instances lend each other (`kv_tiers.lending`)."""
+
+    @property
+    def horizon(self) -> int:
+        """Decode steps after which loans are looked at again."""
+        ...
+
+    def could(self, one: Instance, blocks: int) -> bool:
+        """Tell whether an instance could get so many blocks from others, were they all idle."""
+        ...
+
+    def borrow(self, one: Instance, blocks: int) -> bool:
+        """Get so many blocks for an instance, all or none."""
+        ...
+
+    def settle(self, one: Instance) -> None:
+        """Give back what fits on the instance itself again."""
+
+    def kv(self, one: Instance, tokens: float) -> float:
+        """Return the tokens whose keys and values an instance's iteration waits for."""
+        ...
+
+    def starved(self) -> list[Instance]:
+        """Return idle instances with queued requests, which others may have room for now."""
+        ...
+
+    def seconds(self, one: Instance, sequences: Sequence[Request], prompt_tokens: int) -> float:
+        """Return the seconds that an iteration adds for queries that go to lenders and come back.
+
+        Args:
+            one: the borrower.
+            sequences: sequences that take a decode step.
+            prompt_tokens: prompt tokens that are computed, each a query.
+        """
+        ...
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
