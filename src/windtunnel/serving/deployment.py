@@ -46,40 +46,40 @@ _NO_BOUND = 1 << 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Alike instances, decided."""
+    """Equal instances with everything decided."""
 
     index: int
     """Place in `serving.pools`."""
     name: str
-    """Its role, numbered where that repeats."""
+    """Role of the pool, numbered where several pools have it."""
     spec: PoolSpec
     group: int
-    """Of the cluster."""
+    """Number of the cluster's group that the pool is on."""
     cluster: ClusterSpec
-    """That group."""
+    """The group that the pool is on."""
     model: ModelSpec
     instance: Instance
     iteration: IterationModel
     limits: Limits
-    """Of one lane; a pipeline of pp stages is pp of them, each with its share of cache and batch."""
+    """Limits of one lane; a pipeline of pp stages is pp lanes, each with its share of cache and batch."""
     power_cap: PowerCap
-    """What its devices do in an iteration, and at which clock under a power cap."""
+    """Work of its devices in an iteration, and the clock under a power cap."""
 
     @property
     def lanes(self) -> int:
-        """Instances of the loop: replicas · pp."""
+        """Instances of the request loop: replicas · pp."""
         return self.spec.replicas * self.spec.plan.pp
 
     @property
     def num_devices(self) -> int:
-        """Of all its instances."""
+        """Devices of all instances of the pool, verifiers included."""
         own, drafting = self.spec.plan.num_devices, self.instance.drafting
         return self.spec.replicas * (drafting.devices(own) if drafting else own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What serves, and how fast."""
+    """A resolved deployment: pools of instances, how fast they are, and how KV caches move between them."""
 
     scenario: Scenario
     serving: ServingSpec
@@ -87,60 +87,62 @@ class Deployment:
     model: ModelSpec
     cluster: ClusterSpec
     pools: tuple[Pool, ...]
-    """Those that take requests in first, those that only answer last."""
+    """Mixed and prefill pools first, decode pools last."""
     concurrency: int
+    """Requests in flight at most; 0 without a limit."""
     lines: SourceMap
-    """Where each field was written, for problems that are found later."""
+    """Place where each field was written, for problems that are found later."""
     techniques: tuple[Applied, ...] = ()
     kv_transfer: KvTransfer | None = None
+    """Seconds of moving KV caches between lanes; None without decode pools."""
     assumed: tuple[tuple[str, object, str], ...] = ()
-    """(field, value, why) of the handover."""
+    """(field, value, why) of the KV transfer."""
 
     @property
     def pool(self) -> PoolSpec:
-        """Of the first pool, as the next five."""
+        """Section of the first pool."""
         return self.pools[0].spec
 
     @property
     def instance(self) -> Instance:
-        """Limits and switches."""
+        """Instance of the first pool."""
         return self.pools[0].instance
 
     @property
     def iteration(self) -> IterationModel:
-        """Seconds."""
+        """Iteration model of the first pool."""
         return self.pools[0].iteration
 
     @property
     def limits(self) -> Limits:
-        """Of one lane."""
+        """Limits of one lane of the first pool, with the concurrency and seed of the traffic."""
         return replace(self.pools[0].limits, concurrency=self.concurrency, seed=self.serving.traffic.seed)
 
     @property
     def power_cap(self) -> PowerCap:
-        """Under a power cap."""
+        """Power cap of the first pool."""
         return self.pools[0].power_cap
 
     @property
     def lanes(self) -> int:
-        """Instances of the loop, of all pools."""
+        """Instances of the request loop, of all pools."""
         return sum(pool.lanes for pool in self.pools)
 
     @property
     def num_devices(self) -> int:
-        """Of all pools."""
+        """Devices of all pools."""
         return sum(pool.num_devices for pool in self.pools)
 
     @property
     def instances(self) -> int:
-        """Of all pools."""
+        """Instances of all pools."""
         return sum(pool.spec.replicas for pool in self.pools)
 
     def fleet(self, every: int = 0) -> Fleet:
-        """What the loop runs.
+        """Build the fleet that the request loop runs.
 
         Args:
-            every: keep one event in that many; 0 keeps none.
+            every: one event in this many is kept; 0 keeps none.
         """
         own = [
             replace(p.limits, concurrency=self.concurrency, seed=self.serving.traffic.seed, every=every)
@@ -170,17 +172,17 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedDeployment:
-    """A scenario's serving section with what it names looked up."""
+    """A scenario's serving section with model, cluster and techniques looked up."""
 
     scenario: Scenario
     lines: SourceMap
     folder: Path
     problems: ProblemList
-    """To collect further ones in."""
+    """Collects further problems."""
     model: ModelSpec
     cluster: ClusterSpec
     serving: ServingSpec
-    """With at least one pool; without what techniques change."""
+    """Serving section with at least one pool, before techniques change it."""
     techniques: tuple[Applied, ...]
 
 
@@ -264,7 +266,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
 
 
 def _default_pool(scenario: Scenario) -> PoolSpec:
-    """One mixed pool with the scenario's own axes."""
+    """Make one mixed pool with the scenario's own axes."""
     plan = scenario.plan
     dp = plan.dp if isinstance(plan.dp, int) else 1
     return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
@@ -280,7 +282,7 @@ def _pool(
     techniques: tuple[Applied, ...],
     most: int = 0,
 ) -> Pool:
-    """One pool's iterations, up to `most` tokens or the largest batch, and limits."""
+    """Price one pool's iterations, up to `most` tokens or the largest batch, and set its limits."""
     spec = serving.pools[index]
     most = max(most, instance.limits.most_tokens)
     coefficients = serving_coefficients(
@@ -308,8 +310,8 @@ def _pool(
         skew=serving.expert_skew,
     )
     iteration = replace(iteration, captured=instance.limits.captured)
-    alike = [i for i, pool in enumerate(serving.pools) if pool.role == spec.role]
-    name = spec.role if len(alike) == 1 else f"{spec.role} {alike.index(index)}"
+    same_role = [i for i, pool in enumerate(serving.pools) if pool.role == spec.role]
+    name = spec.role if len(same_role) == 1 else f"{spec.role} {same_role.index(index)}"
     limits = pool_limits(serving, spec, iteration, instance)
     own = replace(own, iteration=iteration)
     return Pool(
@@ -327,7 +329,7 @@ def _pool(
 
 
 def with_longer_tables(d: Deployment, longest: int) -> Deployment:
-    """With iterations priced up to whole prompts of `longest` tokens, where a policy does not cut prompts."""
+    """Price iterations up to whole prompts of `longest` tokens, where a policy does not cut prompts."""
     pools = []
     for p in d.pools:
         own = p.instance.limits
@@ -341,7 +343,7 @@ def with_longer_tables(d: Deployment, longest: int) -> Deployment:
 
 
 def pool_limits(serving: ServingSpec, spec: PoolSpec, iteration: IterationModel, instance: Instance) -> Limits:
-    """What the loop reads of one lane of a pool: `lane_limits`, and what its role changes."""
+    """Compute the limits of one lane of a pool: `lane_limits`, and what the pool's role changes."""
     limits = lane_limits(iteration, instance, seed=serving.traffic.seed)
     if to_host(serving, spec):
         limits = replace(limits, swap_blocks=_NO_BOUND)
@@ -351,12 +353,12 @@ def pool_limits(serving: ServingSpec, spec: PoolSpec, iteration: IterationModel,
 
 
 def to_host(serving: ServingSpec, pool: PoolSpec) -> bool:
-    """Whether answers that have to give way go to host memory because the engine's decode servers work that way."""
+    """Tell whether preempted answers go to host memory because the engine's decode servers work that way."""
     return pool.role == "decode" and not pool.kv.swap_space_bytes and KV_TRANSFER_DEFAULTS[serving.engine].to_host
 
 
 def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: int = 0, seed: int = 0) -> Limits:
-    """What the loop reads, of one lane: the instance's limits with the iteration's costs.
+    """Compute the limits of one lane: the instance's limits with the iteration's costs.
 
     A pipeline of pp stages is pp lanes, each with its share of cache and batch.
     """
@@ -384,7 +386,7 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
 
 
 def with_kv_transfer(d: Deployment, problems: ProblemList) -> Deployment:
-    """A deployment with how its caches move: as the scenario says, else as the engine does."""
+    """Add how a deployment's KV caches move: as the scenario says, else as the engine does."""
     from windtunnel.serving.registry_choice import choose
     from windtunnel.serving.routers import ROUTERS
 

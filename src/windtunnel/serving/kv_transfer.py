@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Pool(Protocol):
-    """What of a pool is read here."""
+    """The parts of a pool that KV transfer reads."""
 
     @property
     def spec(self) -> PoolSpec: ...  # noqa: D102
@@ -48,14 +48,14 @@ class Pool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one instance lies."""
+    """Where one instance sits in the cluster."""
 
     pool: int
     group: int
     domain: int
     """Scale-up domain of its first device."""
     whole: bool
-    """Whether all of it is in that domain."""
+    """Whether the whole instance is in that domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class TransferSettings:
 
 
 def transfer_settings(serving: ServingSpec, request_s: float) -> TransferSettings:
-    """What the scenario says, else what the engine does.
+    """Decide how KV caches move: as the scenario says, else as the engine does.
 
     Args:
         serving: section of the scenario.
@@ -126,13 +126,13 @@ def transfer_settings(serving: ServingSpec, request_s: float) -> TransferSetting
 def lane_transfers(
     pools: Sequence[Pool], cluster: ClusterSpec, way: TransferSettings, *, router: int = 0
 ) -> KvTransfer:
-    """Seconds between all lanes.
+    """Compute the seconds of moving KV caches between all lanes.
 
     Args:
-        pools: of the deployment, those that take requests in first.
-        cluster: of all of them.
+        pools: pools of the deployment, mixed and prefill ones first.
+        cluster: cluster of all pools.
         way: how caches move.
-        router: rule by which the answering instance is chosen.
+        router: rule by which the decode instance is chosen.
     """
     spots = places(pools)
     groups = outward(cluster) if isinstance(cluster, MixedCluster) else (cluster,)

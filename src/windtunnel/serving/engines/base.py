@@ -1,4 +1,4 @@
-"""What an engine does when it is not told: limits, memory knob, policy, by release and device."""
+"""Defaults of an engine, where the scenario is silent: limits, memory knob, policy, by release and device."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Defaults:
     captured_tokens: int = 0
     """Tokens up to which iterations with prompts run captured graphs."""
     vector_attention: bool = False
-    """Whether its decode attention takes each query head alone, without matrix units."""
+    """Whether the engine's decode attention takes each query head alone, without matrix units."""
     fused_casts: bool = False
     """Whether its compiler puts casts of activations into the norms and activations before them."""
     gathered: bool = False

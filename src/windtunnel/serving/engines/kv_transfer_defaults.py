@@ -1,4 +1,4 @@
-"""How each engine hands a prompt's cache to the instance that answers, where the scenario does not say."""
+"""How each engine moves a prompt's KV cache to the decode instance, where the scenario does not say."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class KvTransferDefaults:
-    """An engine's own way; `sources` names where each was read, by field of `TransferSpec`."""
+    """An engine's own way to move KV caches; `sources` names where each was read, by field of `TransferSpec`."""
 
     mode: str
     reserve_first: bool
     first_token: str
     proxied: bool
-    """Whether the answering server gets a request of its own once the prompt is computed (HTTP, tokeniser)."""
+    """Whether the decode server gets a request of its own once the prompt is computed (HTTP, tokeniser)."""
     to_host: bool = False
-    """Whether an answer that has to give way is copied to host memory, where nothing else bounds it."""
+    """Whether a preempted answer is copied to host memory, where nothing else bounds it."""
     sources: dict[str, str] = field(default_factory=dict)
 
 

@@ -20,7 +20,7 @@ FULL, WINDOWED, LINEAR = "DEAC", "WX", "LNM"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionCosts:
-    """Per device of one instance; sums over layers."""
+    """Attention costs of one device of an instance, summed over layers."""
 
     prompt_pair_s: float
     """Seconds per query-key pair of a prompt, layers that attend to everything."""
@@ -29,7 +29,7 @@ class AttentionCosts:
     decode_kv_s: float
     """Seconds per cached token of a decoding sequence."""
     decode_window_s: float
-    """The same in windowed layers, per token inside the window."""
+    """Seconds per cached token inside the window of a decoding sequence, in windowed layers."""
     decode_state_s: float
     """Seconds per decoding sequence: recurrent states read and written."""
     reach: float = 0.0

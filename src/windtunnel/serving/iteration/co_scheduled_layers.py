@@ -49,7 +49,7 @@ Source: vLLM's fused_add_rms_norm; 184 µs measured for 8,192 rows of 8,192 on H
 (github.com/microsoft/tokenweave, artifacts_results, figure 4).
 """
 SENT = ("tp", "ep", "cp", "transfer", "storage")
-"""Tags of what is on links, or read from drives."""
+"""Tags of launches that use links, or read from drives."""
 BEYOND = "_beyond"
 """Ending of the name of what an element-wise launch takes beyond its bytes."""
 DEEP = 3
@@ -65,11 +65,11 @@ class View:
     count: int
     batch: ServingBatch
     gap_s: float
-    """Between two launches of a layer."""
+    """Seconds between two launches of a layer."""
     edits: tuple[Callable[[list[Launch], ServingBatch, View], list[Launch]], ...] = ()
     """Techniques that rewrite a layer's launches."""
     priced: dict[tuple[str, str, float, float], list[Launch]] = field(default_factory=dict)
-    """What operators other than attention take, by kind, name, tokens and tokens of the whole batch."""
+    """Launches of operators other than attention, by kind, name, tokens and tokens of the whole batch."""
 
     @property
     def cluster(self) -> ClusterSpec:
@@ -93,7 +93,7 @@ class View:
 
     @property
     def hidden_size(self) -> int:
-        """Of the model."""
+        """Width of the model's hidden states."""
         return self.layers.model.hidden_size
 
     def in_switch_s(self, size: float) -> float | None:
@@ -105,7 +105,7 @@ class View:
 
     @property
     def attention_bytes(self) -> tuple[float, float]:
-        """Of one token in one layer on one device: queries, and keys and values, in 16 bits."""
+        """Bytes of one token in one layer on one device: its queries, and its keys and values, in 16 bits."""
         model, shape = self.layers.model, self.layers.shape
         heads = model.num_attention_heads / shape.tp
         if model.is_mla:
@@ -211,7 +211,7 @@ class View:
         return max(float(seconds[0] / seconds[1]) * whole / tokens, 1.0)
 
     def _attention(self, op: Operator, batch: ServingBatch) -> list[Launch]:
-        """Prompts keep all SMs busy; decoding sequences read the cache."""
+        """Launch attention: prompts keep all SMs busy; decoding sequences read the cache."""
         c, device = self.layers.c, self.cluster.device
         both = (("prompt_attention", batch.prompt_attention_s), ("decode_attention", batch.decode_attention_s))
         some = [(name, seconds) for name, seconds in both if seconds > 0.0] or [("decode_attention", 0.0)]
@@ -244,13 +244,13 @@ class View:
 def with_overlap(
     layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], *, most_tokens: int, cuda_graphs: bool
 ) -> IterationModel:
-    """An iteration model with what techniques save; knots are simulated when a run first needs them.
+    """Add what techniques save to an iteration model; knots are simulated when a run first needs them.
 
     Args:
-        layers: of the instance.
-        iteration: its model without techniques.
+        layers: layers of the instance.
+        iteration: its iteration model without techniques.
         chosen: techniques of the scenario; those without a part here change nothing.
-        most_tokens: of an iteration.
+        most_tokens: most tokens that an iteration may compute.
         cuda_graphs: whether decode iterations run captured graphs.
     """
     parts = [(x.technique.serving, x.knobs) for x in chosen if x.technique.serving]
@@ -356,7 +356,7 @@ def _run_layers(
 
 
 def _work(view: View, row: Sequence[Launch]) -> tuple[float, float, float, float, float]:
-    """What a layer's launches do: what its products would take at peak, and `_kernels`."""
+    """Return what a layer's products would take at peak, and `_kernels` of its launches."""
     layers, c = view.layers, view.layers.c
     peak_s = view.batch.prompt_attention_s * c.prefill_attention_fraction
     for op in layers.local[view.kind]:
@@ -369,7 +369,7 @@ def _work(view: View, row: Sequence[Launch]) -> tuple[float, float, float, float
 
 
 def _kernels(launches: Sequence[Launch]) -> tuple[float, float, float, float]:
-    """Seconds of products and of all kernels but decode attention, seconds of that, bytes: of those on this device."""
+    """Sum launches on this device: seconds of products, of all kernels but decode attention, of that; bytes."""
     own = [x for x in launches if x.tag not in SENT and (x.sm > 0.0 or x.hbm_bytes > 0.0)]
     read_s = sum(x.alone_s for x in own if x.name == "decode_attention")
     matrix_s = sum(x.alone_s for x in own if x.tag == "gemm" or x.name == "prompt_attention")

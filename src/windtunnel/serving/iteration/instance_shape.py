@@ -68,7 +68,7 @@ def format_of(weights: str, device: DeviceSpec) -> Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Axes of one instance, decided. Satisfies `parallel.tensor.Axes`."""
+    """Axes and formats of one instance. Satisfies `parallel.tensor.Axes`."""
 
     tp: int
     pp: int
@@ -99,7 +99,7 @@ class Shape:
     library: str | None = None
     """Communication library; absent: the vendor's."""
     experts: ExpertLoad | None = None
-    """How unevenly experts are drawn; absent: alike, but for `expert_skew`."""
+    """How unevenly experts are drawn; absent: evenly, but for `expert_skew`."""
     storage: ExpertStorageSpec | None = None
     """Where experts are read from that are not in memory."""
     ends: Format = SIXTEEN
@@ -218,7 +218,7 @@ def _expert_load(load: ExpertLoadSpec | None, cluster: ClusterSpec, ranks: int) 
 
 
 def _mesh(cluster: ClusterSpec, ranks: int) -> ExpertMesh | None:
-    """Of the domains of an instance whose ranks of experts fill an explicit mesh or torus; else nothing is known."""
+    """Return the mesh of the domains of an instance whose expert ranks fill an explicit mesh or torus; else None."""
     out = cluster.scale_out
     if out.fabric is None or out.topology not in ("mesh", "torus") or ranks != cluster.num_devices:
         return None

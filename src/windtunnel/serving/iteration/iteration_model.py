@@ -27,17 +27,17 @@ KNOT_RATIO = 1.12
 
 @dataclass(frozen=True, slots=True)
 class Drafts:
-    """What drafting adds to iterations (`serving.speculation`)."""
+    """Seconds and bytes that drafting adds to iterations (`serving.speculation`)."""
 
     tokens: Ints
     steps_s: Floats
-    """(G,): passes that draft for so many decoding sequences."""
+    """(G,) seconds of the passes that draft for so many decoding sequences."""
     sequence_s: float
-    """What verifying adds for each of them beside the tokens: logits, recurrent states."""
+    """Seconds that verifying adds for each decoding sequence beside its tokens: logits, recurrent states."""
     prompts_s: Floats
-    """(G,): the pass over so many tokens of prompts."""
+    """(G,) seconds of the pass over so many tokens of prompts."""
     kv_s: float
-    """Per cached token of a decoding sequence: the passes' own attention. Part of `decode_kv_s`."""
+    """Seconds per cached token of a decoding sequence: the passes' own attention, a part of `decode_kv_s`."""
     read_bytes: float
     """Weights that a device reads to draft, in an iteration that decodes."""
 
@@ -54,26 +54,26 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IterationModel:
-    """One instance's iteration. Seconds; tokens over the whole instance."""
+    """Closed form of one instance's iteration: seconds, with tokens counted over the whole instance."""
 
     linear: Linear
     base_s: float
-    """Once an iteration: host, gaps between kernels, the head's weights."""
+    """Seconds once an iteration: host, gaps between kernels, the head's weights."""
     prefill_pair_s: float
     prefill_token_s: float
-    """Per prompt token: windowed layers."""
+    """Seconds per prompt token in windowed layers."""
     decode_kv_s: float
     window_kv_s: float
     window: int
     per_sequence_s: float
     prefill_floor_s: float
-    """Least of an iteration with prompts: the host launches its kernels one by one, ahead of the device."""
+    """Least seconds of an iteration with prompts: the host launches its kernels one by one, ahead of the device."""
     request_s: float
-    """Once a request, outside of the engine."""
+    """Seconds once a request, outside of the engine."""
     attention: AttentionCosts
     coefficients: ServingCoefficients
     overlap: Overlap | None = None
-    """What techniques save by running launches side by side."""
+    """Seconds that techniques save by running launches side by side; None without such techniques."""
     step_tokens: int = 1
     """Tokens that a decoding sequence computes in a step: one, and those that were drafted."""
     drafts: Drafts | None = None
@@ -83,7 +83,7 @@ class IterationModel:
     """Ranks that cut prompts along their tokens; decoding sequences are computed on all of them."""
 
     def computed(self, tokens: float, prompt_tokens: float) -> float:
-        """Tokens that the fullest rank computes: what the table is over."""
+        """Return the tokens that the fullest rank computes, over which the table is made."""
         return tokens - prompt_tokens + prompt_tokens / self.cp
 
     def table(self, most: int) -> Floats:
@@ -124,13 +124,13 @@ class IterationModel:
         """Seconds of one iteration.
 
         Args:
-            tokens: computed in it, prompts and decodes.
+            tokens: tokens computed in it, prompts and decodes.
             pairs: query-key pairs of its prompt chunks.
             prompt_tokens: tokens of its prompt chunks.
             kv: cached tokens of its decoding sequences.
-            window_kv: those inside the window.
+            window_kv: cached tokens inside the window.
             sequences: prompts and decodes of the batch.
-            decoding: of them, those that decode (read where tokens are drafted).
+            decoding: sequences that decode (read where tokens are drafted).
         """
         tokens = self.computed(tokens, prompt_tokens)
         out = float(np.interp(tokens, self.linear.tokens, self.linear.seconds)) + self.base_s

@@ -53,19 +53,19 @@ states and outputs of a chunked delta rule (SGLang models/deepseek_v2.py, layers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """What does not depend on who attends to what, for one instance."""
+    """Seconds of one instance's layers apart from attention, by computed tokens."""
 
     tokens: Ints
     seconds: Floats
     """(G,): all layers of the instance, one after the other, and the hops between its stages."""
     weight_bytes: float
-    """On one device of the fullest stage."""
+    """Bytes of weights on one device of the fullest stage."""
     head_s: float
-    """Weights of the head, read once an iteration."""
+    """Seconds of reading the head's weights, once an iteration."""
     head_row_s: float
     """Seconds per row of logits."""
     flop_per_token: float
-    """Of linear layers, over all devices."""
+    """FLOPs of linear layers, over all devices."""
     parts: dict[str, Floats] = field(default_factory=dict)
     """Class → (G,) seconds; they sum to `seconds`. A product near the corner of its roofline belongs to reading weights
     by as much as its time would change with memory bandwidth."""
@@ -79,11 +79,11 @@ class Layers:
 
     Args:
         model: what is served.
-        cluster: where.
-        shape: of the instance.
-        c: coefficients of the engine.
-        expert_skew: experts that routing treats as alike, as a share of all.
-        kinds: how often each block is run; absent: as the model's depth has them.
+        cluster: where it runs.
+        shape: axes and formats of the instance.
+        c: coefficients of the engine on the device.
+        expert_skew: experts that routing treats equally, as a share of all.
+        kinds: how often each kind of block is run; absent: as often as the model has it.
     """
 
     def __init__(
@@ -109,13 +109,13 @@ class Layers:
         self.counts: dict[tuple[str, int], int] = {}
 
     def under(self, c: ServingCoefficients) -> Layers:
-        """The same instance with other coefficients."""
+        """Return the layers of the same instance under other coefficients."""
         out = copy(self)
         out.c = c
         return out
 
     def segments(self, tokens: Ints) -> list[Segment]:
-        """(kinds · G) segments, kind by kind."""
+        """Return (kinds · G) segments, kind by kind."""
         n = tokens.astype(np.float64)
         out = []
         for kind, operators in self.local.items():
@@ -138,7 +138,7 @@ class Layers:
         return out
 
     def price(self, tokens: Ints) -> Linear:
-        """Seconds at each number of tokens, from one engine call."""
+        """Price the layers at each number of tokens, in one engine call."""
         segments = self.segments(tokens)
         idle = [0.0] * len(segments)
         times = simulate_segments(segments, self.cluster, Coefficients(), idle, idle)
@@ -191,9 +191,9 @@ class Layers:
         return {name: np.asarray(value / whole * total) for name, value in out.items()}
 
     def alone(self, tokens: Ints) -> Linear:
-        """The same as `price` without the engine: launches of a layer follow one another, so their times add up.
+        """Price the layers without the engine: launches of a layer follow one another, so their times add up.
 
-        What fits call many times; a test holds both equal.
+        Fits call it many times; a test holds it equal to `price`.
         """
         n = tokens.astype(np.float64)
         depth, total = self.kinds, np.zeros(len(tokens))
@@ -242,7 +242,7 @@ class Layers:
         return int(op.kind == Kind.GEMM and op.number_class == "linear" and casts)
 
     def eager_depth(self) -> float:
-        """The same by launches one by one: without captured graphs, parts of composite operators count."""
+        """Layers, each counted by its launches without captured graphs, where parts of composite operators count."""
         total = 0.0
         for kind, count in self.kinds.items():
             for i, op in enumerate(self.local[kind]):
@@ -316,7 +316,7 @@ class Layers:
         return filled(fitted, op.m * n / self.shape.dp * over / np.maximum(touched, 1e-300))
 
     def _load(self, n: Floats) -> tuple[Floats, Floats]:
-        """Of the slowest rank: its rows over the mean, and the experts whose weights it reads."""
+        """Return the slowest rank's rows over the mean, and the experts whose weights it reads."""
         model, shape, topk = self.model, self.shape, float(self.model.num_experts_per_tok)
         if shape.experts is None:
             return np.ones_like(n), distinct_experts(float(model.num_experts), topk, n, self.skew) / shape.ep

@@ -28,11 +28,11 @@ class Overlap:
     tokens: Floats
     """(K,) knots."""
     linear_s: Floats
-    """(K,) of linear layers there."""
+    """(K,) seconds of linear layers at the knots."""
     price: Callable[[list[Point]], Floats]
     """(P,) seconds saved at points of tokens, prompt attention and decode attention (seconds of whole iterations)."""
     host_s: Floats
-    """(K,) what the host needs to issue launches of prompts one by one; an iteration takes at least that."""
+    """(K,) seconds that the host needs to issue launches of prompts one by one; an iteration takes at least that."""
     share: Floats
     """(K, U, V) over `RATIOS` of prompt attention and of decode attention; NaN where nobody has asked yet."""
     known: dict[tuple[int, int, int], float] = field(default_factory=dict, compare=False)
@@ -50,7 +50,7 @@ class Overlap:
         )
 
     def scale(self, tokens: float) -> tuple[float, float]:
-        """Seconds of linear layers, and of the host's launches of prompts."""
+        """Return seconds of linear layers, and of the host's launches of prompts."""
         found = self.scales.get(tokens)
         if found is None:
             both = (float(np.interp(tokens, self.tokens, x)) for x in (self.linear_s, self.host_s))
@@ -67,7 +67,7 @@ class Overlap:
                 self.share[k, i, j] = seconds / at[k]
 
     def _corners(self, tokens: int, cells: Sequence[tuple[int, int]]) -> list[float]:
-        """Seconds saved at knots of attention."""
+        """Return seconds saved at knots of attention."""
         known = self.known
         try:
             return [known[tokens, i, j] for i, j in cells]
@@ -83,12 +83,12 @@ class Overlap:
         return [self.known[tokens, i, j] for i, j in cells]
 
     def saved(self, tokens: float, prompt_s: float, decode_s: float) -> float:
-        """Seconds saved in one iteration.
+        """Return the seconds saved in one iteration.
 
         Args:
-            tokens: computed in it.
-            prompt_s: attention of prompts, all layers.
-            decode_s: attention of decoding sequences, all layers.
+            tokens: tokens computed in the iteration.
+            prompt_s: seconds of prompt attention, all layers.
+            decode_s: seconds of decode attention, all layers.
         """
         linear, issued = self.scale(tokens)
         i, a = _between(RATIOS, prompt_s / linear)
@@ -101,12 +101,12 @@ class Overlap:
         return min((1.0 - a) * less + a * more, linear + prompt_s + decode_s - issued)
 
     def run(self, tokens: int, decode_s: float, more_s: float) -> tuple[float, float, int]:
-        """Of decode steps of one batch: seconds saved in the first, what each saves more, steps until that changes.
+        """Follow decode steps of one batch: seconds saved in the first, what each saves more, steps until that changes.
 
         Args:
-            tokens: of the batch.
-            decode_s: attention of the first step.
-            more_s: what each step's attention takes more than the one before.
+            tokens: tokens of the batch.
+            decode_s: seconds of attention of the first step.
+            more_s: seconds that each step's attention takes more than the one before.
         """
         linear = self.scale(tokens)[0]
         ratio = decode_s / linear

@@ -35,9 +35,9 @@ class SmShare:
     held: Floats
     """(G,) seconds of all SMs that launches other than attention hold in an iteration."""
     prompt_share: float
-    """Of the SMs, that attention of prompts holds."""
+    """Share of the SMs that prompt attention holds."""
     decode_share: float
-    """Of the SMs, that attention of answers holds."""
+    """Share of the SMs that decode attention holds."""
 
     def load(self, tokens: float, seconds: float, decode_s: float) -> float:
         """Share of the memory's rate that an iteration asks for."""
@@ -48,17 +48,17 @@ class SmShare:
         """Share of the SMs that an iteration holds, over its time.
 
         Args:
-            tokens: computed in it.
-            seconds: of it, and of its attention over prompts and over answers.
-            prompt_s: see `seconds`.
-            decode_s: see `seconds`.
+            tokens: tokens computed in the iteration.
+            seconds: seconds of the iteration.
+            prompt_s: seconds of its prompt attention.
+            decode_s: seconds of its decode attention.
         """
         attention = prompt_s * self.prompt_share + decode_s * self.decode_share
         return min((float(np.interp(tokens, self.tokens, self.held)) + attention) / max(seconds, 1e-12), 1.0)
 
 
 def needed(layers: Layers, tag: str, seconds: Floats, memory_s: Floats) -> Floats:
-    """Share of SMs that keeps a kernel at its own speed, as `coscheduled.View` has it."""
+    """Share of SMs that keeps a kernel at its own speed, as `co_scheduled_layers.View` has it."""
     if tag != "gemm":
         return np.full_like(seconds, MEMORY_SM_SHARE if tag == "memory_bound" else 1.0)
     power = layers.c.roofline_power
