@@ -69,7 +69,7 @@ def explain(
 
 
 def _explanation(scenario: str, overrides: tuple[str, ...], against: str | None) -> Explanation:
-    """Of a scenario, of the scenario inside a stored result, or of a result alone."""
+    """Explain a scenario, the scenario inside a stored result, or a stored result alone."""
     from windtunnel.errors import BadInput
     from windtunnel.report.training.explain import explain as explain_result
     from windtunnel.report.training.explain import explain_source, read_against

@@ -24,10 +24,10 @@ from windtunnel.reproduce import ClaimResult, run_paper
 from windtunnel.reproduce.settings import load
 
 _COSTS = Path(gettempdir()) / f"windtunnel-papers-{os.getuid() if hasattr(os, 'getuid') else 0}.json"
-"""How long papers took here the last time: the longest go first."""
+"""File of how long papers took on this machine the last time: the longest start first."""
 _UNKNOWN_S = 10.0
 _SELDOM = (200_000, 20, 20)
-"""When garbage is looked for: papers keep many launches, and looking at all of them took up to half of the time."""
+"""Thresholds of the garbage collector: papers keep many launches, and collecting took up to half of the time."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Outcome:
     error: str = ""
     """Why it has no claims; empty where it ran."""
     cpu_s: float = 0.0
-    """Of its process, whatever else the machine had to do."""
+    """Processor seconds of its process, which do not depend on other load of the machine."""
     figure: Any = None
-    """Plotly's, where figures were asked for."""
+    """Plotly figure, where figures were asked for."""
 
     @cached_property
     def title(self) -> str:
@@ -57,11 +57,11 @@ class Outcome:
 
 
 Report = Callable[[int, int, Sequence[str]], None]
-"""(papers done, of how many, those that are waited for)."""
+"""Called with (papers done, papers in all, papers still to come)."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C; what was done by then."""
+    """Ctrl-C stopped the run; `done` holds the papers that had run by then."""
 
     def __init__(self, done: Sequence[Outcome]) -> None:
         super().__init__()
@@ -71,13 +71,13 @@ class Interrupted(KeyboardInterrupt):
 def run_papers(
     papers: Sequence[str], *, jobs: int = 1, report: Report = lambda *_: None, figures: bool = False
 ) -> list[Outcome]:
-    """Outcomes of papers, in the order given.
+    """Run papers and return their outcomes in the order given.
 
     Args:
         papers: folders.
         jobs: processes; 1 runs them here.
-        report: told whenever a paper is done.
-        figures: also draw each paper's figure, where it ran: what its claims simulated is still known there.
+        report: called whenever a paper is done.
+        figures: also draw each paper's figure, in the process that ran it, where its simulations are still cached.
 
     Raises:
         Interrupted: by Ctrl-C; all processes have ended.
@@ -108,7 +108,7 @@ def _each(papers: Sequence[str], jobs: int, figures: bool) -> Iterator[Outcome]:
 
 
 def _quiet() -> None:
-    """Ctrl-C is for the process that shows results; it ends the others, and they end with it however it ends."""
+    """Ignore Ctrl-C, which the parent process handles, and end with the parent however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow, daemon=True).start()
 
@@ -121,7 +121,7 @@ def _follow() -> None:
 
 
 def run_one(paper: str, *, figure: bool = False) -> Outcome:
-    """One paper; whatever goes wrong in it becomes its error, and claims stay where only its figure fails."""
+    """Run one paper; an exception becomes its error, and its claims stay where only its figure fails."""
     begun, worked = time.perf_counter(), time.process_time()
     every = gc.get_threshold()
     gc.set_threshold(*_SELDOM)

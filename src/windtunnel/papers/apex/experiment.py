@@ -85,7 +85,7 @@ def speed_ups(values: Values) -> list[float]:
 
 
 def joules(run: ServingResult) -> float:
-    """Of all devices over the run."""
+    """Energy of all devices over the run, in joules."""
     return float(run.power["energy_j"])
 
 

@@ -26,7 +26,7 @@ def fixed(name: str) -> Any:
 
 @lru_cache(maxsize=64)
 def tokens_per_s(context_k: int, per_rank_k: int, mean: float, cv: float, seed: int, *, by_length: bool) -> float:
-    """Of one step of 7B on all GPUs."""
+    """Tokens per second of one training step of the 7B model on all GPUs."""
     longest = 1024 * context_k
     cp = context_k // per_rank_k
     step = {
@@ -57,7 +57,7 @@ def tokens_per_s(context_k: int, per_rank_k: int, mean: float, cv: float, seed: 
 
 
 def speedup(values: Values, context_k: int) -> float:
-    """Of ranks by length over a static mesh."""
+    """Speed-up of ranks assigned by document length over a static mesh."""
     case = context_k, values["tokens_per_rank_k"], values["mean"], values["cv"]
     seeds = fixed("seeds")
     gains = [tokens_per_s(*case, s, by_length=True) / tokens_per_s(*case, s, by_length=False) for s in seeds]

@@ -40,7 +40,7 @@ def pools(system: str, model: str) -> list[Values]:
 
 
 def devices(system: str, model: str) -> int:
-    """Of all pools."""
+    """Number of devices in all pools together."""
     return int(sum(np.prod(list(pool["plan"].values())) for pool in pools(system, model)))
 
 

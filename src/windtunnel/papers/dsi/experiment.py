@@ -52,7 +52,7 @@ def speed_up(target: float, draft: float, acceptance: float, lookahead: int) -> 
 
 
 def speed_ups(values: Values) -> list[float]:
-    """Of all pairs."""
+    """Speed-up of every pair of target and drafter."""
     return [speed_up(t, c, a, int(values["lookahead"])) for t, c, a in fixed("pairs").values()]
 
 

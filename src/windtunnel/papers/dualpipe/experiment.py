@@ -47,7 +47,7 @@ def bubble(_: Values, name: str) -> float:
 
 
 def activations(_: Values, name: str) -> float:
-    """Of one chunk, on the fullest stage."""
+    """Most activations alive at once on the fullest stage, in activations of one chunk."""
     return float(schedules.live_activations(table(name)[0]).max() * ORDERS[name][1])
 
 
@@ -100,7 +100,7 @@ def ratio(values: Values) -> float:
 
 
 def pair_ms(values: Values) -> float:
-    """Of the steady part of the step."""
+    """Milliseconds that a pair of forward and backward takes in the steady part of the step."""
     return 1e3 * _step(values["nic_share"], values["mbs"])[2]
 
 

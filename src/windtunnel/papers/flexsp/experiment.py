@@ -25,7 +25,7 @@ def fixed(name: str) -> Any:
 
 @lru_cache(maxsize=64)
 def tokens_per_s(cp: int, mean: float, cv: float, seed: int, *, solved: bool) -> float:
-    """Of one step of 7B on all GPUs."""
+    """Tokens per second of one training step of the 7B model on all GPUs."""
     longest, dp = 1024 * fixed("context_k"), fixed("gpus") // cp
     rows = max(round(fixed("sequences") * mean / longest / dp), 1) * dp
     step = {
@@ -57,7 +57,7 @@ def tokens_per_s(cp: int, mean: float, cv: float, seed: int, *, solved: bool) ->
 
 
 def speedup(values: Values, degrees: tuple[int, ...]) -> float:
-    """Of solved groups over the best of some static degrees."""
+    """Speed-up of solved sequence-parallel groups over the best of some static degrees."""
     case, gains = (values["mean"], values["cv"]), []
     for seed in fixed("seeds"):
         static = max(tokens_per_s(cp, *case, seed, solved=False) for cp in degrees)

@@ -13,7 +13,7 @@ TITLE = "Low-bandwidth partitioning on Frontier (Xu et al. 2025)"
 PER_NODE = 8
 
 _GCDS = (16, 32, 64, 128, 256, 384)
-"""Of the figure."""
+"""Numbers of GCDs along the horizontal axis of the figure."""
 
 
 def setting() -> Values:

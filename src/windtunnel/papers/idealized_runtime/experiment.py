@@ -53,7 +53,7 @@ def table(which: int) -> Floats:
 
 
 def r_squared(which: int) -> float:
-    """Of a law with one cost for each prompt length and one cost per output token."""
+    """R² of a law with one cost for each prompt length and one cost per output token."""
     seconds = table(which)
     o = np.array(fixed("outputs"), float)
     slope = ((o - o.mean()) * (seconds - seconds.mean(1, keepdims=True))).sum() / (

@@ -27,7 +27,7 @@ def fixed(name: str) -> Any:
 
 
 def nodes_of(phase: str, *, balance: bool) -> int:
-    """Of one instance; without copies 256 experts do not come out even over 72 ranks."""
+    """Nodes of one instance; without redundant experts 256 of them do not divide evenly among 72 ranks."""
     nodes = int(fixed("nodes")[phase])
     return nodes if balance or 256 % (8 * nodes) == 0 else nodes - 1
 

@@ -136,7 +136,10 @@ def most(kind: str, machines: int, tokens: int, values: Values, at_least: float 
 
 @lru_cache(maxsize=16)
 def _rate(kind: str, machines: int, model: str, load: str, *, split: bool) -> float:
-    """Of whole machines; or the best size of two pools, outwards from the middle until two in a row are worse."""
+    """Requests per second of whole machines, or of two pools at their best sizes.
+
+    Sizes of the pools are tried outwards from the middle until two in a row are worse.
+    """
     values, best = {"model": model, "load": load}, 0.0
     if not split:
         return most(kind, machines, 0, values)

@@ -49,7 +49,7 @@ def billions(_: Values, *, active: bool) -> float:
 
 
 def peak_pflops(_: Values) -> float:
-    """Of all devices in a product of three equal sides."""
+    """PFLOP/s of all devices in a matrix product of three equal dimensions."""
     where, side = cluster(), np.array(float(fixed("side")))
     known = coefficients(fixed("framework"), where.device)
     seconds = gemm_time_s(

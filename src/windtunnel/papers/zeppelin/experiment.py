@@ -26,7 +26,7 @@ def fixed(name: str) -> Any:
 
 @lru_cache(maxsize=512)
 def tokens_per_s(model: str, gpus: int, mean: float, cv: float, nic_gbit: float, seed: int, *, zones: bool) -> float:
-    """Of one step with a row over all GPUs."""
+    """Tokens per second of one training step in which all GPUs share each row of packed documents."""
     longest = gpus * fixed("tokens_per_gpu")
     step = {
         "model": model,

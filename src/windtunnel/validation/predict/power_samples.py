@@ -22,7 +22,7 @@ class Run:
     uses: tuple[tuple[float, Use], ...]
     """(share of the time, use)."""
     seconds_per_token: float
-    """Of the whole instance."""
+    """Seconds between tokens of the whole instance, all sequences together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,15 +18,15 @@ class Served:
 
     requests: Requests
     request_s: float
-    """Client, HTTP and tokeniser, once a request."""
+    """Seconds of client, HTTP and tokeniser, once a request."""
     devices: int
     cache_used: float = 0.0
     """Largest share of the cache in use."""
     preemptions: int = 0
     totals: Any = None
-    """Sums of the loop, of runs on one pool."""
+    """Sums of the event loop, where the run had one pool."""
     mean_power: float | None = None
-    """Of one board's power, over the run."""
+    """Mean draw of one board over the run, as a share of its power limit."""
     peak_power: float | None = None
 
 
