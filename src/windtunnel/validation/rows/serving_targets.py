@@ -26,7 +26,7 @@ class Served:
     totals: Any = None
     """Sums of the event loop, where the run had one pool."""
     mean_power: float | None = None
-    """Mean draw of one board over the run, as a share of its power limit."""
+    """Mean draw of one board over the run, as a share of the board power on its data sheet."""
     peak_power: float | None = None
 
 
