@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.importers.test_trace_formats import BURSTGPT_2, EXPORT, FILES, INPUTS
+from request_traces import BURSTGPT_2, EXPORT, FILES, INPUTS
 
 from windtunnel.errors import BadInput
 from windtunnel.importers.traces import Options, PrefixBlocks, read_trace

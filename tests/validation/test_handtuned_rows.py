@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "fixtures"))
-from tests.unit.validation.test_planner_vs_published import holds
+from search_candidates import holds
 
 from windtunnel.validation.planner_vs_published.compare import compare
 from windtunnel.validation.planner_vs_published.groups import Group, groups, kind_of, same_kind

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "fixtures"))
-from tests.unit.validation.test_read_training_row import damaged, disguised, same
+from measured_rows import damaged, disguised, same
 
 from windtunnel.validation.rows.read_row import read
 

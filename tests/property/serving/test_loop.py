@@ -7,123 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from event_loop_cases import TIMES, scenario
 
-from windtunnel.importers.traces.record import PrefixBlocks
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
-
-TIMES = ("scheduled_s", "first_token_s", "finish_s", "arrival_s")
-
-
-def further(g: np.random.Generator) -> dict[str, Any]:
-    """Switches that few engines have, each now and then."""
-    found: dict[str, Any] = {}
-    if g.random() < 0.3:
-        found |= {"sequence_blocks": int(g.integers(0, 3)), "window_share": float(g.choice([0.0, 0.25, 5.0]))}
-    if g.random() < 0.3:
-        found |= {"reserve_length": int(g.integers(1, 300))}
-    if g.random() < 0.3:
-        start = int(g.integers(1, 1_000_000))
-        found |= {"ratio_start": start, "ratio_least": start // 7, "ratio_decay": start // 100, "retract": 20}
-    if g.random() < 0.3:
-        found |= {"swap_blocks": int(g.integers(1, 100)), "swap_block": 1e-4}
-    if g.random() < 0.3:
-        found |= {"ranks": int(g.integers(1, 9)), "prompt_token": float(g.choice([0.0, 1e-5]))}
-        found |= {"cp": int(g.integers(1, 5))}
-    if g.random() < 0.2:
-        found |= {"reach": float(g.uniform(1, 300)), "index_share": float(g.uniform(0, 0.5))}
-    if g.random() < 0.4:
-        found |= {"least_made": True, "taken_last": bool(g.random() < 0.5)}
-    return found | {"caching": bool(g.random() < 0.5), "early": bool(g.random() < 0.5)}
-
-
-def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
-    """Random requests, costs, limits, policy switches and instances."""
-    g = np.random.default_rng(seed)
-    n = int(g.integers(1, 60))
-    linear = g.uniform(0.005, 0.03) + np.arange(6000) * g.uniform(1e-6, 5e-5)
-    if seed % 2:
-        linear = np.stack([linear, 0.7 * (linear - linear[0])])
-    inputs, outputs = g.integers(1, 400, n).astype(np.int32), g.integers(1, 120, n).astype(np.int32)
-    closed = int(g.integers(0, 2)) * int(g.integers(1, 10))
-    follow = np.full(n, -1, np.int32)
-    if g.random() < 0.3 and n > 4:
-        follow[: n // 2] = np.arange(n // 2, 2 * (n // 2))
-        if g.random() < 0.7:  # turns that hold the one before
-            inputs[n // 2 : 2 * (n // 2)] += inputs[: n // 2] + outputs[: n // 2]
-    delay = np.where(g.random(n) < 0.5, 0, g.exponential(1, n)) if g.random() < 0.5 else np.zeros(n)
-    gaps = np.cumsum(g.exponential(g.choice([0.01, 0.2, 2]), n))
-    arrival = np.full(n, np.nan) if closed else np.round(gaps, int(g.integers(0, 4)))
-    block = int(g.choice([1, 4, 16]))
-    limits = Limits(
-        pair=g.uniform(0, 1e-7),
-        kv=float(g.choice([0, 1e-6])),
-        per_sequence=g.uniform(0, 1e-4),
-        prompt_floor=g.uniform(0, 1e-2),
-        captured=int(g.choice([0, 200])),
-        window=int(g.integers(0, 300)),
-        window_kv=float(g.choice([0, 0, 1e-6])),
-        budget=int(g.choice([64, 512, 2048])),
-        max_seqs=int(g.choice([2, 8, 64])),
-        block=block,
-        blocks=int(g.integers(18, 90)) * 16 // block if g.random() < 0.7 else 10**6,
-        watermark=int(g.integers(0, 4)),
-        poll=int(g.choice([1, 1, 7])),
-        mixed=bool(g.integers(2)),
-        chunked=bool(g.integers(2)),
-        reserve=bool(g.random() < 0.3),
-        static=bool(g.random() < 0.15),
-        router=int(g.integers(0, 6)),
-        concurrency=closed,
-        seed=int(g.integers(0, 100)),
-        every=1,
-        **further(np.random.default_rng(seed + 10**6)),
-    )
-    priority = (np.arange(n) % 3 if seed % 4 == 0 else np.zeros(n)).astype(np.int32)
-    requests = Requests(
-        arrival_s=arrival,
-        input_tokens=inputs,
-        output_tokens=outputs,
-        priority=priority,
-        group=(np.arange(n) % 5).astype(np.int32),
-        follow=follow,
-        delay_s=delay,
-    )
-    if limits.caching and seed % 3 == 0:
-        requests.prefix_blocks = shared_blocks(np.random.default_rng(seed), inputs)
-    return requests, *drafting(seed, linear, limits), int(g.integers(1, 5))
-
-
-def drafting(seed: int, linear: np.ndarray, limits: Limits) -> tuple[np.ndarray, Limits]:
-    """One case in three drafts tokens: seconds of drafting beside the table, several tokens a step."""
-    if seed % 3 != 1:
-        return linear, limits
-    g = np.random.default_rng(seed + 2 * 10**6)
-    drafted = int(g.integers(1, 6))
-    pace = int(g.choice([1_000_000, 1_000_000 * (drafted + 1), int(g.integers(1_000_000, 1_000_000 * (drafted + 1)))]))
-    both = linear if linear.ndim == 2 else np.stack([linear, np.zeros_like(linear)])
-    draft = 1e-4 + np.arange(both.shape[1]) * 1e-6
-    return (
-        np.concatenate([both, [draft, 0.3 * draft]]),
-        replace(limits, tokens_per_step=pace, step_tokens=drafted + 1, lookahead=drafted),
-    )
-
-
-def shared_blocks(g: np.random.Generator, inputs: np.ndarray) -> PrefixBlocks:
-    """Prompts that branch off each other at random blocks of 16 tokens."""
-    rows: list[list[int]] = []
-    fresh = 0
-    for tokens in inputs:
-        count = int(tokens) // 16
-        old = rows[int(g.integers(len(rows)))] if rows and g.random() < 0.8 else []
-        row = old[: int(g.integers(0, min(len(old), count) + 1))]
-        new = list(range(fresh, fresh + count - len(row)))
-        fresh += len(new)
-        rows.append(row + new)
-    start = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
-    return PrefixBlocks(start, np.array([i for r in rows for i in r], np.int64), 16)
 
 
 def test_kernel_equals_its_twin() -> None:

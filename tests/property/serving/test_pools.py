@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.property.serving.test_loop import TIMES, scenario
+from event_loop_cases import TIMES, split
 
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop import run as loop
@@ -15,58 +15,6 @@ from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 
 LINEAR = 0.004 + np.arange(4000) * 2e-5
-
-
-def kv_transfer(g: np.random.Generator, lanes: int, *, scale: float = 1.0) -> KvTransfer:
-    """Random links between lanes."""
-    alone = g.uniform(0, 3e-4, (lanes, lanes)) * scale * float(g.choice([0.01, 1.0]))
-    early = bool(g.random() < 0.5)
-    return KvTransfer(
-        token_s=np.stack([alone, alone * g.uniform(0.2, 1), alone * g.uniform(0.2, 1)]),
-        fixed_s=g.uniform(0, 1e-3, (lanes, lanes)),
-        port=g.integers(0, lanes, lanes),
-        control_s=float(g.choice([0.0, 0.003])),
-        pieces=int(g.choice([1, 32])) if early else 1,
-        chunk=int(g.choice([0, 64])) if early else 0,
-        early=early,
-        first=FirstToken(int(g.integers(0, 3))),
-        router=int(g.integers(0, 6)),
-    )
-
-
-def split(seed: int) -> tuple[Requests, Fleet]:
-    """Random requests on a random fleet: prompt pools, pools that do both, and answering pools."""
-    requests, _, limits, _ = scenario(seed)
-    g = np.random.default_rng(seed + 7 * 10**6)
-    pools, tables, lanes, prefill_only = [], [], [], []
-    mixed, prompts, answers = int(g.integers(0, 2)), int(g.integers(1, 3)), int(g.integers(1, 3))
-    for p in range(mixed + prompts + answers):
-        _, linear, other, _ = scenario(int(g.integers(10**6)))
-        tables.append(linear if linear.ndim == 2 else np.stack([linear, np.zeros_like(linear)]))
-        own = replace(
-            other,
-            block=limits.block if limits.caching else other.block,
-            caching=limits.caching and g.random() < 0.8,
-            concurrency=limits.concurrency,
-            seed=limits.seed,
-            every=1,
-            ranks=limits.ranks,
-        )
-        if g.random() < 0.7:
-            own = replace(own, blocks=int(g.integers(24, 50)) * 16 // own.block)
-        pools.append(own)
-        count = int(g.integers(1, 4))
-        lanes += [p] * count
-        prefill_only += [mixed <= p < mixed + prompts] * count
-    entries = sum(k < mixed + prompts for k in lanes)
-    return requests, Fleet(
-        limits=tuple(pools),
-        tables=stack_tables(tables),
-        pool=np.array(lanes),
-        prefill_only=np.array(prefill_only),
-        entries=entries,
-        kv_transfer=kv_transfer(g, len(lanes)),
-    )
 
 
 def test_kernel_equals_its_twin() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from event_loop_cases import split
 from serving_requests import context
-from tests.property.serving.test_pools import split
 
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop.requests import DONE, REJECTED

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import kineto_traces as traces
 import numpy as np
 import pytest
-import tests.unit.importers.test_kineto as traces
 import yaml
 
 from windtunnel import catalog

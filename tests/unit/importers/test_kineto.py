@@ -2,73 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from kineto_traces import NVJET, Event, kernel, step_range, write
 
 from windtunnel.errors import BadInput
 from windtunnel.importers.kernel_names import kernel_class
 from windtunnel.importers.kineto import read_kineto
-
-Event = dict[str, Any]
-NVJET = "nvjet_tst_192x192_64x4_2x1_v_bz_TNN"
-
-
-def kernel(
-    name: str, at: float, length: float, *, stream: int = 7, launched: float | None = None, **args: Any
-) -> list[Event]:
-    """A kernel and its launch. Microseconds."""
-    number = int(at * 1000) + stream
-    call = {
-        "ph": "X",
-        "cat": "cuda_runtime",
-        "name": "cudaLaunchKernel",
-        "pid": 99,
-        "tid": 99,
-        "ts": at - 5 if launched is None else launched,
-        "dur": 2.0,
-        "args": {"correlation": number},
-    }
-    category = "gpu_memcpy" if name.startswith("Memcpy") else "gpu_memset" if name.startswith("Memset") else "kernel"
-    run = {
-        "ph": "X",
-        "cat": category,
-        "name": name,
-        "pid": 0,
-        "tid": stream,
-        "ts": at,
-        "dur": length,
-        "args": {"device": 0, "stream": stream, "correlation": number, **args},
-    }
-    return [call, run]
-
-
-def step_range(number: int, begin: float, end: float) -> Event:
-    return {
-        "ph": "X",
-        "cat": "user_annotation",
-        "name": f"ProfilerStep#{number}",
-        "pid": 99,
-        "tid": 99,
-        "ts": begin,
-        "dur": end - begin,
-        "args": {},
-    }
-
-
-def write(path: Path, events: list[Event], **top: Any) -> Path:
-    data = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}], **top, "traceEvents": events}
-    text = json.dumps(data)
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode()))
-    else:
-        path.write_text(text)
-    return path
 
 
 def steps(count: int = 4, period: float = 1000.0) -> list[Event]:

@@ -5,10 +5,24 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from request_traces import (
+    AZURE,
+    BAILIAN,
+    BENCH,
+    BURSTGPT,
+    BURSTGPT_2,
+    EXPORT,
+    FILES,
+    INPUTS,
+    MOONCAKE,
+    RECORD,
+    SHAREGPT,
+    TABLE,
+    lines,
+)
 
 from windtunnel.errors import BadInput
 from windtunnel.importers.traces import TRACES, Options, PrefixBlocks, claims, read_trace
@@ -16,149 +30,6 @@ from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.session_groups import continued
 from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.traffic import TrafficSpec
-
-AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
-2023-11-16 18:17:03.9799600,4808,10
-2023-11-16 18:17:04.2319600,3180,8
-2023-11-16 18:17:04.0781490,110,27
-"""
-BURSTGPT = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
-5,ChatGPT,472,18,490,Conversation log
-45,ChatGPT,1087,230,1317,Conversation log
-118,GPT-4,417,0,417,API log
-218,GPT-4,417,276,693,API log
-"""
-BURSTGPT_2 = """Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
-0,a,1.5,ChatGPT,10,5,15,Conversation log
-3,,2.5,ChatGPT,20,5,25,API log
-9,a,1.0,ChatGPT,30,5,35,Conversation log
-"""
-MOONCAKE = [
-    {"timestamp": 1000, "input_length": 1100, "output_length": 5, "hash_ids": [7, 8, 9]},
-    {"timestamp": 1250, "input_length": 1400, "output_length": 6, "hash_ids": [7, 8, 10]},
-    {"timestamp": 1500, "input_length": 700, "output_length": 7, "hash_ids": [11, 12]},
-]
-SHAREGPT = [
-    {
-        "id": "a",
-        "conversations": [
-            {"from": "human", "value": "x" * 40},
-            {"from": "gpt", "value": "y" * 80},
-            {"from": "human", "value": "x" * 8},
-            {"from": "gpt", "value": "y" * 4},
-            {"from": "human", "value": "no answer"},
-        ],
-    },
-    {"id": "b", "conversations": [{"role": "user", "content": "x" * 13}, {"role": "assistant", "content": "y"}]},
-]
-BENCH = {
-    "date": "20260101-000000",
-    "num_prompts": 3,
-    "request_rate": "inf",
-    "burstiness": 1.0,
-    "max_concurrency": 2,
-    "duration": 3.0,
-    "completed": 2,
-    "total_input_tokens": 300,
-    "request_throughput": 1.0,
-    "input_lens": [100, 200, 50],
-    "output_lens": [3, 2, 0],
-    "ttfts": [0.5, 0.25, 0.0],
-    "itls": [[0.1, 0.1], [0.2], []],
-}
-RECORD: dict[str, Any] = {
-    "metadata": {
-        "x_correlation_id": "s1",
-        "request_start_ns": 1759813207532900363,
-        "benchmark_phase": "profiling",
-        "was_cancelled": False,
-    },
-    "metrics": {
-        "input_sequence_length": {"value": 550, "unit": "tokens"},
-        "output_sequence_length": {"value": 9, "unit": "tokens"},
-        "time_to_first_token": {"value": 250.0, "unit": "ms"},
-        "request_latency": {"value": 0.5, "unit": "s"},
-    },
-    "error": None,
-}
-EXPORT = {
-    "service_kind": "openai",
-    "experiments": [
-        {
-            "experiment": {"mode": "concurrency", "value": 4},
-            "requests": [
-                {
-                    "timestamp": 2_000_000_000,
-                    "request_inputs": {"payload": json.dumps({"prompt": "z" * 400})},
-                    "response_timestamps": [2_100_000_000, 2_200_000_000, 2_300_000_000],
-                    "response_outputs": [
-                        {"response": 'data: {"choices":[{"text":"a"}]}'},
-                        {"response": 'data: {"choices":[{"text":"b"}]}'},
-                        {"response": "data: [DONE]"},
-                    ],
-                },
-                {
-                    "timestamp": 1_000_000_000,
-                    "request_inputs": {"payload": '{"messages":[{"role":"user","content":"hi"}]}'},
-                    "response_timestamps": [1_500_000_000],
-                    "response_outputs": [
-                        {"response": '{"usage":{"prompt_tokens":12,"completion_tokens":34},"choices":[]}'}
-                    ],
-                },
-                {"timestamp": 3_000_000_000, "request_inputs": {"payload": "{}"}, "response_timestamps": []},
-            ],
-        }
-    ],
-}
-INPUTS = {
-    "data": [
-        {"session_id": "s", "payloads": [{"messages": [{"role": "user", "content": "q" * 40}], "max_tokens": 7}]},
-        {"session_id": "t", "payloads": [{"prompt": "q" * 81, "max_completion_tokens": 9}]},
-    ]
-}
-TABLE = """arrived_at,num_prefill_tokens,num_decode_tokens,request_id
-2.5,3772,54,0
-0.5,2015,156,1
-3.0,10,0,2
-"""
-BAILIAN = [
-    {
-        "chat_id": 159,
-        "parent_chat_id": -1,
-        "timestamp": 61.114,
-        "input_length": 33,
-        "output_length": 4,
-        "turn": 1,
-        "type": "text",
-        "hash_ids": [1, 2, 3],
-    },
-    {
-        "chat_id": 160,
-        "parent_chat_id": 159,
-        "timestamp": 71.114,
-        "input_length": 50,
-        "output_length": 4,
-        "turn": 2,
-        "type": "text",
-        "hash_ids": [1, 2, 5, 6],
-    },
-]
-
-
-def lines(records: list[Any]) -> str:
-    return "".join(json.dumps(one) + "\n" for one in records)
-
-
-FILES = {
-    "azure": ("a.csv", AZURE),
-    "burstgpt": ("b.csv", BURSTGPT),
-    "mooncake": ("m.jsonl", lines(MOONCAKE)),
-    "sharegpt": ("s.json", json.dumps(SHAREGPT)),
-    "vllm_bench": ("v.json", json.dumps(BENCH)),
-    "aiperf": ("r.jsonl", lines([RECORD])),
-    "bailian": ("q.jsonl", lines(BAILIAN)),
-    "table": ("t.csv", TABLE),
-}
 
 
 def written(folder: Path, text: str, name: str = "trace.txt") -> Path:

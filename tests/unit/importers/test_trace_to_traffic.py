@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.importers.test_trace_formats import BENCH, BURSTGPT, FILES, SHAREGPT
+from request_traces import BENCH, BURSTGPT, FILES, SHAREGPT
 
 from windtunnel.cli.main import run
 from windtunnel.importers.traces import read_trace

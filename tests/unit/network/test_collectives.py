@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.three_term_fit import fit_three_term, predict_three_term
 from collective_flows import Step, step_s
+from three_term_fit import fit_three_term, predict_three_term
 
 from windtunnel.network import Mesh, NetworkCoefficients, NetworkModel, nccl, placement
 from windtunnel.network.collectives import ALGORITHMS, get

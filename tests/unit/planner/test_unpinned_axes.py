@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.validation.test_planner_vs_published import holds
+from search_candidates import holds
 
 from windtunnel import api, catalog
 from windtunnel.planner.space.unpinned_axes import freed, uneven_split

@@ -9,15 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search_candidates import holds
 
-from windtunnel import catalog
-from windtunnel.cost.framework_defaults import behaviour
-from windtunnel.errors import ProblemList
-from windtunnel.parallel.resolve import ResolvedPlan, resolve
-from windtunnel.planner.space.candidates import candidates
-from windtunnel.specs.model import ModelSpec
-from windtunnel.specs.plan import PlanSpec
-from windtunnel.specs.scenario import Scenario
 from windtunnel.validation.planner_vs_published.__main__ import done_before, main
 from windtunnel.validation.planner_vs_published.caveats import remarks
 from windtunnel.validation.planner_vs_published.compare import Outcome, compare, identity, measured_s, outcome_of
@@ -36,29 +29,6 @@ def smallest() -> tuple[Group, Outcome]:
     """22 billion parameters on one node: full recomputation, and selective with sequence parallelism."""
     group = groups(shipped("korthikanti"))[0]
     return group, compare(group)
-
-
-def decided(scenario: Scenario, plan: PlanSpec) -> ResolvedPlan:
-    """A plan with everything filled in; ZeRO without replicas counts as one stage."""
-    assert isinstance(scenario.model, ModelSpec) and scenario.training is not None
-    cluster, how = catalog.resolve_cluster(scenario.cluster), behaviour(scenario.training.framework)
-    problems = ProblemList()
-    found = resolve(scenario.model, cluster, scenario.training, plan, how, problems)
-    problems.raise_if_any()
-    assert found is not None
-    return replace(found, zero=found.zero if found.dp * found.cp > 1 else 0)
-
-
-def holds(search: Scenario, row: Scenario) -> bool:
-    """Whether one candidate of a search is a row's plan."""
-    assert isinstance(search.model, ModelSpec) and search.training is not None and search.search is not None
-    cluster, how = catalog.resolve_cluster(search.cluster), behaviour(search.training.framework)
-    x = candidates(search.model, cluster, search.training, search.plan, search.search, how)
-    wanted = decided(row, row.plan)
-    names = ("tp", "cp", "pp", "vpp", "ep", "etp", "mbs", "dp")
-    alike = [i for i in range(len(x.tp)) if all(getattr(x, n)[i] == getattr(wanted, n) for n in names)]
-    legal = ((i, j) for i in alike for j in range(len(x.policies)) if x.legal[i, j])
-    return any(decided(search, x.plan(i, j)) == wanted for i, j in legal)
 
 
 def test_rows_that_differ_in_their_plan_are_one_group() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from typing import Any
 
 import pytest
+from measured_rows import damaged, disguised, row, same
 
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
@@ -14,76 +14,6 @@ from windtunnel.validation.rows.parsing.hardware import canonical_device, read_n
 from windtunnel.validation.rows.parsing.stages import parse_layout
 from windtunnel.validation.rows.read_row import RowCase, read, row_kind
 from windtunnel.validation.rows.targets import narayanan_flop
-
-
-def row(**changes: Any) -> dict[str, Any]:
-    """A fully stated dense row; `a__b` replaces a nested field."""
-    base: dict[str, Any] = {
-        "id": "x",
-        "family": "some-lab",
-        "phase": "pretrain",
-        "framework": "Megatron-LM core 0.9",
-        "model": {
-            "name": "Llama-3-8B",
-            "type": "dense",
-            "layers": 32,
-            "hidden": 4096,
-            "ffn": 14336,
-            "heads": 32,
-            "kv_heads": 8,
-            "head_dim": 128,
-            "vocab": 128256,
-            "gated_mlp": True,
-        },
-        "seq_len": 8192,
-        "global_batch": 128,
-        "micro_batch": 1,
-        "grad_accum": None,
-        "hardware": {
-            "device": "H100-SXM-80GB",
-            "device_canonical": "H100-SXM-80GB",
-            "count": 64,
-            "per_node": 8,
-            "intra_node": "NVSwitch",
-            "inter_node": "8x400Gb/s NDR",
-        },
-        "parallel": {
-            "tp": 2,
-            "sp": True,
-            "pp": 2,
-            "vpp": None,
-            "dp": 16,
-            "cp": 1,
-            "ep": None,
-            "etp": None,
-            "zero_stage": 1,
-            "fsdp_group": None,
-            "schedule": "1F1B",
-        },
-        "recompute": "none",
-        "offload": None,
-        "precision": "bf16",
-        "attention": "flash",
-        "optimizer": "Adam",
-        "overlap": None,
-        "compile": None,
-        "metric": "step_time",
-        "value": 3.0,
-        "unit": "s",
-        "mem_gib": None,
-        "extra": {},
-        "ambiguous": [],
-        "notes": None,
-        "source": {"repo": "r"},
-        "derived": {"step_time_s": 3.0},
-    }
-    for key, value in changes.items():
-        outer, _, inner = key.partition("__")
-        if inner:
-            base[outer][inner] = value
-        else:
-            base[outer] = value
-    return base
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -372,71 +302,10 @@ def test_row_kinds(data: dict[str, Any], kind: str) -> None:
     assert row_kind(data) == kind
 
 
-def same(a: RowCase, b: RowCase) -> bool:
-    return (a.scenario, a.reason, a.assumed, a.device) == (b.scenario, b.reason, b.assumed, b.device)
-
-
-def disguised(data: dict[str, Any]) -> dict[str, Any]:
-    """The same configuration under another identity and with other outcomes."""
-    other = copy.deepcopy(data)
-    other |= {
-        "id": "other",
-        "source": {"repo": "elsewhere"},
-        "notes": "nothing",
-        "value": 123.0,
-        "ambiguous": ["x"],
-        "confidence": "?",
-        "mem_gib": 1.0,
-    }
-    if (other.get("derived") or {}).get("step_time_s"):
-        other["derived"] = {"step_time_s": 99.0}
-    for key in list(other.get("extra") or {}):
-        if any(word in key for word in ("predict", "simul", "mfu", "hfu", "tflops", "tokens", "reported", "recipe")):
-            other["extra"][key] = 7.7
-    return other
-
-
 def test_identity_and_outcome_do_not_matter() -> None:
     data = row(extra={"simulator_own_prediction_ms": 12.0, "mfu_pct": 40.0, "tp_comm_overlap": True})
     assert same(read(data), read(disguised(data)))
     assert read(data).scenario is not None
-
-
-JUNK: list[Any] = [
-    None,
-    "",
-    "?",
-    -1,
-    0,
-    3.5,
-    float("nan"),
-    float("inf"),
-    [],
-    {},
-    [1, "a"],
-    {"a": None},
-    True,
-    "8 of 16",
-    "1e400",
-]
-
-
-def damaged(data: dict[str, Any], random_: random.Random) -> dict[str, Any]:
-    """A row with some fields missing or replaced by junk, at any depth."""
-    other = copy.deepcopy(data)
-    for _ in range(random_.randint(1, 6)):
-        place: Any = other
-        while True:
-            key = random_.choice(list(place))
-            if isinstance(place[key], dict) and place[key] and random_.random() < 0.7:
-                place = place[key]
-                continue
-            if random_.random() < 0.4 and len(place) > 1:
-                del place[key]
-            else:
-                place[key] = copy.deepcopy(random_.choice(JUNK))
-            break
-    return other
 
 
 def test_reading_never_raises_on_damaged_rows() -> None:

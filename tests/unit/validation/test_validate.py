@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.validation.test_read_training_row import row
+from measured_rows import row
 
 from windtunnel.errors import BadInput, GateFailed
 from windtunnel.specs.scenario import Scenario
