@@ -14,7 +14,7 @@ from windtunnel.graph import Batch, Kind, Operator, forward_flop
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.stage_costs.stage_costs import local_block
+from windtunnel.training.stage_costs.local_block import local_block
 
 pytestmark = pytest.mark.property
 

@@ -27,10 +27,11 @@ from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.data_parallel.comm_costs import GroupComm
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.stage_costs.stage_costs import StageCosts, build_stage_costs
+from windtunnel.training.stage_costs.step_inputs import StepInputs
 from windtunnel.training.stage_costs.zeroth_order import without_backward
 from windtunnel.training.step.build_step import StepProgram, build_step
 from windtunnel.training.step.replica_group import UniformReplicas
-from windtunnel.training.variable_length.price_batch import Batch, varied
+from windtunnel.training.variable_length.price_batch import Batch, price_drawn_batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,18 +145,16 @@ def resolve_step(
     resolved, table = replace(resolved, schedule=case.id), case.table()
     if plan.gather_per_block and resolved.zero == 3:
         resolved = replace(resolved, gather_block=mean_block(table))
-    parts = build_stage_costs(
-        model,
-        here,
-        training,
-        resolved,
-        chosen,
-        how,
-        table.placement,
-        techniques,
-        split_backward=table.split_backward,
-        cache=cache,
+    inputs = StepInputs(
+        model=model,
+        cluster=here,
+        training=training,
+        coefficients=chosen,
+        behaviour=how,
+        techniques=techniques,
+        cache=cache if cache is not None else PricingCache(),
     )
+    parts = build_stage_costs(inputs, resolved, table)
     if training.gradients == "zeroth_order":
         parts = without_backward(parts, training, here, chosen, float(resolved.mbs) * training.seq_len)
     return ResolvedStep(resolved, chosen, how, techniques, table, parts)
@@ -289,18 +288,16 @@ def _with_lengths(
     model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, step: ResolvedStep, cache: PricingCache | None
 ) -> tuple[ResolvedStep, Batch]:
     """The step with micro-batches of unlike length."""
-    found = varied(
-        model,
-        cluster,
-        training,
-        step.plan,
-        step.coefficients,
-        step.behaviour,
-        step.schedule.placement,
-        step.techniques,
-        split_backward=step.schedule.split_backward,
+    inputs = StepInputs(
+        model=model,
+        cluster=cluster,
+        training=training,
+        coefficients=step.coefficients,
+        behaviour=step.behaviour,
+        techniques=step.techniques,
         cache=cache or PricingCache(),
     )
+    found = price_drawn_batch(inputs, step.plan, step.schedule)
     table = schedule_case(found.plan, step.techniques).table()
     return replace(step, plan=found.plan, stages=found.stages, schedule=table), found.batch
 

@@ -11,7 +11,7 @@ from windtunnel.errors import BadInput
 from windtunnel.graph import Kind
 from windtunnel.parallel.plan_sizes import nearest_divisors, split_layers
 from windtunnel.parallel.precision import quantised_gathers, recipe
-from windtunnel.training.stage_costs.stage_costs import local_block
+from windtunnel.training.stage_costs.local_block import local_block
 from windtunnel.training.step_setup import PreparedStep
 
 

@@ -27,8 +27,9 @@ from windtunnel.training.accounting.breakdown import EXPOSED
 from windtunnel.training.memory.memory_inputs import MemoryInputs
 from windtunnel.training.memory.stage_trace import StageTraceWriter
 from windtunnel.training.memory.tensor_events import GATHERED, TensorEvents
+from windtunnel.training.stage_costs.block_pricing import HEAD
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
-from windtunnel.training.stage_costs.stage_costs import HEAD, StageCosts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step.pipeline_p2p import hop_times
 from windtunnel.training.step_setup import resolve_step
 

@@ -16,7 +16,7 @@ from windtunnel.training.memory.memory_inputs import MemoryInputs
 from windtunnel.training.memory.reserved_memory import reserved_memory
 from windtunnel.training.memory.static_memory import StaticMemory
 from windtunnel.training.results.records import MemoryReport
-from windtunnel.training.stage_costs.stage_costs import HEAD
+from windtunnel.training.stage_costs.block_pricing import HEAD
 from windtunnel.training.step.build_step import StepProgram
 
 

@@ -47,7 +47,7 @@ from windtunnel.training.memory.tensor_events import (
     TensorEvents,
 )
 from windtunnel.training.stage_costs.autocast import CAST_BYTES, casts_weights
-from windtunnel.training.stage_costs.stage_costs import is_compiled
+from windtunnel.training.stage_costs.local_block import is_compiled
 
 STEP_BYTES_8BIT = 12.0
 """Bytes per element of the tensor being updated: the parameter and both moments in fp32, while an 8-bit optimizer works

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from windtunnel import graph
 from windtunnel.arrays import Floats, Int32s
-from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.expert_load import ExpertLoad, slowest
-from windtunnel.cost.framework_defaults import Behaviour
-from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style
+from windtunnel.graph import Kind, ModelGraph
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement, Mesh
 from windtunnel.network.model import NetworkModel
-from windtunnel.parallel.branches import is_parallel, one_exchange
-from windtunnel.parallel.context import context_parallel
-from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
-from windtunnel.parallel.precision import MATRIX_FORMAT, Recipe, kept_bytes_scale, quantised_gathers, recipe
-from windtunnel.parallel.recompute import Recomputed, recompute_block, recomputing, with_collective_results
+from windtunnel.parallel.recompute import recomputing
 from windtunnel.parallel.resolve import ResolvedPlan
-from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
-from windtunnel.pricing.launches import Lowering, Pricing
-from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.comm_work import CommWork
 from windtunnel.program.segment import Segment, SegmentTime
-from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.specs.model import ModelSpec
-from windtunnel.specs.plan import Recompute
+from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.stage_costs.autocast import add_casts, casts_weights
+from windtunnel.training.stage_costs.block_pricing import BlockCase, price_blocks
 from windtunnel.training.stage_costs.dp_groups import replicas_of
-from windtunnel.training.stage_costs.fsdp_copies import add_copies, copy_bytes
-from windtunnel.training.stage_costs.host_launches import host_work
-from windtunnel.training.stage_costs.pricing_cache import BlockCost, BlockSum, PricedBlocks, PricingCache
-
-HEAD = "logits and head"
-"""Kind of kept memory that only the model's end has."""
+from windtunnel.training.stage_costs.fsdp_copies import copy_bytes
+from windtunnel.training.stage_costs.local_block import communication_groups
+from windtunnel.training.stage_costs.pricing_cache import BlockCost, BlockSum, PricedBlocks
+from windtunnel.training.stage_costs.step_inputs import StepInputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,311 +92,180 @@ class StageCosts:
     """The same without recomputation, where only some layers of a stage recompute."""
 
 
-def _groups(mesh: Mesh, plan: ResolvedPlan) -> dict[str, GroupPlacement]:
-    groups = {}
-    if plan.tp > 1:
-        groups["tp"] = mesh.placement("tp")
-    if plan.cp > 1:
-        a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}.get(plan.cp_kind, 1)
-        stride = mesh.strides["cp"]
-        if a2a > 1:
-            groups["cp_a2a"] = mesh.strided(a2a, stride)
-        if plan.cp // a2a > 1:
-            groups["cp_ring"] = mesh.strided(plan.cp // a2a, stride * a2a)
-        groups["cp"] = mesh.placement("cp")
-    if plan.ep > 1:
-        groups["ep"] = mesh.strided(plan.ep, plan.etp)
-    if plan.etp > 1:
-        groups["etp"] = mesh.strided(plan.etp, 1)
-    return groups
-
-
-def local_block(
-    block: Block,
-    model: ModelSpec,
-    training: TrainingSpec,
-    plan: ResolvedPlan,
-    tokens: float,
-    *,
-    eager_merge: bool = False,
-) -> list[Operator]:
-    """Operators of one rank: tensor, expert and context passes in their fixed order."""
-    operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
-    if plan.join_branches and is_parallel(block):
-        operators = one_exchange(operators)
-    operators = expert_parallel(
-        operators,
-        plan,
-        hidden=float(model.hidden_size),
-        imbalance=expert_imbalance(training, plan, model),
-        fused_experts=bool(training.fused_experts),
-        masks=training.moe_gate == "masks",
-    )
-    operators = context_parallel(operators, plan, eager_merge=eager_merge)
-    frozen = training.phase == "lora"
-    return [replace(op, trainable=not frozen) for op in operators] if frozen else operators
-
-
-def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan, model: ModelSpec) -> float:
-    """Load of the busiest expert rank over the mean, from measured shares or a law of popularity if given."""
-    load = training.expert_load
-    if load.popularity is not None and plan.ep > 1:
-        tokens = plan.mbs * training.seq_len / (plan.cp * plan.tp) * plan.ep * plan.etp
-        drawn = ExpertLoad(popularity=load.popularity)
-        return float(slowest(model.num_experts, model.num_experts_per_tok, plan.ep, drawn, np.array([tokens]))[0][0])
-    if load.loads and plan.ep > 1:
-        shares = np.asarray(load.loads, np.float64).reshape(plan.ep, -1).sum(axis=1)
-        return float(shares.max() / shares.mean())
-    return load.imbalance if plan.ep > 1 else 1.0
-
-
-def style_of(behaviour: Behaviour, training: TrainingSpec) -> Style:
-    """How element-wise work is fused and what layers keep."""
-    name = "compiled" if is_compiled(behaviour, training) and behaviour.style == "eager" else behaviour.style
-    return replace(STYLES[name], expands_kv=behaviour.expands_kv)
-
-
-def is_compiled(behaviour: Behaviour, training: TrainingSpec) -> bool:
-    """Whether layers are compiled: as asked for, else the framework's default."""
-    return behaviour.compile if training.compile is None else training.compile
-
-
-def without_frozen_inputs(block: Block, targets: Sequence[str]) -> Block:
-    """The block without tensors that only products with frozen weights would read again.
-
-    Such a product needs its input for a weight gradient alone, which nobody asks for; an adapter beside it does.
-    """
-    frozen = {
-        op.module for op in block.operators if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.module not in targets
-    }
-    kept = tuple(t for t in block.tensors if not t.consumers or not frozen.issuperset(t.consumers))
-    return replace(block, tensors=kept)
-
-
-def build_stage_costs(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    training: TrainingSpec,
-    plan: ResolvedPlan,
-    coefficients: Coefficients,
-    behaviour: Behaviour,
-    placement_table: Int32s,
-    techniques: Sequence[Applied],
-    *,
-    split_backward: bool,
-    cache: PricingCache | None = None,
-) -> StageCosts:
+def build_stage_costs(inputs: StepInputs, plan: ResolvedPlan, schedule: InstructionTable) -> StageCosts:
     """Lower, price and simulate every block kind once, then add up virtual stages.
 
     Args:
-        model: What is trained.
-        cluster: Where.
-        training: How.
-        plan: All decided.
-        coefficients: Of the device and framework.
-        behaviour: Of the framework.
-        placement_table: (stage, chunk) of each virtual stage.
-        techniques: Applied ones.
-        split_backward: Whether weight gradients are instructions of their own.
-        cache: What earlier plans of the same call have priced; taken from there, and added to.
+        inputs: What the plan is priced with.
+        plan: The plan with nothing left open.
+        schedule: Which pipeline stage each virtual stage is on, and whether backward is split.
     """
-    cache = cache if cache is not None else PricingCache()
-    params = NetworkCoefficients.for_cluster(cluster)
-    params = replace(
-        params,
-        alpha_s=coefficients.collective_skew_s,
-        scale_up_scale=coefficients.scale_up_scale,
-        scale_out_scale=coefficients.scale_out_scale,
-        partial_node_scale=coefficients.partial_node_scale,
-        most_channels=plan.switches.collective_sms,
-    )
-    network = cache.network(cluster, params, plan.collectives, plan.switches.collective_library)
+    cache = inputs.cache
     order = tuple(axis for axis in plan.order if axis != "ep")
-    mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, cluster)
-    groups = _groups(mesh, plan)
-    grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", behaviour.grad_bytes)
-    lora = training.phase == "lora"
-    cpu = cluster.device.kind == "cpu"
-    forward, backward = (
-        copy_bytes(behaviour, plan, grad_bytes, way, frozen=lora, one_stream=cpu) for way in ("F", "B")
+    mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, inputs.cluster)
+    case = BlockCase(
+        inputs=inputs,
+        plan=plan,
+        network=_network(inputs, plan),
+        groups=communication_groups(mesh, plan),
+        copies=_fsdp_copies(inputs, plan),
+        split_backward=schedule.split_backward,
     )
-    copies = forward, backward
-    any_batch = training.model_copy(update={"global_batch": 1})  # blocks see one micro-batch
+    any_batch = inputs.training.model_copy(update={"global_batch": 1})  # blocks see one micro-batch
     priced = cache.blocks(
-        (model, cluster, any_batch, coefficients, behaviour),
+        (inputs.model, inputs.cluster, any_batch, inputs.coefficients, inputs.behaviour),
         plan,
-        groups,
-        copies,
-        techniques,
-        split_backward,
-        lambda: _price(
-            model,
-            cluster,
-            training,
-            plan,
-            coefficients,
-            behaviour,
-            techniques,
-            network,
-            groups,
-            copies,
-            split_backward=split_backward,
-        ),
+        case.groups,
+        case.copies,
+        inputs.techniques,
+        case.split_backward,
+        lambda: price_blocks(case),
     )
-    alike = (id(priced), plan.pp, plan.stage_layers, plan.recompute.num_layers, placement_table.tobytes())
+    alike = (id(priced), plan.pp, plan.stage_layers, plan.recompute.num_layers, schedule.placement.tobytes())
     if alike not in cache.stage_costs:
-        parts = _assemble(model, training, plan, priced, placement_table, network, mesh, behaviour)
-        cache.stage_costs[alike] = replace(
-            parts, segments=priced.segments, segment_times=priced.times, costs=priced.costs, plain=priced.plain
-        )
+        cache.stage_costs[alike] = sum_stages(case, priced, schedule, mesh)
     found: StageCosts = cache.stage_costs[alike]
     return replace(
         found,
-        techniques=tuple(techniques),
+        techniques=inputs.techniques,
         mesh=mesh,
         dp_place=replicas_of(mesh, plan),
         expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
     )
 
 
-def _price(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    training: TrainingSpec,
-    plan: ResolvedPlan,
-    coefficients: Coefficients,
-    behaviour: Behaviour,
-    techniques: Sequence[Applied],
-    network: NetworkModel,
-    groups: dict[str, GroupPlacement],
-    copies: tuple[float, float],
-    *,
-    split_backward: bool,
-) -> PricedBlocks:
-    """Every block kind on one rank, lowered, priced and simulated.
+def _network(inputs: StepInputs, plan: ResolvedPlan) -> NetworkModel:
+    """The cluster's network under the coefficients and the collective library of a plan."""
+    coefficients = inputs.coefficients
+    params = replace(
+        NetworkCoefficients.for_cluster(inputs.cluster),
+        alpha_s=coefficients.collective_skew_s,
+        scale_up_scale=coefficients.scale_up_scale,
+        scale_out_scale=coefficients.scale_out_scale,
+        partial_node_scale=coefficients.partial_node_scale,
+        most_channels=plan.switches.collective_sms,
+    )
+    return inputs.cache.network(inputs.cluster, params, plan.collectives, plan.switches.collective_library)
 
-    Whatever of a plan is read here must be part of what `PricingCache.blocks` tells plans apart by.
-    """
-    style = style_of(behaviour, training)
-    compiled = is_compiled(behaviour, training)
-    batch = Batch.train(
-        plan.mbs, training.seq_len, document=training.mean_document_length, decoder_seq_len=training.decoder_seq_len
-    )
-    unfused = plan.attention == "unfused"
-    g = graph.build(
-        model,
-        batch,
-        style=style,
-        unfused_attention=unfused,
-        fused_loss=plan.fused_loss,
-        padded_vocab=plan.padded_vocab,
-        element_bytes=behaviour.element_bytes,
-    )
-    for technique in techniques:
-        g = technique.on_graph(g)
-    if training.phase == "lora":
-        targets = (training.lora or LoraSpec()).targets
-        g = replace(g, blocks={kind: without_frozen_inputs(block, targets) for kind, block in g.blocks.items()})
-    if plan.recompute.keep_collectives and plan.recompute.policy == "full":
-        brought = {
-            kind: with_collective_results(block, local_block(block, model, training, plan, batch.tokens), plan.cp)
-            for kind, block in g.blocks.items()
-        }
-        g = replace(g, blocks=brought)
-    pricing = Pricing(
-        device=cluster.device,
-        coefficients=coefficients,
-        recipe=recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
-        attention=plan.attention,
-        network=network,
-        groups=groups,
-        weight_accumulate_bytes=_accumulate_bytes(behaviour, training),
-        accumulate_kernel_bytes=_accumulate_kernel_bytes(behaviour, training),
-        topk=float(max(model.num_experts_per_tok, 1)),
-        rowwise=training.precision == "fp8_rowwise",
-        trainable=training.phase != "lora",
-        lora=(training.lora or LoraSpec()) if training.phase == "lora" else None,
-        two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS,
-        overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
-        fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
-        fused_experts=bool(training.fused_experts),
-        looped_experts=behaviour.experts_looped,
-        expert_nodes=plan.switches.expert_nodes,
-        local_share=training.expert_load.local,
-    )
-    lowering = Lowering(pricing)
-    names = [*g.blocks, "embedding", "head"]
-    blocks = [*g.blocks.values(), g.embedding, g.head]
-    segments: list[Segment] = []
-    local: list[list[Operator]] = []
-    recomputed: list[Recomputed] = []
-    stops = behaviour.early_stop if plan.recompute.early_stop is None else plan.recompute.early_stop
-    for name, block in zip(names, blocks, strict=True):
-        operators = local_block(block, model, training, plan, batch.tokens, eager_merge=behaviour.eager_ring_merge)
-        if training.precision in behaviour.tp_gathers_quantised:
-            operators = quantised_gathers(operators, pricing.recipe, plan)
-        again = recompute_block(
-            block,
-            operators,
-            plan.recompute,
-            early_stop=stops,
-            named=behaviour.named_remat,
-            kept_products=behaviour.saves_quantised or MATRIX_FORMAT[training.precision] != "fp4",
+
+def _fsdp_copies(inputs: StepInputs, plan: ResolvedPlan) -> tuple[float, float]:
+    """Bytes per parameter that FSDP copies forward and backward."""
+    training, behaviour = inputs.training, inputs.behaviour
+    grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", behaviour.grad_bytes)
+    forward, backward = (
+        copy_bytes(
+            behaviour,
+            plan,
+            grad_bytes,
+            direction,
+            frozen=training.phase == "lora",
+            one_stream=inputs.cluster.device.kind == "cpu",
         )
-        local.append(operators)
-        recomputed.append(again)
-        backward, weights = lowering.backward(name, operators, again, split=split_backward)
-        segments += [lowering.forward(name, operators), backward, weights]
-    if plan.recompute.num_layers is not None:  # layers beyond the given number keep everything
-        for name, block, operators in zip(list(g.blocks), blocks, list(local), strict=False):
-            again = recompute_block(block, operators, Recompute())
-            backward, weights = lowering.backward(name, operators, again, split=split_backward)
-            segments += [backward, weights]
-            recomputed.append(again)
-    lowering.finish()
-    for segment in (s for s in segments if s.direction != "W"):
-        own, per_param = local[names.index(segment.name)], copies["FB".index(segment.direction)]
-        add_copies(segment, sum(op.params for op in own), per_param, cluster.device, coefficients)
-        if casts_weights(behaviour, plan):
-            add_casts(segment, own, cluster.device, coefficients, frozen=training.phase == "lora")
-    for technique in techniques:
-        segments = [technique.on_segment(segment, cluster) for segment in segments]
-    host, sync, drained = host_work(segments, model, g, plan, coefficients, style)
-    times = simulate_segments(segments, cluster, coefficients, host, sync, drained)
-    empty = replace(
-        times[0],
-        device_s=0.0,
-        host_s=0.0,
-        total_s=0.0,
-        busy_s={},
-        sm_s=0.0,
-        hbm_bytes=0.0,
-        up_bytes=0.0,
-        out_bytes=0.0,
-        flop=0.0,
-        sync_s=0.0,
+        for direction in ("F", "B")
     )
-    costs: dict[str, BlockCost] = {}
-    for i, (name, block) in enumerate(zip(names, blocks, strict=True)):
-        f, b, w = times[3 * i : 3 * i + 3]
-        segments_of = (f, b, w if split_backward else empty)
-        cost = _block_cost(block, local[i], recomputed[i], plan, segments_of, pricing.recipe)
-        costs[name] = replace(cost, segments=(3 * i, 3 * i + 1, 3 * i + 2))
-    plain: dict[str, BlockCost] = {}
-    if plan.recompute.num_layers is not None:
-        base = 3 * len(names)
-        for j, name in enumerate(g.blocks):
-            b, w = times[base + 2 * j : base + 2 * j + 2]
-            cost = _block_cost(
-                blocks[j],
-                local[j],
-                recomputed[len(names) + j],
-                plan,
-                (costs[name].forward, b, w if split_backward else empty),
-                pricing.recipe,
-            )
-            plain[name] = replace(cost, segments=(3 * j, base + 2 * j, base + 2 * j + 1))
-    return PricedBlocks(g, batch, costs, plain, tuple(segments), tuple(times))
+    return forward, backward
+
+
+def sum_stages(case: BlockCase, priced: PricedBlocks, schedule: InstructionTable, mesh: Mesh) -> StageCosts:
+    """Add up the blocks of each virtual stage."""
+    plan, model_graph, costs = case.plan, priced.graph, priced.costs
+    model, behaviour = case.inputs.model, case.inputs.behaviour
+    count, depth = len(plan.stage_layers), len(plan.stage_layers) // plan.copies
+    block_kinds, uses = _uses(plan, priced, schedule)
+    sums = _block_sums(uses)
+    work = CommWork(*(np.zeros((3, count)) for _ in range(5)))
+    flop = 0.0
+    for k, own in enumerate(sums):
+        for column, values in zip(work.columns, own.work.columns, strict=True):
+            column[:, k] = values
+        for value in own.flop:
+            flop += value / plan.copies  # a micro-batch runs through one of them
+    transient = np.zeros((3, count))
+    transient[1] = [own.transient for own in sums]
+    dense = np.array([own.dense for own in sums], np.float64)
+    if model_graph.tied and plan.pp > 1:
+        dense[depth - 1 :: depth] += plan.padded_vocab * model.hidden_size / plan.tp
+    deep = [(costs["head"], 1.0), *_prediction_modules(costs, model_graph.further_tokens)]
+    share = plan.tp if (plan.sp or behaviour.scatter_gather_p2p) else 1
+    return StageCosts(
+        work=work,
+        head_s=np.array([sum(number * cost.time(d).total_s for cost, number in deep) for d in range(3)]),
+        embedding_s=np.array([costs["embedding"].time(d).total_s for d in range(3)]),
+        layers=np.asarray(plan.stage_layers, np.int32),
+        busy_s=[[dict(own.busy[d]) for own in sums] for d in range(3)],
+        kept_bytes=[dict(own.kept) for own in sums],
+        transient_bytes=transient,
+        dense_params=dense,
+        expert_params=np.array([own.expert for own in sums], np.float64),
+        layer_params=max(c.dense_params + c.expert_params for name, c in costs.items() if name in model_graph.blocks),
+        hardware_flop=flop * plan.tp * plan.cp,
+        p2p_bytes=priced.batch.tokens / plan.cp * model.hidden_size * model_graph.element_bytes / share,
+        scatter_gather=behaviour.scatter_gather_p2p,
+        graph=model_graph,
+        network=case.network,
+        mesh=mesh,
+        dp_place=replicas_of(mesh, plan),
+        expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
+        dummy_wgrad_bytes=_dummy_wgrad_bytes(case, sums, schedule),
+        trainable_share=_trainable_share(case.inputs.training, model_graph),
+        block_kinds=block_kinds,
+        uses=tuple(tuple((cost.segments, number) for cost, number in own if number) for own in uses),
+        segments=priced.segments,
+        segment_times=priced.times,
+        costs=priced.costs,
+        plain=priced.plain,
+    )
+
+
+def _uses(
+    plan: ResolvedPlan, priced: PricedBlocks, schedule: InstructionTable
+) -> tuple[list[str], list[list[tuple[BlockCost, float]]]]:
+    """Block kinds of each virtual stage, and the blocks that it runs, each so many times; ends included."""
+    model_graph, costs = priced.graph, priced.costs
+    depth = len(plan.stage_layers) // plan.copies
+    recomputes = recomputing(plan.stage_layers, schedule.placement[:, 0].tolist(), plan.recompute.num_layers)
+    block_kinds: list[str] = []
+    uses: list[list[tuple[BlockCost, float]]] = []
+    first = 0
+    for k, count in enumerate(plan.stage_layers):
+        first = first if k % depth else 0  # every copy of the model begins anew
+        kinds = model_graph.depth[first : first + count]
+        first += count
+        block_kinds.append(kinds)
+        alike = Counter(zip(kinds, recomputes[k], strict=True))
+        own = [
+            (costs[kind] if repeats else priced.plain[kind], float(layers)) for (kind, repeats), layers in alike.items()
+        ]
+        if k % depth == 0:
+            own.append((costs["embedding"], 1.0))
+        if k % depth == depth - 1:
+            own.append((costs["head"], 1.0))
+            own += _prediction_modules(costs, model_graph.further_tokens)
+        uses.append(own)
+    return block_kinds, uses
+
+
+def _block_sums(uses: list[list[tuple[BlockCost, float]]]) -> list[BlockSum]:
+    """The sum of each virtual stage's blocks; stages that run the same blocks share it."""
+    summed: dict[tuple[tuple[int, float], ...], BlockSum] = {}
+    sums: list[BlockSum] = []
+    for own in uses:
+        name = tuple((id(cost), number) for cost, number in own)
+        if name not in summed:
+            summed[name] = BlockSum.of(own)
+        sums.append(summed[name])
+    return sums
+
+
+def _dummy_wgrad_bytes(case: BlockCase, sums: list[BlockSum], schedule: InstructionTable) -> Floats:
+    """(p,): buffers of each stage that stand in for weight gradients."""
+    plan, behaviour = case.plan, case.inputs.behaviour
+    if not behaviour.dummy_wgrad:
+        return np.zeros(plan.pp)
+    shapes: list[dict[tuple[float, float], float]] = [{} for _ in range(plan.pp)]
+    for stage, own in zip(schedule.placement[:, 0].tolist(), sums, strict=True):
+        shapes[stage] |= own.shapes
+    return np.array([behaviour.element_bytes * sum(own.values()) for own in shapes])
 
 
 def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
@@ -429,163 +283,9 @@ def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
     return adapters / total
 
 
-def _accumulate_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
-    """Bytes per weight that gradient accumulation adds to a weight gradient's product: its buffer, read and written."""
-    if not behaviour.fused_accumulation:
-        return 0.0
-    buffer = behaviour.grad_buffer_bytes
-    if training.precision == "fp16" and behaviour.fp16_grad_bytes:
-        buffer = behaviour.fp16_grad_bytes
-    return 2.0 * buffer if behaviour.style in ("fused", "megatron_2021") else buffer
-
-
-def _accumulate_kernel_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
-    """Bytes per weight of a separate accumulation: the gradient read, the buffer read and written.
-
-    The buffer has the width in which gradients are reduced (Megatron-LM v2.x, `main_grad` of its local DDP).
-    """
-    if behaviour.fused_accumulation:
-        return 0.0
-    return behaviour.element_bytes + 2.0 * behaviour.wire_bytes(training.precision, training.grad_reduce_precision)
-
-
-def _block_cost(
-    block: Block,
-    operators: list[Operator],
-    again: Recomputed,
-    plan: ResolvedPlan,
-    times: tuple[SegmentTime, SegmentTime, SegmentTime],
-    recipe_used: Recipe,
-) -> BlockCost:
-    kept: defaultdict[str, float] = defaultdict(float)
-    for tensor in again.kept:
-        kept[_memory_kind(tensor.name)] += tensor_bytes(tensor, plan) * kept_bytes_scale(tensor, recipe_used)
-    dropped = sum(tensor_bytes(tensor, plan) for tensor in again.dropped)
-    sizes = [tensor_bytes(tensor, plan) for tensor in block.tensors]
-    expert = sum(op.params for op in operators if op.kind == Kind.GROUPED_GEMM)
-    dense = sum(op.params for op in operators) - expert
-    shapes = {
-        (op.n, op.k): op.n * op.k for op in operators if op.kind == Kind.GEMM and op.number_class in ("linear", "head")
-    }
-    largest = max(sizes, default=0.0)
-    backward = dropped + (largest if block.kind != "head" else 0.0)
-    forward_time, backward_time, weight_time = times
-    return BlockCost(
-        forward=forward_time,
-        backward=backward_time,
-        weight=weight_time,
-        kept_bytes=dict(kept),
-        transient_backward_bytes=backward,
-        dense_params=dense,
-        expert_params=expert,
-        largest_weights=shapes,
-    )
-
-
-def _further(costs: dict[str, BlockCost], number: int) -> list[tuple[BlockCost, float]]:
+def _prediction_modules(costs: dict[str, BlockCost], number: int) -> list[tuple[BlockCost, float]]:
     """Multi-token prediction: `number` modules, each with a look-up and a head that share the trunk's weights."""
     if not number:
         return []
     shared = (replace(costs[name], dense_params=0.0, largest_weights={}) for name in ("embedding", "head"))
     return [(cost, float(number)) for cost in (costs[graph.PREDICTED], *shared)]
-
-
-def _memory_kind(name: str) -> str:
-    if name in ("logits", "final_norm_out", "final_norm_input"):
-        return HEAD
-    if name in ("softmax_out", "dropout_out", "dropout_mask"):
-        return "attention scores"
-    return "activations"
-
-
-def _assemble(
-    model: ModelSpec,
-    training: TrainingSpec,
-    plan: ResolvedPlan,
-    priced: PricedBlocks,
-    placement_table: Int32s,
-    network: NetworkModel,
-    mesh: Mesh,
-    behaviour: Behaviour,
-) -> StageCosts:
-    g, costs, plain = priced.graph, priced.costs, priced.plain
-    k_total, depth = len(plan.stage_layers), len(plan.stage_layers) // plan.copies
-    work = CommWork(*(np.zeros((3, k_total)) for _ in range(5)))
-    transient = np.zeros((3, k_total))
-    dense, expert = np.zeros(k_total), np.zeros(k_total)
-    busy: list[list[dict[str, float]]] = [[{} for _ in range(k_total)] for _ in range(3)]
-    kept: list[dict[str, float]] = []
-    flop, at = 0.0, 0
-    again = recomputing(plan.stage_layers, placement_table[:, 0].tolist(), plan.recompute.num_layers)
-    kinds = []
-    used: list[tuple[tuple[tuple[int, int, int], float], ...]] = []
-    stage_shapes: list[dict[tuple[float, float], float]] = [{} for _ in range(plan.pp)]
-    summed: dict[tuple[tuple[int, float], ...], BlockSum] = {}
-    for k, count in enumerate(plan.stage_layers):
-        at = at if k % depth else 0  # every copy of the model begins anew
-        letters = g.depth[at : at + count]
-        at += count
-        kinds.append(letters)
-        stage = int(placement_table[k, 0])
-        uses: list[tuple[BlockCost, float]] = []
-        for (kind, repeats), layers_alike in Counter(zip(letters, again[k], strict=True)).items():
-            uses.append((costs[kind] if repeats else plain[kind], float(layers_alike)))
-        if k % depth == 0:
-            uses.append((costs["embedding"], 1.0))
-        if k % depth == depth - 1:
-            uses.append((costs["head"], 1.0))
-            uses += _further(costs, g.further_tokens)
-        used.append(tuple((cost.segments, number) for cost, number in uses if number))
-        name = tuple((id(cost), number) for cost, number in uses)
-        if name not in summed:
-            summed[name] = BlockSum.of(uses)
-        one = summed[name]
-        for column, own in zip(work.columns, one.work.columns, strict=True):
-            column[:, k] = own
-        for d in range(3):
-            busy[d][k] = dict(one.busy[d])
-        for value in one.flop:
-            flop += value / plan.copies  # a micro-batch runs through one of them
-        kept.append(dict(one.kept))
-        dense[k], expert[k], transient[1, k] = one.dense, one.expert, one.transient
-        stage_shapes[stage] |= one.shapes
-    deep = [(costs["head"], 1.0), *_further(costs, g.further_tokens)]
-    head = np.array([sum(number * cost.time(d).total_s for cost, number in deep) for d in range(3)])
-    ends = np.array([costs["embedding"].time(d).total_s for d in range(3)])
-    tied_copy = 0.0
-    if g.tied:
-        tied_copy = plan.padded_vocab * model.hidden_size / plan.tp
-        if plan.pp > 1:
-            dense[depth - 1 :: depth] += tied_copy
-    dummy = np.zeros(plan.pp)
-    if behaviour.dummy_wgrad:
-        dummy = np.array([behaviour.element_bytes * sum(shapes.values()) for shapes in stage_shapes])
-    layer_params = max(c.dense_params + c.expert_params for name, c in costs.items() if name in g.blocks)
-    share = plan.tp if (plan.sp or behaviour.scatter_gather_p2p) else 1
-    p2p_bytes = priced.batch.tokens / plan.cp * model.hidden_size * g.element_bytes / share
-    expert_stride = plan.ep * plan.etp
-    edp = max(plan.expert_dp, 1)
-    return StageCosts(
-        work=work,
-        head_s=head,
-        embedding_s=ends,
-        layers=np.asarray(plan.stage_layers, np.int32),
-        busy_s=busy,
-        kept_bytes=kept,
-        transient_bytes=transient,
-        dense_params=dense,
-        expert_params=expert,
-        layer_params=layer_params,
-        hardware_flop=flop * plan.tp * plan.cp,
-        p2p_bytes=p2p_bytes,
-        scatter_gather=behaviour.scatter_gather_p2p,
-        graph=g,
-        network=network,
-        mesh=mesh,
-        dp_place=replicas_of(mesh, plan),
-        expert_dp_place=mesh.strided(edp, expert_stride),
-        dummy_wgrad_bytes=dummy,
-        trainable_share=_trainable_share(training, g),
-        block_kinds=kinds,
-        uses=tuple(used),
-    )

@@ -12,7 +12,8 @@ from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import Offload, Tier
 from windtunnel.training.offload.memory_tiers import copy_rate, drive_bytes_per_s, link_bytes_per_s, near_rate
-from windtunnel.training.stage_costs.stage_costs import HEAD, StageCosts
+from windtunnel.training.stage_costs.block_pricing import HEAD
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step.replica_tasks import ReplicaTasks
 from windtunnel.training.task_builder import S_FROM_HOST, S_READ, S_TO_HOST, S_WRITE, T_OFFLOAD, TaskBuilder
 

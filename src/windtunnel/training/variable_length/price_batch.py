@@ -7,22 +7,19 @@ micro-batch takes the time of its slowest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Int32s
-from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.framework_defaults import Behaviour
+from windtunnel.arrays import Floats
 from windtunnel.parallel.resolve import ResolvedPlan
-from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Applied
-from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.stage_costs.stage_costs import StageCosts, build_stage_costs
+from windtunnel.training.stage_costs.step_inputs import StepInputs
 from windtunnel.training.variable_length.pass_time_table import PassTable, priced
 from windtunnel.training.variable_length.rank_lanes import LAYOUTS, Case, Lanes, coupled
 
@@ -48,33 +45,15 @@ class Varied:
     batch: Batch
 
 
-def varied(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    training: TrainingSpec,
-    plan: ResolvedPlan,
-    coefficients: Coefficients,
-    behaviour: Behaviour,
-    placement: Int32s,
-    techniques: Sequence[Applied],
-    *,
-    split_backward: bool,
-    cache: PricingCache,
-) -> Varied:
+def price_drawn_batch(inputs: StepInputs, plan: ResolvedPlan, schedule: InstructionTable) -> Varied:
     """Draw batches, lay them out and pick the one whose step is nearest the mean.
 
     Args:
-        model: what is trained.
-        cluster: where.
-        training: how; has `lengths`.
-        plan: all decided.
-        coefficients: of the device and framework.
-        behaviour: of the framework.
-        placement: (stage, chunk) of each virtual stage.
-        techniques: applied ones.
-        split_backward: whether weight gradients are instructions of their own.
-        cache: what has been priced.
+        inputs: What the plan is priced with; its training has `lengths`.
+        plan: The plan with nothing left open.
+        schedule: Which pipeline stage each virtual stage is on, and whether backward is split.
     """
+    training = inputs.training
     spec = training.lengths
     assert spec is not None
     ranks, capacity = plan.dp * plan.cp, plan.mbs * training.seq_len / plan.cp
@@ -83,21 +62,10 @@ def varied(
         seq_len = max(round(capacity * width), 1)
         work = training.model_copy(update={"lengths": None, "mean_document_length": length, "seq_len": seq_len})
         cut = replace(plan, cp=width, dp=ranks // width, mbs=1)
-        return build_stage_costs(
-            model,
-            cluster,
-            work,
-            cut,
-            coefficients,
-            behaviour,
-            placement,
-            techniques,
-            split_backward=split_backward,
-            cache=cache,
-        )
+        return build_stage_costs(replace(inputs, training=work), cut, schedule)
 
     longest = float(min(spec.max or training.seq_len, training.seq_len))
-    table = priced(widths_of(model, plan, ranks), capacity, plan.pp, longest, price)
+    table = priced(widths_of(inputs.model, plan, ranks), capacity, plan.pp, longest, price)
     case = Case(
         spec=spec,
         table=table,
@@ -106,31 +74,43 @@ def varied(
         mbs=plan.mbs,
         cp=plan.cp,
         ranks=ranks,
-        per_node=max(min(cluster.scale_up_domain // plan.tp, ranks), 1),
+        per_node=max(min(inputs.cluster.scale_up_domain // plan.tp, ranks), 1),
         m=plan.m,
-        move_s=_mover(model, plan, price(plan.cp, longest)),
+        move_s=_mover(inputs.model, plan, price(plan.cp, longest)),
     )
     layout = LAYOUTS.get(plan.sequence_groups)
     rng = np.random.default_rng(spec.seed)
     batches = [layout(case, one) for one in rng.spawn(spec.batches)]
+    return _nearest_mean(batches, case, plan, training, price)
+
+
+def _nearest_mean(
+    batches: list[Lanes],
+    case: Case,
+    plan: ResolvedPlan,
+    training: TrainingSpec,
+    price: Callable[[int, float], StageCosts],
+) -> Varied:
+    """The slowest replica of the batch whose step is nearest the mean of all."""
+    table = case.table
     group = lanes_that_meet(plan, training, flat=plan.sequence_groups != "fixed")
     met = [coupled(batch.seconds, group) for batch in batches]
     steps = np.array([_step_s(lanes, plan).max() for lanes in met])
     chosen = int(np.abs(steps - steps.mean()).argmin())
     batch, lanes = batches[chosen], met[chosen]
-    slowest = lanes[int(_step_s(lanes, plan).argmax())]
-    slowest = _even(slowest, plan)
+    slowest = _even(lanes[int(_step_s(lanes, plan).argmax())], plan)
     width = max(batch.shares, key=lambda w: batch.shares[w])
     length = batch.squares / batch.tokens
-    typical = _like(slowest, table, width, length) if plan.sequence_groups == "fixed" else min(length, capacity * width)
-    parts = price(width, typical)
-    base = np.maximum(parts.seconds, 1e-30)
-    factor = np.where(parts.seconds > 0, slowest / base, 0.0)
-    parts = replace(parts, factor=np.moveaxis(factor, 0, -1))
+    fixed = plan.sequence_groups == "fixed"
+    typical = _like(slowest, table, width, length) if fixed else min(length, case.capacity * width)
+    stages = price(width, typical)
+    base = np.maximum(stages.seconds, 1e-30)
+    factor = np.where(stages.seconds > 0, slowest / base, 0.0)
+    stages = replace(stages, factor=np.moveaxis(factor, 0, -1))
     hardware, per_token = table.flop_per_token(length)
     summary = _summary(batches, steps, chosen, table, group)
     found = Batch(batch.tokens, hardware * batch.computed, per_token, summary)
-    return Varied(replace(plan, m=len(slowest)), parts, found)
+    return Varied(replace(plan, m=len(slowest)), stages, found)
 
 
 def widths_of(model: ModelSpec, plan: ResolvedPlan, ranks: int) -> list[int]:
@@ -187,7 +167,7 @@ def _even(lane: Floats, plan: ResolvedPlan) -> Floats:
     return np.concatenate([lane, np.zeros((missing, *lane.shape[1:]))])
 
 
-def _mover(model: ModelSpec, plan: ResolvedPlan, parts: StageCosts) -> Any:
+def _mover(model: ModelSpec, plan: ResolvedPlan, stages: StageCosts) -> Any:
     """Seconds to move tokens between ranks before and after attention, forward and backward, on one stage."""
     bytes_per_token = 2.0 * model.hidden_size / (plan.tp if plan.sp else 1)
     layers = float(sum(plan.stage_layers)) / plan.copies / plan.pp
@@ -196,7 +176,7 @@ def _mover(model: ModelSpec, plan: ResolvedPlan, parts: StageCosts) -> Any:
         seconds = 0.0
         for tokens, crosses in ((inside, False), (between, True)):
             if tokens > 0:
-                seconds += 4.0 * layers * float(parts.network.p2p(tokens * bytes_per_token, crosses).alone_s)
+                seconds += 4.0 * layers * float(stages.network.p2p(tokens * bytes_per_token, crosses).alone_s)
         return seconds
 
     return move_s

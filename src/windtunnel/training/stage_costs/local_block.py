@@ -1,0 +1,102 @@
+"""One rank's part of a block: its operators after the tensor, expert and context passes, and its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from windtunnel.cost.expert_load import ExpertLoad, slowest
+from windtunnel.cost.framework_defaults import Behaviour
+from windtunnel.graph import STYLES, Block, Kind, Operator, Style
+from windtunnel.network.groups import GroupPlacement, Mesh
+from windtunnel.parallel.branches import is_parallel, one_exchange
+from windtunnel.parallel.context import context_parallel
+from windtunnel.parallel.expert import expert_parallel
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.parallel.tensor import tensor_parallel
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.workload import TrainingSpec
+
+
+def communication_groups(mesh: Mesh, plan: ResolvedPlan) -> dict[str, GroupPlacement]:
+    """Axis → where the ranks sit that exchange activations of one block."""
+    groups = {}
+    if plan.tp > 1:
+        groups["tp"] = mesh.placement("tp")
+    if plan.cp > 1:
+        a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}.get(plan.cp_kind, 1)
+        stride = mesh.strides["cp"]
+        if a2a > 1:
+            groups["cp_a2a"] = mesh.strided(a2a, stride)
+        if plan.cp // a2a > 1:
+            groups["cp_ring"] = mesh.strided(plan.cp // a2a, stride * a2a)
+        groups["cp"] = mesh.placement("cp")
+    if plan.ep > 1:
+        groups["ep"] = mesh.strided(plan.ep, plan.etp)
+    if plan.etp > 1:
+        groups["etp"] = mesh.strided(plan.etp, 1)
+    return groups
+
+
+def local_block(
+    block: Block,
+    model: ModelSpec,
+    training: TrainingSpec,
+    plan: ResolvedPlan,
+    tokens: float,
+    *,
+    eager_merge: bool = False,
+) -> list[Operator]:
+    """Operators of one rank: tensor, expert and context passes in their fixed order."""
+    operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
+    if plan.join_branches and is_parallel(block):
+        operators = one_exchange(operators)
+    operators = expert_parallel(
+        operators,
+        plan,
+        hidden=float(model.hidden_size),
+        imbalance=expert_imbalance(training, plan, model),
+        fused_experts=bool(training.fused_experts),
+        masks=training.moe_gate == "masks",
+    )
+    operators = context_parallel(operators, plan, eager_merge=eager_merge)
+    frozen = training.phase == "lora"
+    return [replace(op, trainable=not frozen) for op in operators] if frozen else operators
+
+
+def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan, model: ModelSpec) -> float:
+    """Load of the busiest expert rank over the mean, from measured shares or a law of popularity if given."""
+    load = training.expert_load
+    if load.popularity is not None and plan.ep > 1:
+        tokens = plan.mbs * training.seq_len / (plan.cp * plan.tp) * plan.ep * plan.etp
+        drawn = ExpertLoad(popularity=load.popularity)
+        return float(slowest(model.num_experts, model.num_experts_per_tok, plan.ep, drawn, np.array([tokens]))[0][0])
+    if load.loads and plan.ep > 1:
+        shares = np.asarray(load.loads, np.float64).reshape(plan.ep, -1).sum(axis=1)
+        return float(shares.max() / shares.mean())
+    return load.imbalance if plan.ep > 1 else 1.0
+
+
+def style_of(behaviour: Behaviour, training: TrainingSpec) -> Style:
+    """How element-wise work is fused and what layers keep."""
+    name = "compiled" if is_compiled(behaviour, training) and behaviour.style == "eager" else behaviour.style
+    return replace(STYLES[name], expands_kv=behaviour.expands_kv)
+
+
+def is_compiled(behaviour: Behaviour, training: TrainingSpec) -> bool:
+    """Whether layers are compiled: as asked for, else the framework's default."""
+    return behaviour.compile if training.compile is None else training.compile
+
+
+def without_frozen_inputs(block: Block, targets: Sequence[str]) -> Block:
+    """The block without tensors that only products with frozen weights would read again.
+
+    Such a product needs its input for a weight gradient alone, which nobody asks for; an adapter beside it does.
+    """
+    frozen = {
+        op.module for op in block.operators if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.module not in targets
+    }
+    kept = tuple(t for t in block.tensors if not t.consumers or not frozen.issuperset(t.consumers))
+    return replace(block, tensors=kept)
