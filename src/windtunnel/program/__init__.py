@@ -1,1 +1,1 @@
-"""The intermediate representation alone: task tables, segments, the builder."""
+"""Programs that the engine runs: task tables, segments of launches, the builder."""

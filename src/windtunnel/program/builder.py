@@ -1,4 +1,4 @@
-"""Assemble programs from arrays: append blocks of tasks, name what they use, get the tables of `tables.py`."""
+"""Builder of programs: append blocks of tasks with their streams, rates and slots, get the tables of `tables.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Array = npt.NDArray[Any]
 
 
 class _Column:
-    """Chunks of one column, joined at the end."""
+    """Arrays of one column, concatenated at the end."""
 
     def __init__(self, kind: type[np.generic]) -> None:
         self.kind = kind
@@ -61,7 +61,7 @@ NO_SLOTS = SlotDemand()
 
 
 class ProgramBuilder:
-    """Collects blocks of tasks. Row order is launch order; nothing here loops over tasks in Python.
+    """Collects blocks of tasks in launch order, without loops over tasks in Python.
 
     Example:
         >>> b = ProgramBuilder()
@@ -110,11 +110,11 @@ class ProgramBuilder:
         return self._n
 
     def tag(self, name: str) -> int:
-        """Index of a class of time, made on first use."""
+        """Index of a class of time, which the first use creates."""
         return self._tags.setdefault(name, len(self._tags))
 
     def stream(self, name: str, *, priority: int = 0, rank_class: int = 0) -> int:
-        """Index of an in-order queue, made on first use."""
+        """Index of an in-order stream, which the first use creates."""
         if name not in self._streams:
             self._streams[name] = len(self._streams)
             self._stream_priority.append(priority)
@@ -122,14 +122,14 @@ class ProgramBuilder:
         return self._streams[name]
 
     def rate(self, name: str, capacity: float) -> int:
-        """Index of a shared rate with `capacity` work units a second, made on first use."""
+        """Index of a shared rate of `capacity` work units per second, which the first use creates."""
         if name not in self._rates:
             self._rates[name] = len(self._rates)
             self._capacity.append(capacity)
         return self._rates[name]
 
     def slot_pool(self, name: str, slots: int) -> int:
-        """Index of a pool of slots, made on first use."""
+        """Index of a pool of slots, which the first use creates."""
         if name not in self._pools:
             self._pools[name] = len(self._pools)
             self._pool_slots.append(slots)
@@ -188,7 +188,7 @@ class ProgramBuilder:
         self._pairs("dep_row", "dep", task, dep)
 
     def add_rates(self, task: npt.ArrayLike, rate: npt.ArrayLike, work: npt.ArrayLike) -> None:
-        """Load rates with work over the whole task; arrays are broadcast against each other."""
+        """Add the work of whole tasks on rates; arrays are broadcast against each other."""
         rows, idx, amount = np.broadcast_arrays(np.asarray(task), np.asarray(rate), np.asarray(work))
         self._columns["rate_row"].append(rows)
         self._columns["rate"].append(idx)
@@ -200,7 +200,7 @@ class ProgramBuilder:
         self._columns[name].append(other)
 
     def build(self) -> tuple[TaskTable, Streams, Resources]:
-        """Join the blocks into tables; the builder stays usable."""
+        """Concatenate the blocks into tables; more blocks can be added afterwards."""
         column = {name: c.joined() for name, c in self._columns.items()}
         n = self._n
         stream_ptr, (stream_idx,) = _csr(column["stream_row"], n, column["stream"])

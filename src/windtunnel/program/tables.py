@@ -1,6 +1,7 @@
-"""The intermediate representation that everything is lowered to: tasks that hold slots and share rates.
+"""Tables that the engine runs: tasks that occupy streams, hold slots and share rates.
 
-Flat arrays, one row a task, ragged columns as CSR (`*_ptr`, `*_idx`). Nothing here knows about models or clusters.
+The tables are flat arrays with one row for each task; ragged columns are stored as CSR (`*_ptr`, `*_idx`). They know
+neither models nor clusters.
 """
 
 from __future__ import annotations
@@ -27,47 +28,47 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """In-order queues. Tasks of one stream run one after the other in row order. Shape (s,)."""
+    """In-order queues, columns of shape (s,). Tasks of one stream run one after another in row order."""
 
     priority: Int32s
-    """Higher is granted slots first."""
+    """Streams of higher priority are granted slots first."""
     rank_class: Int32s
     names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTable:
-    """Tasks. n rows; row order is launch order.
+    """Tasks of a program, n rows in launch order.
 
     A task is *ready* when it heads all its streams and all its dependencies have ended. It then takes its slots and
     runs at speed λ ≤ 1 (its own time is `alone_s` at λ = 1) while it loads each rate with λ · work / alone_s.
     """
 
     alone_s: Floats
-    """Seconds when alone, with all the slots it wants. Zero is allowed (a barrier)."""
+    """Seconds of each task when it runs alone with all the slots it wants; zero for a barrier. Shape (n,)."""
     weight: Floats
-    """Share under contention: speed = min(1, level · weight)."""
+    """Weight of each task under contention: speed = min(1, level · weight). Shape (n,)."""
     rank_class: Int32s
     tag: Int32s
     """Index into `tags`: the class of time in breakdowns."""
     stream_ptr: Ints
     stream_idx: Int32s
-    """Streams the task occupies (a rendezvous names several)."""
+    """Streams that a task occupies; a rendezvous occupies several."""
     dep_ptr: Ints
     dep_idx: Int32s
-    """Tasks that must have ended. Only earlier rows, or later rows on other streams; a cycle is an error."""
+    """Tasks that must have ended: earlier rows, or later rows on other streams; a cycle is an error."""
     rate_ptr: Ints
     rate_idx: Int32s
     rate_work: Floats
-    """Work done on each shared rate over the whole task (bytes); multiplicities of rank classes are multiplied in."""
+    """Work of the whole task on each shared rate (bytes for links and memory), times the ranks of its class."""
     slot_pool: Int32s
-    """Pool the task holds slots in, −1 for none. Shape (n,)."""
+    """Pool in which a task holds slots, −1 for none. Shape (n,)."""
     slots: Int32s
-    """Slots wanted."""
+    """Slots that a task wants. Shape (n,)."""
     min_slots: Int32s
-    """Fewest it starts with; its time then follows the staircase `ceil(waves·slots/granted)/waves`."""
+    """Fewest slots that a task starts with; its time then follows the staircase `ceil(waves·slots/granted)/waves`."""
     waves: Int32s
-    """Waves at the wanted slots: it gives up slots to higher priorities only at wave boundaries; 0 = persistent."""
+    """Waves at the wanted slots, 0 for a persistent task; slots go to higher priorities at wave boundaries only."""
     tags: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -76,9 +77,10 @@ class TaskTable:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvents:
-    """Allocations and frees, one row each. `task` names whose start (`at_end` False) or end triggers it.
+    """Allocations and frees, one row each.
 
-    `bytes` > 0 allocates, < 0 frees. `pool` is the rank class, `tensor` indexes `tensors` (the kind shown to people).
+    The start (`at_end` False) or the end of `task` triggers an event. Positive `bytes` allocate, negative ones free.
+    `pool` is the rank class; `tensor` indexes `tensors`, the kinds of tensors shown to people.
     """
 
     task: Int32s
@@ -91,7 +93,7 @@ class MemoryEvents:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What the engine returns. Shapes (n,). `blame[i]` is the task whose end released task i last (−1: none)."""
+    """Result of the engine, columns of shape (n,). `blame[i]` is the task whose end released task i last (−1: none)."""
 
     start_s: Floats
     end_s: Floats

@@ -315,4 +315,4 @@ def _sensitivities(result: TrainingResult) -> list[str]:
     name, change = min(result.sensitivities.items(), key=lambda item: item[1])
     if change > -5e-4:
         return ["10 % more of any one resource would change the step by less than 0.05 %."]
-    return [f"The resource worth most is {name}: 10 % more of it shortens the step by {percent(-change)}."]
+    return [f"The most valuable resource is {name}: 10 % more of it shortens the step by {percent(-change)}."]

@@ -210,8 +210,8 @@ def _chain(chain: Chain) -> list[RenderableType]:
     rows.append(("step", None, "", seconds(sum(chain.exposed.values())), "100.0 %", ""))
     note = Text(
         "busy = work / achieved, and achieved = data sheet × coefficients × rest (tiles, ramps, message starts). "
-        "exposed is the part on the critical path, with what it loses to its neighbours. --class NAME lists operators, "
-        "--term NAME the sources.",
+        "exposed is the part on the critical path, slowdown by concurrent work included. --class NAME lists operators, "
+        "--term NAME shows the sources.",
         style="dim",
     )
     return [_title("\nFrom data sheet to seconds"), _indented(_TermTable(rows)), _indented(note)]
@@ -239,7 +239,7 @@ def _terms(chain: Chain, terms: Sequence[Term]) -> list[RenderableType]:
             table.add_row(f"{'× ' if sheet else ''}{c.name}", value, c.grade, "")
             sources[f"{c.name} {value}"] = (c.name, value, c.grade, f"{c.source}{prior}{level}")
         if abs(term.rest - 1) > 5e-4:
-            table.add_row(f"× {term.rest_name or 'several at once'}", f"{term.rest:.4g}", "analytic", term.note)
+            table.add_row(f"× {term.rest_name or 'several effects'}", f"{term.rest:.4g}", "analytic", term.note)
         if sheet:
             table.add_row("= achieved", rate_text(term.rate, term.unit), term.grade, f"{count(term.count)} launches")
         table.add_row("work", work_text(term.work, term.unit), "analytic", "")
@@ -274,8 +274,8 @@ def _one_class(chain: Chain, name: str) -> list[RenderableType]:
     return parts
 
 
-_PHASES = {"F": "forward", "D": "data grad", "W": "weight grad", "R": "again", "B": "backward"}
-_SHORT = {"F": "fwd", "D": "dgrad", "W": "wgrad", "R": "again", "B": "bwd"}
+_PHASES = {"F": "forward", "D": "data grad", "W": "weight grad", "R": "recompute", "B": "backward"}
+_SHORT = {"F": "fwd", "D": "dgrad", "W": "wgrad", "R": "recomp", "B": "bwd"}
 
 
 def shape_text(line: OperatorLine, *, narrow: bool = False) -> str:
@@ -333,7 +333,7 @@ def _gap(explanation: Explanation) -> list[RenderableType]:
     settings = [c for c in explanation.candidates if c.kind == "assumption"]
     numbers = [c for c in explanation.candidates if c.kind == "coefficient"]
     if settings:
-        table = _table("left open", "taken", "if instead", "step>", "of the gap>", "…")
+        table = _table("open setting", "predicted with", "alternative", "step>", "of the gap>", "…")
         for c in settings[:8]:
             table.add_row(c.name, c.value, c.alternative, seconds(c.step_time_s), _share(c.change_s, gap), c.note)
         parts += [_title("\nSettings that the scenario leaves open, simulated one by one"), _indented(table)]
@@ -350,7 +350,9 @@ def _gap(explanation: Explanation) -> list[RenderableType]:
             _indented(Text(f"all coefficients together: ± {share} of the step, one standard error", style="dim"))
         )
     if explanation.chain is not None and not explanation.candidates:
-        parts.append(_indented("\nNo setting left open and no coefficient within its error moves the step that way."))
+        parts.append(
+            _indented("\nNo setting left open and no coefficient within its error moves the step in that direction.")
+        )
     classes = [c for c in explanation.classes if 1 / _FACTOR <= c.factor <= _FACTOR]
     if classes and explanation.trace is None:
         table = _table("class of time", "predicted>", "±>", "needed>", "factor>")
@@ -362,7 +364,7 @@ def _gap(explanation: Explanation) -> list[RenderableType]:
         table = _table("", "", header=False)
         for name, change in explanation.resources.items():
             table.add_row(name, f"{percent(abs(change))} {'less' if change < 0 else 'more'} than assumed")
-        parts += [_title("\nResources that would, to first order"), _indented(table)]
+        parts += [_title("\nResources that would account for the gap, to first order"), _indented(table)]
     if explanation.assumptions and explanation.chain is None:
         table = _table("", "", "…", header=False)
         for row in explanation.assumptions:
@@ -411,7 +413,7 @@ def _trace(comparison: TraceComparison, chain: Chain | None) -> list[RenderableT
     for line in (f"{about}. {count(trace.num_kernels)} kernels and copies.", *trace.notes, *comparison.hints):
         parts.append(_indented(Text(line, style="dim")))
     if comparison.better:
-        better = _table("left open", "taken", "if instead", "closer to the trace>", "")
+        better = _table("open setting", "predicted with", "alternative", "closer to the trace>", "")
         for candidate, share in comparison.better[:5]:
             better.add_row(candidate.name, candidate.value, candidate.alternative, percent(share, 0), candidate.note)
         parts += [_title("\nSettings that bring the classes closer"), _indented(better)]

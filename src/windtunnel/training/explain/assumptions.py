@@ -1,4 +1,4 @@
-"""What a scenario leaves open, the value taken, and whose default it is."""
+"""Assumptions: each setting that a scenario leaves open, the value taken, and whose default it is."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from windtunnel.training.step_setup import PreparedStep
 
 
 def assumptions(scenario: Scenario, prepared: PreparedStep, folder: Path) -> tuple[Assumption, ...]:
-    """Everything that was filled in, from the cluster to the plan; nothing that has no effect on this step."""
+    """All settings that were filled in and act on this step, from the cluster to the plan."""
     found = [*prepared.cluster.assumed, *_model(scenario, folder), *_host(prepared), *_declared(scenario, prepared)]
     return tuple(Assumption(*item) for item in found)
 
 
 def _host(x: PreparedStep) -> Iterator[tuple[str, str, str]]:
-    """Rates of a node that offloading takes where nothing is known of it."""
+    """Rates of a node that offloading assumes where the cluster does not state them."""
     away, cluster = x.plan.offload, x.cluster
     tiers = {away.tier_of(name) for name in TENSOR_CLASSES if getattr(away, name)}
     if away.optimizer and cluster.host_memory_bytes_per_s is None:
