@@ -104,7 +104,7 @@ class LayerSettings:
     tied: bool = False
     """The head multiplies by the embedding's weights, and both are in this chunk."""
     cast_bytes: float = 0.0
-    """Bytes per element of the copy of a weight that a product and its backward read (`training.autocast`)."""
+    """Bytes per element of the copy of a weight that a product and its backward read (`stage_costs.autocast`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
