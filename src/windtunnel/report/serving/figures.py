@@ -264,7 +264,7 @@ def shown(values: Floats, most: int = _DOTS) -> Ints:
 
 
 def requests_figure(result: ServingResult) -> Any:
-    """TTFT of requests by arrival, coloured by the length of the prompt."""
+    """Draw the TTFT of requests by arrival, coloured by the length of the prompt."""
     import plotly.graph_objects as go
 
     table = result.table
@@ -274,41 +274,17 @@ def requests_figure(result: ServingResult) -> Any:
     if not len(rows):
         return layout(go.Figure(), 330, legend=False)
     unit = _clock(np.array([arrival.min(), arrival.max()]))[1]
-    t = (arrival - arrival.min()) / {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}[unit]
-    length, answer = np.asarray(table["input_tokens"])[rows], np.asarray(table["output_tokens"])[rows]
-    e2e, queue = np.asarray(table["e2e_s"])[rows], np.asarray(table["queue_s"])[rows]
-    text = [
-        f"request {i:,}<br>prompt {a:,} tokens, answer {b:,}<br>"
-        f"TTFT {seconds(x)}, queue time {seconds(w)}<br>E2E {seconds(e)}"
-        for i, a, b, x, w, e in zip(rows, length, answer, ttft[rows], queue, e2e, strict=True)
-    ]
-    log = np.log10(np.maximum(length, 1))
-    ends = float(log.min()), float(log.max())
-    ticks = [p for e in range(8) for p in (10.0**e, 2 * 10.0**e, 5 * 10.0**e) if ends[0] <= math.log10(p) <= ends[1]]
     figure = go.Figure(
         go.Scattergl(
-            x=t,
+            x=(arrival - arrival.min()) / {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}[unit],
             y=ttft[rows],
             mode="markers",
-            text=text,
+            text=_request_texts(table, rows),
             hovertemplate="%{text}<extra></extra>",
-            marker={
-                "size": 5,
-                "opacity": 0.75,
-                "color": log,
-                "colorscale": "Cividis_r",
-                "showscale": ends[1] > ends[0],
-                "colorbar": {
-                    "title": {"text": "prompt tokens", "side": "right"},
-                    "thickness": 12,
-                    "tickvals": [math.log10(v) for v in ticks],
-                    "ticktext": [f"{v:,.0f}" for v in ticks],
-                },
-            },
+            marker={"size": 5, "opacity": 0.75, **_prompt_colours(np.asarray(table["input_tokens"])[rows])},
         )
     )
-    slo = slo_of(result)
-    values = ttft[rows]
+    slo, values = slo_of(result), ttft[rows]
     low, high = float(values.min()), float(values.max())
     if "ttft" in slo:
         figure.add_hline(y=slo["ttft"], line={"color": BAD, "width": 1.5, "dash": "dash"})
@@ -329,6 +305,35 @@ def requests_figure(result: ServingResult) -> Any:
     )
     figure.update_xaxes(title=f"arrival, {unit}")
     return layout(figure, 360, legend=False)
+
+
+def _request_texts(table: dict[str, Any], rows: Ints) -> list[str]:
+    """Describe each drawn request for its hover text."""
+    names = ("input_tokens", "output_tokens", "ttft_s", "queue_s", "e2e_s")
+    columns = (np.asarray(table[name])[rows] for name in names)
+    return [
+        f"request {i:,}<br>prompt {a:,} tokens, answer {b:,}<br>"
+        f"TTFT {seconds(x)}, queue time {seconds(w)}<br>E2E {seconds(e)}"
+        for i, a, b, x, w, e in zip(rows, *columns, strict=True)
+    ]
+
+
+def _prompt_colours(length: Any) -> dict[str, Any]:
+    """Colour requests by the tokens of their prompts, on a log scale with its bar."""
+    log = np.log10(np.maximum(length, 1))
+    low, high = float(log.min()), float(log.max())
+    ticks = [p for e in range(8) for p in (10.0**e, 2 * 10.0**e, 5 * 10.0**e) if low <= math.log10(p) <= high]
+    return {
+        "color": log,
+        "colorscale": "Cividis_r",
+        "showscale": high > low,
+        "colorbar": {
+            "title": {"text": "prompt tokens", "side": "right"},
+            "thickness": 12,
+            "tickvals": [math.log10(v) for v in ticks],
+            "ticktext": [f"{v:,.0f}" for v in ticks],
+        },
+    }
 
 
 def composition_figure(composition: dict[str, dict[str, float]], *, shares: bool = True) -> Any:
