@@ -46,7 +46,7 @@ def check_export(target: str | None, version: str | None, wrapper: str) -> None:
 
 
 def check_one_cluster(source: Source, overrides: tuple[str, ...]) -> None:
-    """Refuse an export for groups of unlike devices before a search, not after it.
+    """Refuse an export for heterogeneous clusters before a search, not after it.
 
     Raises:
         BadInput: the scenario has groups, or cannot be read.
@@ -56,7 +56,7 @@ def check_one_cluster(source: Source, overrides: tuple[str, ...]) -> None:
     from windtunnel.specs.source import load
 
     if isinstance(load(source, overrides)[0].cluster, MixedClusterRef):
-        raise BadInput(Problem("cluster.groups", "`--export` does not write launch files for groups of unlike devices"))
+        raise BadInput(Problem("cluster.groups", "`--export` does not write launch files for heterogeneous clusters"))
 
 
 def write_launch_files(

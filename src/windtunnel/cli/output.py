@@ -85,7 +85,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def telling(what: str) -> Iterator[Callable[[str], None]]:
-    """The same for work that says in words how far it is.
+    """Show how far work is, for work that says so in words.
 
     Yields:
         A function that long work may call with a few words.

@@ -226,7 +226,7 @@ def test_named_clusters_are_groups_too() -> None:
 
 def test_an_export_for_groups_is_refused_before_the_search() -> None:
     check_one_cluster(scenario(H100), ())
-    with pytest.raises(BadInput, match="does not write launch files for groups"):
+    with pytest.raises(BadInput, match="does not write launch files for heterogeneous"):
         check_one_cluster(scenario(mixed(H100, A100)), ())
 
 

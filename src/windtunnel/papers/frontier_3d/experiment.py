@@ -82,7 +82,7 @@ def rate(values: Values, size: str) -> float:
 
 
 def scaled(step: Values, gpus: int, batch: int) -> Values:
-    """The same layout with another number of replicas."""
+    """The given layout with another number of replicas."""
     plan = {name: value for name, value in step["plan"].items() if name != "dp"}
     return step | {
         "cluster": step["cluster"] | {"nodes": gpus // GCDS_PER_NODE},

@@ -34,7 +34,7 @@ class Comparison:
     """Other scenario fields that differ → (a, b), dotted names."""
     paired: PairedDifference | None = None
     """How sure the order of the two step times is; None where a stored result can no longer be read as a scenario,
-    or a cluster has groups of unlike devices."""
+    or a cluster is heterogeneous."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""

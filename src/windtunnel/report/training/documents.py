@@ -1,4 +1,4 @@
-"""Documents of unlike length in a training result, in words."""
+"""Documents of different lengths in a training result, in words."""
 
 from __future__ import annotations
 

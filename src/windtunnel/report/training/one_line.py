@@ -109,7 +109,7 @@ def cluster_text(cluster: Any, num_devices: int) -> str:
 
 
 def _group(group: Any) -> str:
-    """One group of unlike devices."""
+    """One line on one device group of a heterogeneous cluster."""
     if not isinstance(group, dict):
         return str(group)
     return cluster_text(group, group.get("nodes", 1) * group.get("devices_per_node", 8))

@@ -266,7 +266,7 @@ def _assumed(result: TrainingResult) -> RenderableType:
 
 
 def _groups(result: TrainingResult) -> RenderableType:
-    """Groups of unlike devices: what each runs, how long, and its memory."""
+    """Device groups of a heterogeneous cluster: what each runs, how long, and its memory."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("group")
     for name in ("replicas", "micro-batches each", "stages", "busy", "reserved", "of"):

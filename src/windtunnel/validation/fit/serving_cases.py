@@ -26,7 +26,7 @@ from windtunnel.validation.rows.serving_targets import served_value
 SCALES = (("ttft", 0.20), ("first_token", 0.10), ("prompt_time", 0.10), ("", 0.08))
 """Log error at which a metric's weight begins to fall, by the start of its name: how far repeated runs differ."""
 REPLAYED = 0.05
-"""The same where every arrival is known."""
+"""Log error at which the weight of any metric begins to fall where a row replays a recorded trace of arrivals."""
 UNFIT = ("e2e_ms_median", "power")
 """Metrics that no coefficient is read from: answers of the perf-model runs ended before their nominal length."""
 

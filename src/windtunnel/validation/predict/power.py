@@ -75,7 +75,7 @@ def _served(model: ModelSpec, ref: ClusterRef, plan: ServingPlan, precision: Ser
 
 
 def steady(case: PowerCase, iteration: IterationModel, itl_s: float | None = None) -> dict[str, Any]:
-    """Sums of the loop over one mean answer of a full batch: each sequence's place is taken again as it ends.
+    """Sums of the loop over one mean answer of a full batch: a new request takes the place of each sequence that ends.
 
     Args:
         case: the row.

@@ -169,7 +169,7 @@ class _Sited:
 
 
 def _split(ready: Ready, costs: list[IterationModel]) -> Served:
-    """Prompts on one pool, answers on another, their caches over the network, in one loop."""
+    """Serve with a prefill pool and a decode pool in one event loop; KV caches cross the network between them."""
     slots = ready.serving.traffic.concurrency or 0
     given = [limits(pool, own, slots) for pool, own in zip(ready.pools, costs, strict=True)]
     sited = [

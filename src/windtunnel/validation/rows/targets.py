@@ -39,7 +39,7 @@ class Work:
 
 
 def at_step_time(result: TrainingResult, seconds: float) -> TrainingResult:
-    """The same result with another step time; rates follow."""
+    """A copy of a result with another step time, and rates that follow from it."""
     ratio = result.step_time_s / seconds
     return replace(
         result,

@@ -127,17 +127,17 @@ def _mapping(ctx: Context, raw: dict[str, Any]) -> tuple[Recompute, float] | Non
 
 
 def _tensors(tensors: dict[str, Any]) -> tuple[Recompute, float]:
-    """Named tensors that are kept on the device or sent to the host; everything else runs again."""
-    again = list(table("recompute")["custom_all"])
+    """Named tensors that are kept on the device or sent to the host; everything else is recomputed."""
+    recomputed = list(table("recompute")["custom_all"])
     offloaded = 0
     for name, fate in tensors.items():
         if "remat" in words(fate):
             continue
         offloaded += "offload" in words(fate)
         module = meaning("recompute", "tensors", words(name))
-        if module in again:
-            again.remove(module)
-    return Recompute(policy="modules", modules=tuple(again)), float(offloaded == len(tensors))
+        if module in recomputed:
+            recomputed.remove(module)
+    return Recompute(policy="modules", modules=tuple(recomputed)), float(offloaded == len(tensors))
 
 
 def _recipe_offload(ctx: Context) -> tuple[str, str] | None:

@@ -213,7 +213,7 @@ def _drawn(nominal: int, share: float) -> int | Lengths:
 
 
 def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
-    """A fixed number of requests in flight."""
+    """A fixed number of requests is in flight."""
     size = _lengths(ctx)
     slots = _slots(ctx)
     if size is None or slots is None:
@@ -285,7 +285,7 @@ def _split_pools(ctx: ServingContext, model: ModelSpec, fields: dict[str, Any]) 
 
 
 def _replicas(ctx: ServingContext, model: ModelSpec, facts: Facts, plan: ServingPlan) -> int:
-    """Instances that share the requests in flight."""
+    """Number of instances that share the requests in flight."""
     whole = facts.engine == "vllm" and facts.form == "path" and facts.weights == "fp8" and not model.num_experts
     if not whole or plan.num_devices >= 8:
         return 1
@@ -295,7 +295,7 @@ def _replicas(ctx: ServingContext, model: ModelSpec, facts: Facts, plan: Serving
 
 
 def _static(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
-    """One batch, whole prompts first, then answers together."""
+    """One batch: prefill of all prompts, then decode of all sequences together."""
     size, batch = _lengths(ctx), count(ctx.load.get("batch"))
     if size is None or batch is None:
         return "prompt and answer lengths are not stated"
@@ -321,7 +321,7 @@ def _static(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
 
 
 def _offline(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
-    """All requests at once, batches as large as the cache allows."""
+    """All requests arrive at once; batches are as large as the KV cache allows."""
     size = _lengths(ctx)
     if size is None:
         return "prompt and answer lengths are not stated"
@@ -346,7 +346,7 @@ def _offline(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[
 
 
 def _open(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
-    """Requests at a rate."""
+    """Requests arrive at a stated rate."""
     size = _lengths(ctx)
     rate = number(first(ctx.load, "rate", "rate_per_s", "request_rate"))
     if size is None or rate is None:
