@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from windtunnel.advice import Advice
     from windtunnel.engine.flows import FlowTimes
     from windtunnel.importers.torch_module import TracedGraph
-    from windtunnel.planner.plan import PlanResult, Progress
+    from windtunnel.planner.result import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
     from windtunnel.planner.serving.plan import ServingPlan
     from windtunnel.report.training.compare import Comparison

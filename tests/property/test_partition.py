@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from windtunnel import schedules
-from windtunnel.planner.bounds.stage_partition import Cut, Depth, Partition, Pipeline, Tails, least_bytes, partition
+from windtunnel.planner.bounds.stage_partition import (
+    Cut,
+    Depth,
+    Partition,
+    Pipeline,
+    RangeCosts,
+    least_bytes,
+    partition,
+)
 from windtunnel.schedules.evaluate import evaluate
 from windtunnel.schedules.table import ScheduleCosts
 
@@ -28,7 +36,7 @@ def random_depth(rng: np.random.Generator, layers: int, kinds: int) -> Depth:
         forward_s=forward,
         backward_s=2.0 * forward,
         weight_s=np.zeros(layers),
-        again_s=0.9 * forward,
+        recompute_s=0.9 * forward,
         kept_bytes=kept,
         saved_bytes=kept * of(0.3, 0.9),
         static_bytes=of(1.0, 5.0),
@@ -59,36 +67,36 @@ def splits(layers: int, stages: int) -> Iterator[tuple[int, ...]]:
             yield parts
 
 
-def stage_bytes(x: Depth, pipe: Pipeline, s: int, i: int, j: int, again: int) -> float:
-    kept = x.kept_bytes[i:j].sum() - x.saved_bytes[i : i + again].sum()
+def stage_bytes(x: Depth, pipe: Pipeline, s: int, i: int, j: int, recomputed: int) -> float:
+    kept = x.kept_bytes[i:j].sum() - x.saved_bytes[i : i + recomputed].sum()
     ends = x.ends_bytes[0] * (s == 0) + x.ends_bytes[1] * (s == len(pipe) - 1)
     return float(x.static_bytes[i:j].sum() + ends + pipe.live[s] * kept)
 
 
-def run(x: Depth, pipe: Pipeline, layers: tuple[int, ...], again: tuple[int, ...], hop: float) -> float:
+def run(x: Depth, pipe: Pipeline, layers: tuple[int, ...], recomputed: tuple[int, ...], hop: float) -> float:
     """The step of a partition: every stage runs its list in order."""
     p = len(pipe)
     table = schedules.build("1f1b", p, pipe.m, 1)
     forward, backward = np.zeros((p, 1)), np.zeros((p, 1))
     at = 0
-    for s, (n, r) in enumerate(zip(layers, again, strict=True)):
+    for s, (n, r) in enumerate(zip(layers, recomputed, strict=True)):
         forward[s] = x.forward_s[at : at + n].sum() + x.ends_s[0, 0] * (s == 0) + x.ends_s[0, 1] * (s == p - 1)
-        backward[s] = x.backward_s[at : at + n].sum() + x.again_s[at : at + r].sum()
+        backward[s] = x.backward_s[at : at + n].sum() + x.recompute_s[at : at + r].sum()
         backward[s] += x.ends_s[1, 0] * (s == 0) + x.ends_s[1, 1] * (s == p - 1)
         at += n
     _, end, _, _ = evaluate(table, ScheduleCosts(forward, backward, 0 * forward, hop))
     return float(end.max())
 
 
-def bound_of(x: Depth, pipe: Pipeline, layers: tuple[int, ...], again: tuple[int, ...]) -> float:
+def bound_of(x: Depth, pipe: Pipeline, layers: tuple[int, ...], recomputed: tuple[int, ...]) -> float:
     """The three paths of the module's description, one partition, one stage after another."""
     p, m = len(pipe), pipe.m
     f, b, extra = [], [], []
     at = 0
-    for s, (n, r) in enumerate(zip(layers, again, strict=True)):
+    for s, (n, r) in enumerate(zip(layers, recomputed, strict=True)):
         f.append(x.forward_s[at : at + n].sum() + x.ends_s[0, 0] * (s == 0) + x.ends_s[0, 1] * (s == p - 1))
         b.append(x.backward_s[at : at + n].sum() + x.ends_s[1, 0] * (s == 0) + x.ends_s[1, 1] * (s == p - 1))
-        extra.append(x.again_s[at : at + r].sum())
+        extra.append(x.recompute_s[at : at + r].sum())
         at += n
     hop = pipe.travel_s
     way = 2 * hop[-1]
@@ -113,30 +121,36 @@ def test_partition_equals_brute_force(seed: int) -> None:
     x, hop = random_depth(rng, layers, int(rng.integers(1, 4))), float(rng.uniform(0, 0.3))
     pipe = one_f_one_b(stages, m, hop)
     roomy = stage_bytes(x, pipe, 0, 0, layers, 0)
-    for capacity, again in ((np.inf, 0), (roomy * 0.6, None), (roomy * 0.35, None), (roomy * 0.6, 2), (0.1, None)):
+    for capacity, recomputed in (
+        (np.inf, 0),
+        (roomy * 0.6, None),
+        (roomy * 0.35, None),
+        (roomy * 0.6, 2),
+        (0.1, None),
+    ):
         best, way = np.inf, np.inf
         for parts in splits(layers, stages):
             starts = np.concatenate([[0], np.cumsum(parts)])
             counts = []
             for s, n in enumerate(parts):
-                allowed = range(n + 1) if again is None else [min(n, again)]
+                allowed = range(n + 1) if recomputed is None else [min(n, recomputed)]
                 sizes = {r: stage_bytes(x, pipe, s, int(starts[s]), int(starts[s + 1]), r) for r in allowed}
                 counts.append([r for r in allowed if sizes[r] <= capacity * (1 + 1e-12)])
             for chosen in product(*counts):
                 bound = bound_of(x, pipe, parts, chosen)
-                extra = sum(x.again_s[a : a + r].sum() for a, r in zip(starts[:-1].tolist(), chosen, strict=True))
+                extra = sum(x.recompute_s[a : a + r].sum() for a, r in zip(starts[:-1].tolist(), chosen, strict=True))
                 if (bound, extra) < (best * (1 - 1e-9), 0.0) or (bound <= best * (1 + 1e-9) and extra < way):
                     best, way = bound, extra
-        found = partition(Cut(x, pipe, capacity, again))
+        found = partition(Cut(x, pipe, capacity, recomputed))
         if not np.isfinite(best):
             assert found is None
             continue
         assert found is not None
         assert found.bound_s == pytest.approx(best, rel=1e-8)
-        assert found.again_s == pytest.approx(way, rel=1e-6, abs=1e-6)
+        assert found.recompute_s == pytest.approx(way, rel=1e-6, abs=1e-6)
         assert bound_of(x, pipe, found.layers, found.recompute) == pytest.approx(found.bound_s, rel=1e-8)
         assert found.bound_s <= run(x, pipe, found.layers, found.recompute, hop) * (1 + 1e-9)
-        kept = partition(Cut(x, pipe, capacity, again), found.layers)
+        kept = partition(Cut(x, pipe, capacity, recomputed), found.layers)
         assert isinstance(kept, Partition) and kept.recompute == found.recompute
 
 
@@ -173,10 +187,13 @@ def test_what_follows_backward_counts() -> None:
     x, pipe = random_depth(rng, 8, 1), one_f_one_b(2, 8, 0.0)
     tails = np.zeros((3, 9, 9))
     tails[0] = 1e3 * (np.arange(9)[None, :] - np.arange(9)[:, None])  # each layer of the first stage costs much
-    plain, heavy = partition(Cut(x, pipe, np.inf, 0)), partition(Cut(x, pipe, np.inf, 0, None, Tails(tails, 0 * tails)))
+    plain, heavy = (
+        partition(Cut(x, pipe, np.inf, 0)),
+        partition(Cut(x, pipe, np.inf, 0, None, RangeCosts(tails, 0 * tails))),
+    )
     assert plain is not None and heavy is not None
     assert heavy.layers[0] == 0 < plain.layers[0]
     assert heavy.bound_s > plain.bound_s
-    floor = Tails(0 * tails, np.full_like(tails, 3.0 * plain.bound_s))
+    floor = RangeCosts(0 * tails, np.full_like(tails, 3.0 * plain.bound_s))
     held = partition(Cut(x, pipe, np.inf, 0, None, floor))
     assert held is not None and held.bound_s == pytest.approx(3.0 * plain.bound_s)

@@ -15,16 +15,17 @@ from windtunnel import api
 from windtunnel.cost.clock import idle_w
 from windtunnel.errors import BadInput
 from windtunnel.planner.bounds import screen
-from windtunnel.planner.bounds.cluster_floor import least
-from windtunnel.planner.bounds.cost_sharing_keys import Keys
-from windtunnel.planner.bounds.forked_screen import halves
-from windtunnel.planner.bounds.screen import Bounds, Case, Screener
+from windtunnel.planner.bounds.cluster_floor import cluster_floor
+from windtunnel.planner.bounds.cost_sharing_keys import CostSharing
+from windtunnel.planner.bounds.forked_screen import split_in_two
+from windtunnel.planner.bounds.screen import Bounds, Screener
+from windtunnel.planner.case import Case
 from windtunnel.planner.objectives import Figures, Goals
-from windtunnel.planner.plan import branch_of, case_of
+from windtunnel.planner.plan_one_cluster import branch_of, case_of
 from windtunnel.planner.question import question_of
 from windtunnel.planner.search.branch_and_bound import Branch, Found, Proof, search
-from windtunnel.planner.search.equivalent_plans import twin_of
-from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, candidates
+from windtunnel.planner.search.equivalent_plans import program_key
+from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, enumerate_candidates
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, power_of, run, step_time
@@ -248,7 +249,7 @@ SPACES: dict[str, dict[str, Any]] = {
 def space(name: str) -> tuple[Case, Candidates]:
     scenario = Scenario.model_validate(SPACES[name])
     case, wanted = case_of(scenario, None)
-    return case, candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+    return case, enumerate_candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
 
 
 @cache
@@ -266,7 +267,7 @@ def test_no_candidate_beats_its_bounds(name: str) -> None:
     few = (x.m * x.pp * x.vpp <= MOST)[:, None]
     cells = np.argwhere(x.legal & few & np.isfinite(bounds.time_s))
     assert len(cells) > 30
-    floor, able = least(case), np.isfinite(bounds.time_s)
+    floor, able = cluster_floor(case), np.isfinite(bounds.time_s)
     assert 0.1 * bounds.time_s.min() < floor.time_s[0] <= bounds.time_s.min()
     assert 0.1 * work_j[able].min() < floor.work_j[0] <= work_j[able].min()  # type: ignore[index]
     seen = 0
@@ -313,13 +314,13 @@ def test_two_processes_screen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     (case, x), (_, alone) = space("offloading"), screened("offloading")
     monkeypatch.setattr(screen, "WORTH", 1)
     monkeypatch.setattr(screen, "can_copy", lambda: True)
-    first, second = halves(x)
+    first, second = split_in_two(x)
     assert len(first) and len(second) and sorted([*first, *second]) == list(range(len(x.tp)))
     shared = Screener(case).bounds(x)
     assert np.array_equal(alone.time_s, shared.time_s) and np.array_equal(alone.memory_bytes, shared.memory_bytes)
     here = os.getpid()
 
-    def fails(self: Screener, x: Candidates, keys: Keys, part: Any, time_s: Any, memory: Any) -> None:
+    def fails(self: Screener, x: Candidates, keys: CostSharing, part: Any, time_s: Any, memory: Any) -> None:
         if os.getpid() != here:
             raise MemoryError
         whole(self, x, keys, part, time_s, memory)
@@ -334,7 +335,7 @@ def test_twins_have_one_step() -> None:
     kinds: dict[Any, list[tuple[int, int]]] = {}
     for i, j in np.argwhere(x.legal).tolist():
         if x.m[i] * x.pp[i] * x.vpp[i] <= 500:
-            kinds.setdefault(twin_of(case, x, i, j), []).append((i, j))
+            kinds.setdefault(program_key(case, x, i, j), []).append((i, j))
     several = [of for of in kinds.values() if len(of) > 1]
     for of in random.Random(3).sample(several, 8):
         programs = [
@@ -367,8 +368,12 @@ def verified(branches: list[Branch], goals: Goals, found: Found, proof: Proof) -
     for which, branch in enumerate(branches):
         s = goals.within(branch.setting)
         if not branch.screening.done:  # the whole cluster is ruled out by the least time of a step
-            broken = [x.metric.name for x in goals.limits if not x.met(float(x.metric.bound(s, branch.least)[0]))]
-            best = [float(m.signed(m.bound(s, branch.least))[0]) for m in metrics] + [float(branch.least.time_s[0])]
+            broken = [
+                x.metric.name for x in goals.limits if not x.met(float(x.metric.bound(s, branch.cluster_floor)[0]))
+            ]
+            best = [float(m.signed(m.bound(s, branch.cluster_floor))[0]) for m in metrics] + [
+                float(branch.cluster_floor.time_s[0])
+            ]
             if not broken and not any(no_better(best, point) for point in front):
                 return False
             counts[broken[0] if broken else "bound"] += branch.candidates.count
@@ -376,7 +381,7 @@ def verified(branches: list[Branch], goals: Goals, found: Found, proof: Proof) -
         b = branch.bounds
         capacity = s.memory_bytes * goals.memory_fraction
         for i, j in np.argwhere(branch.candidates.legal).tolist():
-            floor = branch.floor(np.array([i * b.time_s.shape[1] + j]))
+            floor = branch.lower_bounds(np.array([i * b.time_s.shape[1] + j]))
             best = [float(m.signed(m.bound(s, floor))[0]) for m in metrics] + [float(floor.time_s[0])]
             broken = [x.metric.name for x in goals.limits if not x.met(float(x.metric.bound(s, floor)[0]))]
             if (which, i, j) in done:
@@ -570,7 +575,7 @@ def test_a_reduction_does_not_wait_for_the_hop_before_it() -> None:
     }
     scenario = Scenario.model_validate(source)
     case, wanted = case_of(scenario)
-    x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+    x = enumerate_candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
     assert x.count == 1
     seconds = step_time(prepare(case.model, case.cluster, case.training, x.plan(0, 0), case.techniques))
     assert Screener(case).bounds(x).time_s[0, 0] == pytest.approx(seconds, rel=1e-9)

@@ -10,11 +10,12 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.planner.bounds.open_candidates import Balance
-from windtunnel.planner.bounds.screen import Case, Screener
-from windtunnel.planner.plan import case_of
-from windtunnel.planner.search.close_open_plan import Concrete, reserved_by_stage
-from windtunnel.planner.space.candidates import Candidates, candidates
+from windtunnel.planner.bounds.open_candidates import OpenCandidates
+from windtunnel.planner.bounds.screen import Screener
+from windtunnel.planner.case import Case
+from windtunnel.planner.plan_one_cluster import case_of
+from windtunnel.planner.search.close_open_plan import ClosedPlans, reserved_by_stage
+from windtunnel.planner.space.candidates import Candidates, enumerate_candidates
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, step_time
@@ -118,7 +119,7 @@ SPACES: dict[str, dict[str, Any]] = {
 def space(data: dict[str, Any]) -> tuple[Case, Candidates]:
     scenario = Scenario.model_validate(data)
     case, wanted = case_of(scenario)
-    return case, candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+    return case, enumerate_candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -126,7 +127,7 @@ def test_no_open_candidate_beats_its_bounds(name: str) -> None:
     case, x = space(SPACES[name])
     room = case.cluster.device.memory_bytes
     bounds = Screener(case, room).bounds(x)
-    concrete = Concrete(Balance(case, x, room))
+    concrete = ClosedPlans(OpenCandidates(case, x, room))
     is_open = np.array([q.is_open for q in x.policies])
     few = (x.m * x.pp * x.vpp < 600)[:, None]
     cells = np.argwhere(x.legal & np.isfinite(bounds.time_s) & is_open & few)
@@ -165,7 +166,7 @@ SMALL: dict[str, Any] = {
 def test_the_search_equals_brute_force() -> None:
     case, x = space(SMALL)
     room = case.cluster.device.memory_bytes
-    concrete = Concrete(Balance(case, x, room))
+    concrete = ClosedPlans(OpenCandidates(case, x, room))
     times: dict[tuple[int, ...], dict[tuple[Any, bool], float]] = {}
     best = np.inf
     for i, j in np.argwhere(x.legal).tolist():
@@ -184,10 +185,10 @@ def test_the_search_equals_brute_force() -> None:
     assert api.simulate_training(found.scenario, sensitivities=False).step_time_s == best
     compared = 0
     for by in times.values():
-        for again in (False, True):
-            if ("even", again) in by and ("balanced", again) in by:  # where even fits, balanced is no slower
+        for recomputed in (False, True):
+            if ("even", recomputed) in by and ("balanced", recomputed) in by:  # where even fits, balanced is no slower
                 compared += 1
-                assert by["balanced", again] <= by["even", again] * (1 + 1e-9)
+                assert by["balanced", recomputed] <= by["even", recomputed] * (1 + 1e-9)
         if ("even", False) in by:  # recomputing all layers also fits with fewer
             assert by["even", True] <= by["even", False] * (1 + 1e-9)
     assert compared >= 4
@@ -210,8 +211,8 @@ def test_recomputes_no_more_than_memory_asks_for() -> None:
     }
     case, x = space(data)
     room = case.cluster.device.memory_bytes
-    balance = Balance(case, x, room)
-    plan = Concrete(balance).plan(0, 0)
+    balance = OpenCandidates(case, x, room)
+    plan = ClosedPlans(balance).plan(0, 0)
     counts = plan.recompute.num_layers
     assert isinstance(counts, tuple) and counts[0] > counts[-1]
 

@@ -13,9 +13,9 @@ import pytest
 from windtunnel import api
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.objectives import Goals
-from windtunnel.planner.plan import branch_of
+from windtunnel.planner.plan_one_cluster import branch_of
 from windtunnel.planner.question import question_of
-from windtunnel.planner.space.candidates import candidates
+from windtunnel.planner.space.candidates import enumerate_candidates
 from windtunnel.planner.space.technique_rewrites import Rewritten, effective
 from windtunnel.program.segment import COMM, COMPUTE, Segment
 from windtunnel.specs.cluster import ClusterSpec
@@ -234,7 +234,7 @@ def test_a_decision_reads_no_more_than_it_says(technique: str) -> None:
     question = question_of(Scenario.model_validate(merged(BASE, change)))
     case = question.variants[0].case
     plan, wanted = question.variants[0].scenario.plan, question.wanted
-    x = candidates(case.model, case.cluster, case.training, plan, wanted, case.behaviour)
+    x = enumerate_candidates(case.model, case.cluster, case.training, plan, wanted, case.behaviour)
     known: dict[Any, Any] = {}
     for i, j in random.Random(4).sample(np.argwhere(x.legal).tolist(), 40):
         assert effective(case, x.plan(i, j), known) == effective(case, x.plan(i, j))

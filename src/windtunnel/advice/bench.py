@@ -19,7 +19,7 @@ _NO_BAND = "simulated alone: no measured pairs"
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Of a ratio after over before: of times, or of rates."""
+    """Interval of the ratio of a time, or of a rate, after a change to that before."""
 
     low: float
     high: float
@@ -100,7 +100,7 @@ class TrainingBench:
         return differences(self.base.plan, result.plan)
 
     def band(self, result: TrainingResult, objective: Objective) -> Band:
-        """Of the ratio of step times, which energy and money follow."""
+        """Interval of the ratio of step times after to before; energy and money follow step time."""
         from windtunnel.training.compare_results import between
 
         before, after = objective.value(self.base) or 1.0, objective.value(result) or 1.0

@@ -55,7 +55,7 @@ class Suggestion:
     step_gain: float | None = None
     """Training, where the objective is memory: relative gain of speed."""
     papers: tuple[str, ...] = ()
-    """Of its techniques, one line each."""
+    """What its techniques change, one line each."""
 
     assumes: dict[str, Any] = field(default_factory=dict)
     """Facts of hardware or requests that its knobs state, by technique and knob: yours may differ."""

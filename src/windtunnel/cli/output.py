@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 1.0
 _THREAD = "windtunnel progress"
-"""Name of the thread that draws; a process may be copied beside it (`planner.halves.BYSTANDER`)."""
+"""Name of the thread that draws; a process may be copied beside it (`planner.bounds.forked_screen.BYSTANDER`)."""
 
 
 def print_json(value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from windtunnel.planner.plan import PlanResult
+    from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan import ServingPlan
 
 from windtunnel.cli.export import (
@@ -112,7 +112,7 @@ class _Written:
 
 def _remarks(result: PlanResult, *, why: bool | None, stability: bool) -> None:
     """Say what a search left out: its end, the stability search, the explanation."""
-    from windtunnel.planner.plan import EXPLAINED
+    from windtunnel.planner.plan_one_cluster import EXPLAINED
 
     if not result.proof.complete:
         note(f"stopped: the best plan so far follows; one up to {100 * result.proof.gap:.1f} % better may exist")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windtunnel.planner.plan import Progress
+    from windtunnel.planner.result import Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
 
 
@@ -49,7 +49,7 @@ def _serving(p: ServingProgress) -> str:
 
 def stopped_words(stop: KeyboardInterrupt) -> str:
     """What Ctrl-C left behind before there was a plan."""
-    from windtunnel.planner.plan import Stopped
+    from windtunnel.planner.result import Stopped
 
     if isinstance(stop, Stopped) and stop.screened:
         return (

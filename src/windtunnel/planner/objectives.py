@@ -25,17 +25,17 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is the same for all plans of one cluster."""
+    """Constants of all plans of one cluster."""
 
     devices: int
     tokens: float
-    """Of one step."""
+    """Tokens of one step."""
     memory_bytes: float
-    """Of one device."""
+    """Memory of one device."""
     idle_w: float
     price_per_device_hour: float | None = None
     run_tokens: float | None = None
-    """Of the whole run."""
+    """Tokens of the whole run."""
     most_s: float = float("inf")
     """Longest step that the limits of a search allow (`Goals.within`)."""
 
@@ -58,18 +58,18 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a simulation says of one plan."""
+    """Time, power and memory of one simulated plan."""
 
     setting: Setting
     step_time_s: float
     mean_power_w: float
-    """Of one device."""
+    """Mean draw of one device."""
     reserved_bytes: float = float("nan")
     """Not a number where the search did not ask."""
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class LowerBounds:
     """Lower bounds of many plans: seconds and reserved bytes, and joules of a device above idling in one step."""
 
     time_s: Floats
@@ -77,8 +77,8 @@ class Floor:
     work_j: Floats | float = 0.0
 
     @classmethod
-    def nothing(cls, time_s: float = 0.0) -> Floor:
-        """Of one plan that nothing is known of, but perhaps its time."""
+    def nothing(cls, time_s: float = 0.0) -> LowerBounds:
+        """Bounds of one plan of which at most the time is known."""
         return cls(np.array([time_s]), np.zeros(1))
 
 
@@ -91,21 +91,21 @@ class Metric:
     maximise: bool
     meaning: str
     value: Callable[[Figures], float]
-    bound: Callable[[Setting, Floor], Any]
+    bound: Callable[[Setting, LowerBounds], Any]
     """The best that each plan could still be, in the metric's own unit."""
     needs: frozenset[str] = frozenset()
-    """Of price, tokens, power, memory."""
+    """What the metric asks for: among price, tokens, power and memory."""
     timed: Callable[[Setting, float], float] | None = None
     """Its value from step time, where nothing else decides: proportional to it, or to its inverse where more is
     better."""
 
     @property
     def uses_work(self) -> bool:
-        """Whether its bound asks for `Floor.work_j`."""
+        """Whether its bound asks for `LowerBounds.work_j`."""
         return "power" in self.needs
 
     def signed(self, value: Any) -> Any:
-        """The same with less being better."""
+        """The value with its sign such that less is better."""
         return -value if self.maximise else value
 
 
@@ -138,7 +138,7 @@ def _one(s: Setting) -> float:
     return s.run_tokens
 
 
-def _energy(s: Setting, f: Floor) -> Any:
+def _energy(s: Setting, f: LowerBounds) -> Any:
     return (s.idle_w * f.time_s + f.work_j) * s.devices / s.tokens * 1e6 * (1.0 - _ROUNDING)
 
 
@@ -158,7 +158,7 @@ def _timed(
     )
 
 
-def _power(s: Setting, f: Floor) -> Any:
+def _power(s: Setting, f: LowerBounds) -> Any:
     """Idle watts, and the energy of the work over the longest step that is allowed."""
     return (s.idle_w + f.work_j / s.most_s) * s.devices * (1.0 - _ROUNDING) * np.ones(np.shape(f.time_s))
 

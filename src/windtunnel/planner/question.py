@@ -12,14 +12,17 @@ from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, attempt, nearest_name
 from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
-from windtunnel.planner.bounds.screen import Case
+from windtunnel.planner.case import Case
 from windtunnel.planner.objectives import METRICS, Setting
 from windtunnel.specs.batches import refuse_lengths
-from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedCluster, MixedClusterRef, refuse_groups
 from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
+from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import on_cluster, on_workload
+from windtunnel.techniques.base import Applied
 from windtunnel.training.predict import look_up
 from windtunnel.training.run_phases import PhaseScenario, phase_scenarios
 
@@ -49,7 +52,12 @@ class Question:
 
 
 def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | None = None) -> Question:
-    """Everything that a scenario leaves open about cluster and precision, looked up.
+    """Every cluster and precision that a scenario leaves open, looked up.
+
+    Args:
+        scenario: with a search.
+        folder: relative paths of the scenario start here; absent: the working directory.
+        lines: where the scenario's fields were written, for messages.
 
     Raises:
         BadInput: everything wrong with it, at once.
@@ -60,23 +68,8 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if wanted.target != "training":
         problems.add("search.target", wanted.target, "only training is planned yet")
     _check_axes(wanted, problems)
-    parts = attempt("training.run", lambda: phase_scenarios(scenario, techniques), problems) or ()
-    for at, part in enumerate(parts):
-        if part.phase.set:
-            rule = "is not searched: phases of a search may only leave out techniques"
-            problems.add(f"training.run.{at}.set", sorted(part.phase.set), rule)
-        for item in techniques:
-            if item.technique.id in part.phase.without and item.changes_cluster:
-                problems.add(f"training.run.{at}.without", item.technique.id, "exchanges devices: not searched")
-    if scenario.training is not None and scenario.training.gradients == "zeroth_order":
-        problems.add("training.gradients", "zeroth_order", "is not searched: bounds count a backward pass")
-    if base is not None:
-        refuse_groups(base, "`plan`")
-    if scenario.training is not None:
-        refuse_lengths(scenario.training.lengths, "`plan`")
-    if wanted.space.group_axis:
-        axes = list(wanted.space.group_axis)
-        problems.add("search.space.group_axis", axes, "needs groups of unlike devices (cluster.groups)")
+    phases = _checked_phases(scenario, techniques, problems)
+    _check_searchable(scenario, wanted, base, problems)
     prices = prices_of(wanted, base, problems)
     devices = devices_of(wanted, base, problems)
     training = scenario.training
@@ -85,19 +78,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if base is None or model is None or training is None:
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")
-    if training.gradients != "zeroth_order":
-        for item in techniques:
-            if item.on_workload(training).gradients == "zeroth_order":
-                rule = "sets training.gradients to zeroth_order, which is not searched: bounds count a backward pass"
-                problems.add("techniques", item.technique.id, rule)
-    depth = len(model.layer_kinds())
-    for place, split in enumerate(wanted.space.stage_layers or ()):
-        if isinstance(split, tuple) and sum(split) != depth:
-            rule = f"must sum to the {depth} layers of {model.name}"
-            problems.add(f"search.space.stage_layers.{place}", list(split), rule)
-    how = behaviour(training.framework)
-    left_out: dict[str, int] = {}
-    variants = []
+    _check_model(training, model, wanted, techniques, problems)
     clusters: dict[tuple[str, int], tuple[Any, ClusterSpec]] = {}
     for device, nodes in product(devices, wanted.space.nodes or (base.nodes,)):
         reference = reference_of(scenario.cluster, base, device, nodes, prices.get(device))
@@ -105,12 +86,38 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         cluster = cluster and on_cluster(techniques, cluster, problems)
         if cluster is not None:
             clusters[device, nodes] = reference, cluster
-    for part in {cluster.device.id: cluster.device for _, cluster in clusters.values()}.values():
+    for own in {cluster.device.id: cluster.device for _, cluster in clusters.values()}.values():
         if not wanted.space.precision:
-            check_rate(training.precision, part, problems)
+            check_rate(training.precision, own, problems)
     _check_needs(wanted, [c for _, c in clusters.values()], problems)
     problems.raise_if_any()
-    for (reference, cluster), precision in product(clusters.values(), wanted.space.precision or (training.precision,)):
+    variants, left_out = _variants(scenario, wanted, model, techniques, list(clusters.values()), phases)
+    return Question(variants, wanted, left_out)
+
+
+def _variants(
+    scenario: Scenario,
+    wanted: SearchSpec,
+    model: ModelSpec,
+    techniques: tuple[Applied, ...],
+    clusters: list[tuple[Any, ClusterSpec]],
+    phases: tuple[PhaseScenario, ...],
+) -> tuple[tuple[Variant, ...], dict[str, int]]:
+    """Every cluster in every precision; and by rule how many a device's missing matrix rate takes out.
+
+    Args:
+        scenario: the scenario as written.
+        wanted: its search.
+        model: its model.
+        techniques: the applied ones.
+        clusters: how a scenario writes each cluster, and the cluster.
+        phases: phases of the run whose steps differ.
+    """
+    training = scenario.training
+    assert training is not None
+    left_out: dict[str, int] = {}
+    variants = []
+    for (reference, cluster), precision in product(clusters, wanted.space.precision or (training.precision,)):
         number = MATRIX_FORMAT[precision]
         if wanted.space.precision and number not in cluster.device.peak_flop_per_s:
             rule = f"{cluster.device.id} has no {number} rate, which precision {precision} needs"
@@ -121,20 +128,73 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
             update["cluster"] = reference
         if precision != training.precision:
             update["training"] = training.model_copy(update={"precision": precision})
-        filled = scenario.model_copy(update=update) if update else scenario
-        acting = on_workload(techniques, filled.training)
+        own = scenario.model_copy(update=update) if update else scenario
+        acting = on_workload(techniques, own.training)
         assert acting is not None
         case = Case(
             model=model,
             cluster=cluster,
             training=acting,
             techniques=techniques,
-            behaviour=how.in_precision(precision),
+            behaviour=behaviour(training.framework).in_precision(precision),
             coefficients=coefficients(training.framework, cluster.device),
         )
-        case = replace(case, phases=tuple(_phase(part, case, filled) for part in parts))
-        variants.append(Variant(case, Setting.of(cluster, acting, wanted.tokens), filled))
-    return Question(tuple(variants), wanted, left_out)
+        case = replace(case, phases=tuple(_phase(phase, case, own) for phase in phases))
+        variants.append(Variant(case, Setting.of(cluster, acting, wanted.tokens), own))
+    return tuple(variants), left_out
+
+
+def _checked_phases(
+    scenario: Scenario, techniques: tuple[Applied, ...], problems: ProblemList
+) -> tuple[PhaseScenario, ...]:
+    """Phases of the run; a search takes those that only leave out techniques."""
+    phases: tuple[PhaseScenario, ...] = (
+        attempt("training.run", lambda: phase_scenarios(scenario, techniques), problems) or ()
+    )
+    for at, part in enumerate(phases):
+        if part.phase.set:
+            rule = "is not searched: phases of a search may only leave out techniques"
+            problems.add(f"training.run.{at}.set", sorted(part.phase.set), rule)
+        for item in techniques:
+            if item.technique.id in part.phase.without and item.changes_cluster:
+                problems.add(f"training.run.{at}.without", item.technique.id, "exchanges devices: not searched")
+    return phases
+
+
+def _check_searchable(
+    scenario: Scenario, wanted: SearchSpec, base: ClusterSpec | MixedCluster | None, problems: ProblemList
+) -> None:
+    """Whether this search covers what the scenario trains, and where."""
+    training = scenario.training
+    if training is not None and training.gradients == "zeroth_order":
+        problems.add("training.gradients", "zeroth_order", "is not searched: bounds count a backward pass")
+    if base is not None:
+        refuse_groups(base, "`plan`")
+    if training is not None:
+        refuse_lengths(training.lengths, "`plan`")
+    if wanted.space.group_axis:
+        axes = list(wanted.space.group_axis)
+        problems.add("search.space.group_axis", axes, "needs a heterogeneous cluster (cluster.groups)")
+
+
+def _check_model(
+    training: TrainingSpec,
+    model: ModelSpec,
+    wanted: SearchSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+) -> None:
+    """Techniques that train without a backward pass, and written-out splits that do not sum to the model's layers."""
+    if training.gradients != "zeroth_order":
+        for item in techniques:
+            if item.on_workload(training).gradients == "zeroth_order":
+                rule = "sets training.gradients to zeroth_order, which is not searched: bounds count a backward pass"
+                problems.add("techniques", item.technique.id, rule)
+    depth = len(model.layer_kinds())
+    for place, split in enumerate(wanted.space.stage_layers or ()):
+        if isinstance(split, tuple) and sum(split) != depth:
+            rule = f"must sum to the {depth} layers of {model.name}"
+            problems.add(f"search.space.stage_layers.{place}", list(split), rule)
 
 
 def _phase(part: PhaseScenario, case: Case, scenario: Scenario) -> tuple[float, Case]:

@@ -86,7 +86,7 @@ def scenario(seed: int, **changes: Any) -> Any:
 @pytest.mark.parametrize("seed", range(14))
 def test_no_run_beats_its_bound_and_the_search_finds_the_best(seed: int) -> None:
     q = question_of(scenario(seed), Path(), None)
-    runs = Runs(q=q, slo=q.goals.slo)
+    runs = Runs(question=q, slo=q.goals.slo)
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0])).kinds
     x, _ = screen(q, kinds, runs, lambda n: None)
     assert len(x) > 20
@@ -94,7 +94,7 @@ def test_no_run_beats_its_bound_and_the_search_finds_the_best(seed: int) -> None
     best = np.inf
     for i in range(len(x)):
         kind = kinds[int(x.kind[i])]
-        trial = Runs(q=q, slo=q.goals.slo, _traffic=runs._traffic).run(x.at(kinds, i))
+        trial = Runs(question=q, slo=q.goals.slo, _traffic=runs._traffic).run(x.at(kinds, i))
         if trial is None or trial.rejected:
             continue
         if trial.share >= q.goals.slo.percentile:
@@ -105,8 +105,8 @@ def test_no_run_beats_its_bound_and_the_search_finds_the_best(seed: int) -> None
                 best = min(best, key)
     found, proof = Search(
         kinds=kinds,
-        x=x,
-        runs=Runs(q=q, slo=q.goals.slo),
+        table=x,
+        runs=Runs(question=q, slo=q.goals.slo),
         goals=q.goals,
         upper=False,
         falling=False,
@@ -123,11 +123,11 @@ def test_the_front_is_what_brute_force_leaves(seed: int) -> None:
     s = scenario(seed)
     wanted = s.search.model_copy(update={"objective": ("tokens_per_s_per_device", "tokens_per_s_per_user")})
     q = question_of(s.model_copy(update={"search": wanted}), Path(), None)
-    runs = Runs(q=q, slo=q.goals.slo)
+    runs = Runs(question=q, slo=q.goals.slo)
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0])).kinds
     x, _ = screen(q, kinds, runs, lambda n: None)
     found, proof = Search(
-        kinds=kinds, x=x, runs=runs, goals=q.goals, upper=False, falling=False, tell=lambda *a: None
+        kinds=kinds, table=x, runs=runs, goals=q.goals, upper=False, falling=False, tell=lambda *a: None
     ).run()
     keys = []
     for i in range(len(x)):
@@ -140,11 +140,11 @@ def test_the_front_is_what_brute_force_leaves(seed: int) -> None:
 
 def test_equal_runs_are_equal_runs() -> None:
     q = question_of(scenario(5), Path(), None)
-    runs = Runs(q=q, slo=q.goals.slo)
+    runs = Runs(question=q, slo=q.goals.slo)
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0])).kinds
     x, _ = screen(q, kinds, runs, lambda n: None)
     for i in range(len(x)):
-        assert runs.run(x.at(kinds, i)) == Runs(q=q, slo=q.goals.slo).run(x.at(kinds, i))
+        assert runs.run(x.at(kinds, i)) == Runs(question=q, slo=q.goals.slo).run(x.at(kinds, i))
     assert runs.settled > 0
 
 

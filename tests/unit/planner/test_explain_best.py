@@ -20,9 +20,11 @@ from windtunnel.planner.analysis.explain_best import LAYOUT, clusters
 from windtunnel.planner.analysis.recommend import Simplicity, simplicity
 from windtunnel.planner.analysis.stability import stability
 from windtunnel.planner.objectives import Goals
-from windtunnel.planner.plan import Progress, branch_of, question_of
+from windtunnel.planner.plan_one_cluster import branch_of
+from windtunnel.planner.question import question_of
+from windtunnel.planner.result import Progress
 from windtunnel.planner.search.branch_and_bound import Found, search
-from windtunnel.planner.search.requery import Again
+from windtunnel.planner.search.requery import FinishedSearch
 from windtunnel.report.plan.terminal import plan_summary
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
@@ -115,12 +117,12 @@ def test_every_cell_bounds_its_plans_and_names_a_real_one(case: Case, result: An
 
 
 def test_no_plan_is_below_the_floors(case: Case, result: Any) -> None:
-    floors = result.why.floors
-    assert list(floors.time_s) == sorted(floors.time_s) and list(floors.memory_bytes)[::-1] == sorted(
-        floors.memory_bytes
+    bound_front = result.why.bound_front
+    assert list(bound_front.time_s) == sorted(bound_front.time_s) and list(bound_front.memory_bytes)[::-1] == sorted(
+        bound_front.memory_bytes
     )
     for _, seconds, size in case.all:
-        faster = [m for t, m in zip(floors.time_s, floors.memory_bytes, strict=True) if t <= seconds]
+        faster = [m for t, m in zip(bound_front.time_s, bound_front.memory_bytes, strict=True) if t <= seconds]
         assert faster and min(faster) <= size * (1 + 1e-9)
 
 
@@ -166,8 +168,8 @@ def test_brackets_of_stability_are_exact() -> None:
     branch = branch_of(question.variants[0], question.wanted, goals)
     found, _ = search([branch], goals)
     assert found.best is not None
-    again = Again.of([branch], goals, found)
-    told = stability(again, found.best, resources=("scale-up bandwidth", "device memory"))
+    finished = FinishedSearch.of([branch], goals, found)
+    told = stability(finished, found.best, resources=("scale-up bandwidth", "device memory"))
     layout = {n: told.layout[n] for n in LAYOUT}
     assert [r.name for r in told.resources] == ["scale-up bandwidth", "device memory"]
     lost = 0
@@ -241,8 +243,8 @@ def prepare_cluster() -> Any:
 
 
 def test_asking_again_without_a_search_finds_the_same(case: Case) -> None:
-    again = Again.of([case.branch], case.goals, Found())
-    best = again.best()
+    finished = FinishedSearch.of([case.branch], case.goals, Found())
+    best = finished.best()
     assert best is not None and case.found.best is not None and best.plan == case.found.best.plan
 
 
@@ -272,11 +274,11 @@ def test_clusters_that_break_a_limit_are_no_candidates() -> None:
     goals = Goals.of(question.wanted)
     branches = [branch_of(v, question.wanted, goals) for v in question.variants]
     found, _ = search(branches, goals)
-    assert [c.nodes for c in clusters(Again.of(branches, goals, found))] == [4]
+    assert [c.nodes for c in clusters(FinishedSearch.of(branches, goals, found))] == [4]
 
 
 def test_large_spaces_are_explained_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {**SCENARIO, "search": {"space": {"tp": [4], "pp": [1, 2], "cp": [1]}}}
     assert api.plan(small, explain=None).why is not None
-    monkeypatch.setattr("windtunnel.planner.plan.EXPLAINED", 1)
+    monkeypatch.setattr("windtunnel.planner.plan_one_cluster.EXPLAINED", 1)
     assert api.plan(small, explain=None).why is None and api.plan(small, explain=True).why is not None

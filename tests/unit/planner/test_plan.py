@@ -14,9 +14,9 @@ import yaml
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.planner.plan import case_of
+from windtunnel.planner.plan_one_cluster import case_of
 from windtunnel.planner.question import question_of
-from windtunnel.planner.space.candidates import Candidates, candidates, divisors
+from windtunnel.planner.space.candidates import Candidates, divisors, enumerate_candidates
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import recompute_of
 from windtunnel.specs.source import load
@@ -89,7 +89,7 @@ def test_nothing_fits_names_the_nearest() -> None:
         ("search.space.device=[h100-sxm-80gb,h1000]", r"search.space.device = h1000: .*did you mean"),
         ("search.space.schedule=[1g1b]", r"search.space.schedule = 1g1b: no such schedule; .*did you mean '1f1b'"),
         ("search.space.precision=[fp7]", "precision"),
-        ("search.space.group_axis=[dp]", r"search.space.group_axis = .*needs groups of unlike devices"),
+        ("search.space.group_axis=[dp]", r"search.space.group_axis = .*needs a heterogeneous cluster"),
         ("search.objective=[cost,cost]", "two or three different"),
         ("search.objective=time_to_tokens", r"search.tokens: is needed for time_to_tokens"),
         ("search.limits.cost=100", r"search.tokens: is needed for cost"),
@@ -225,7 +225,7 @@ def test_progress_is_told(path: Path) -> None:
 def space_of(**search_space: Any) -> Candidates:
     scenario = Scenario.model_validate({**SCENARIO, "search": {"space": search_space}})
     case, wanted = case_of(scenario)
-    return candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+    return enumerate_candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
 
 
 def test_hybrid_attention_is_cut_every_way_that_is_neither_kind_alone() -> None:
@@ -264,7 +264,7 @@ def test_resharding_counts_only_where_parameters_are_sharded() -> None:
 def test_experts_are_whole_or_cut_as_the_rest() -> None:
     scenario = Scenario.model_validate({**SCENARIO, "model": "mistralai/Mixtral-8x7B-v0.1", "search": {}})
     case, wanted = case_of(scenario)
-    x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+    x = enumerate_candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
     assert {(int(a), int(b)) for a, b in zip(x.tp, x.etp, strict=True)} == {
         (1, 1),
         (2, 1),

@@ -8,7 +8,7 @@ import pytest
 from search_candidates import holds
 
 from windtunnel import api, catalog
-from windtunnel.planner.space.unpinned_axes import freed, uneven_split
+from windtunnel.planner.space.unpinned_axes import uneven_split, unpin_axes
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
@@ -39,7 +39,7 @@ def scenario(plan: dict[str, Any]) -> Scenario:
 def test_the_written_plan_is_in_the_space(plan: dict[str, Any]) -> None:
     written = scenario(plan)
     model = catalog.model("llama3.1-8b")
-    free = freed(written, model)
+    free = unpin_axes(written, model)
     assert holds(free, written)
     kept = {name: plan[name] for name in ("zero",) if name in plan}
     assert holds(free, scenario({"tp": 8, **kept}))
@@ -49,7 +49,7 @@ def test_the_written_plan_is_in_the_space(plan: dict[str, Any]) -> None:
 def test_what_the_space_lists_is_kept() -> None:
     search = SearchSpec.model_validate({"space": {"recompute": ["full"], "tp": [4]}})
     written = scenario(WRITTEN[0]).model_copy(update={"search": search})
-    space = freed(written, catalog.model("llama3.1-8b")).search
+    space = unpin_axes(written, catalog.model("llama3.1-8b")).search
     assert space is not None and space.space.recompute == ("full",) and space.space.tp == (4,)
 
 

@@ -18,7 +18,7 @@ from windtunnel.cli.plan_progress import stopped_words, words
 from windtunnel.planner.analysis.stability import Edge, Resource, Stability
 from windtunnel.planner.bounds.forked_screen import can_copy
 from windtunnel.planner.objectives import METRICS
-from windtunnel.planner.plan import Progress, Stopped
+from windtunnel.planner.result import Progress, Stopped
 from windtunnel.report.plan import html as html_plan
 from windtunnel.report.plan.figures import front_figure, heat_figure, memory_figure, stability_figure
 from windtunnel.report.plan.text import plan_words, quantity, table_names

@@ -123,8 +123,8 @@ def test_a_second_run_continues_the_first(tmp_path: Path, capsys: pytest.Capture
 def test_remarks_say_what_a_gain_rests_on() -> None:
     _, found = smallest()
     assert "recomputes less: rests on the memory model" in remarks(found)
-    roomy = replace(found, reserved_gib=0.1 * found.capacity_gib)
-    assert "recomputes less, with memory to spare" in remarks(roomy)
+    bounds_without_memory_limit = replace(found, reserved_gib=0.1 * found.capacity_gib)
+    assert "recomputes less, with memory to spare" in remarks(bounds_without_memory_limit)
     full = replace(found, reserved_gib=0.99 * found.capacity_gib, plan="dp 8 mbs 1 zero 1 recompute selective")
     assert "fills 99% of the memory" in remarks(full)
     assert any(r.startswith("cuts the model less") for r in remarks(full))

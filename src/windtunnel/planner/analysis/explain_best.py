@@ -11,9 +11,9 @@ import numpy as np
 from windtunnel.arrays import Ints, Mask
 from windtunnel.planner.objectives import Setting
 from windtunnel.planner.plan_label import recompute_words
-from windtunnel.planner.plan_scenario import filled
+from windtunnel.planner.plan_scenario import scenario_with_plan
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated
-from windtunnel.planner.search.requery import ROOMY_BYTES, Again
+from windtunnel.planner.search.requery import UNLIMITED_BYTES, FinishedSearch
 from windtunnel.planner.space.candidates import Candidates
 from windtunnel.training.explain.resource_scaling import scaled
 from windtunnel.training.predict import simulate_training
@@ -24,7 +24,7 @@ LAYOUT = ("tp", "pp", "cp", "ep", "dp")
 
 
 @dataclass(frozen=True, slots=True)
-class CellBest:
+class TpPpBest:
     """The best plan of one tp and pp."""
 
     tp: int
@@ -72,7 +72,7 @@ class ClusterBest:
 
 
 @dataclass(frozen=True, slots=True)
-class Floors:
+class BoundFront:
     """The Pareto front of the bounds: no plan takes less time with as little memory. Shapes (n,), time rising."""
 
     time_s: tuple[float, ...]
@@ -91,18 +91,18 @@ class Why:
     """How much worse it is at the first objective, as a share of the best plan's value."""
     seconds_by_class: dict[str, float]
     """Class of time → what the runner-up takes more than the best plan."""
-    cells: tuple[CellBest, ...]
+    cells: tuple[TpPpBest, ...]
     """Every tp and pp of the best plan's cluster with a plan that may keep to the limits."""
     limits: tuple[LimitCost, ...]
-    floors: Floors
+    bound_front: BoundFront
     clusters: tuple[ClusterBest, ...]
     """Every cluster and precision of the search with a plan that may keep to the limits; empty where there is one."""
     simulations: int
     """Plans simulated for these answers, beyond those of the search."""
 
-    def best_by(self, axis: str) -> dict[int, CellBest]:
+    def best_by(self, axis: str) -> dict[int, TpPpBest]:
         """Value of tp or pp → the best cell that has it."""
-        out: dict[int, CellBest] = {}
+        out: dict[int, TpPpBest] = {}
         for cell in self.cells:
             value = int(getattr(cell, axis))
             if value not in out or cell.shown_s < out[value].shown_s:
@@ -130,11 +130,13 @@ class Why:
         }
 
 
-def why(again: Again, best: Evaluated, result: TrainingResult, report: Callable[[str], None] | None = None) -> Why:
+def why(
+    finished: FinishedSearch, best: Evaluated, result: TrainingResult, report: Callable[[str], None] | None = None
+) -> Why:
     """Runner-up, best of every tp and pp, and cost of the limits.
 
     Args:
-        again: the finished search.
+        finished: the finished search.
         best: its winner.
         result: the winner's prediction.
         report: called with what comes next.
@@ -144,25 +146,25 @@ def why(again: Again, best: Evaluated, result: TrainingResult, report: Callable[
     """
     say = report or (lambda _: None)
     say("runner-up")
-    mine = same_layout(again.branches[best.branch].candidates, best.layout)
-    other = again.best(lambda i: ~mine[:, None] if i == best.branch else np.zeros((1, 1), np.bool_))
+    mine = same_layout(finished.branches[best.branch].candidates, best.layout)
+    other = finished.best(lambda i: ~mine[:, None] if i == best.branch else np.zeros((1, 1), np.bool_))
     runner, worse = None, 0.0
     if other is not None:
         worse = _share(other.key[0], best.key[0])
-        runner = simulate_training(filled(again.branches[other.branch], other.plan), sensitivities=False)
+        runner = simulate_training(scenario_with_plan(finished.branches[other.branch], other.plan), sensitivities=False)
     say("what limits cost")
-    limits = _limits(again, best)
+    limits = _limits(finished, best)
     classes = {} if runner is None else deltas(result.breakdown, runner.breakdown)
     return Why(
         runner_up=runner,
-        runner_up_plan=None if other is None else axes(other, again, cluster=False),
+        runner_up_plan=None if other is None else axes(other, finished, cluster=False),
         runner_up_worse=worse,
         seconds_by_class=classes,
-        cells=cells(again, best.branch),
+        cells=best_by_tp_pp(finished, best.branch),
         limits=limits,
-        floors=_floors(again, best.branch),
-        clusters=clusters(again),
-        simulations=again.simulations,
+        bound_front=_bound_front(finished, best.branch),
+        clusters=clusters(finished),
+        simulations=finished.simulations,
     )
 
 
@@ -170,27 +172,29 @@ def _share(value: float, of: float) -> float:
     return (value - of) / abs(of) if of else 0.0
 
 
-def clusters(again: Again) -> tuple[ClusterBest, ...]:
+def clusters(finished: FinishedSearch) -> tuple[ClusterBest, ...]:
     """The best of every cluster that may keep to the limits: simulated where a plan of it was, else the least bound."""
-    if len(again.branches) < 2:
+    if len(finished.branches) < 2:
         return ()
-    metric, out = again.goals.objectives[0], []
-    for i, branch in enumerate(again.branches):
+    metric, out = finished.goals.objectives[0], []
+    for i, branch in enumerate(finished.branches):
         case = branch.case
-        if not branch.screening.done and branch.broken_limit(again.goals):
+        if not branch.screening.done and branch.broken_limit(finished.goals):
             continue
         if not branch.screening.done:  # the search never came to it
-            least = metric.bound(again.goals.within(branch.setting), branch.least)
+            possible = metric.bound(finished.goals.within(branch.setting), branch.cluster_floor)
             named = case.cluster.device.id, case.cluster.nodes, case.training.precision
-            out.append(ClusterBest(*named, float(np.asarray(least).reshape(-1)[0]), None))
+            out.append(ClusterBest(*named, float(np.asarray(possible).reshape(-1)[0]), None))
             continue
-        done = [e for (number, _), e in again.known.items() if number == i and e.feasible]
+        done = [e for (number, _), e in finished.known.items() if number == i and e.feasible]
         width = branch.candidates.legal.shape[1]
-        able = again.able(i)
-        for (number, cell), entry in again.known.items():
+        able = finished.within_limits(i)
+        for (number, cell), entry in finished.known.items():
             if number == i and (entry.fits is False or entry.missed):
                 able[divmod(cell, width)] = False
-        bound = metric.signed(metric.bound(again.goals.within(branch.setting), branch.floor(np.flatnonzero(able))))
+        bound = metric.signed(
+            metric.bound(finished.goals.within(branch.setting), branch.lower_bounds(np.flatnonzero(able)))
+        )
         if not len(bound):
             continue
         simulated = min((e.key[0] for e in done), default=None)
@@ -215,26 +219,26 @@ def same_layout(x: Candidates, row: int) -> Mask:
     return same
 
 
-def axes(e: Evaluated, again: Again, *, cluster: bool = True) -> dict[str, Any]:
+def axes(e: Evaluated, finished: FinishedSearch, *, cluster: bool = True) -> dict[str, Any]:
     """A plan in short: its layout, chunks, micro-batch and recomputation, and its cluster where that varies."""
     plan = e.plan
     named = {name: getattr(plan, name) for name in (*LAYOUT, "vpp", "mbs")}
     out = {**named, "recompute": recompute_words(plan)}
     if plan.stage_layers:
         out["stage_layers"] = " ".join(map(str, plan.stage_layers))
-    if cluster and len(again.branches) > 1:
-        case = again.branches[e.branch].case
+    if cluster and len(finished.branches) > 1:
+        case = finished.branches[e.branch].case
         out |= {"device": case.cluster.device.id, "nodes": case.cluster.nodes, "precision": case.training.precision}
     return out
 
 
-def cells(again: Again, which: int) -> tuple[CellBest, ...]:
+def best_by_tp_pp(finished: FinishedSearch, which: int) -> tuple[TpPpBest, ...]:
     """The best of every tp and pp: simulated where a plan of the cell was, else the least bound."""
-    branch = again.branches[which]
+    branch = finished.branches[which]
     x, width = branch.candidates, branch.candidates.legal.shape[1]
-    least_s = np.where(again.able(which), branch.bounds.time_s, np.inf)
+    least_s = np.where(finished.within_limits(which), branch.bounds.time_s, np.inf)
     known: dict[tuple[int, int], float] = {}
-    for (number, cell), entry in again.known.items():
+    for (number, cell), entry in finished.known.items():
         if number != which:
             continue
         layout, policy = divmod(cell, width)
@@ -244,49 +248,49 @@ def cells(again: Again, which: int) -> tuple[CellBest, ...]:
         if entry.feasible:
             at = int(x.tp[layout]), int(x.pp[layout])
             known[at] = min(known.get(at, np.inf), entry.step_time_s)
-    least = least_s.min(axis=1)
+    smallest = least_s.min(axis=1)
     found = []
     for tp, pp in np.unique(np.stack([x.tp, x.pp]), axis=1).T.tolist():
-        bound = float(least[(x.tp == tp) & (x.pp == pp)].min())
+        bound = float(smallest[(x.tp == tp) & (x.pp == pp)].min())
         if np.isfinite(bound):
-            found.append(CellBest(tp, pp, bound, known.get((tp, pp))))
+            found.append(TpPpBest(tp, pp, bound, known.get((tp, pp))))
     return tuple(found)
 
 
-def _limits(again: Again, best: Evaluated) -> tuple[LimitCost, ...]:
+def _limits(finished: FinishedSearch, best: Evaluated) -> tuple[LimitCost, ...]:
     """The best plan without one limit at a time; the others stay."""
-    goals, out = again.goals, []
+    goals, out = finished.goals, []
     for limit in goals.limits:
         lifted = replace(goals, limits=tuple(x for x in goals.limits if x is not limit))
-        found = again.best(goals=lifted)
+        found = finished.best(goals=lifted)
         needs = None if found is None else found.values.get(limit.metric.name)
-        out.append(_cost(again, best, limit.metric.name, limit.value, limit.metric.unit, found, needs))
+        out.append(_cost(finished, best, limit.metric.name, limit.value, limit.metric.unit, found, needs))
     if any("memory" in m.needs for m in goals.metrics):
         return tuple(out)  # head-room is measured against the memory that would be lifted
-    size = again.branches[best.branch].setting.memory_bytes
+    size = finished.branches[best.branch].setting.memory_bytes
     if goals.memory_fraction < 1.0:
-        roomy = [again.roomy_branch(i) for i in range(len(again.branches))]
-        found = again.best(goals=replace(goals, memory_fraction=1.0), branches=roomy)
+        unlimited = [finished.branch_without_memory_limit(i) for i in range(len(finished.branches))]
+        found = finished.best(goals=replace(goals, memory_fraction=1.0), branches=unlimited)
         needs = None
         if found is not None and found.reserved_bytes is not None:
-            needs = found.reserved_bytes / again.branches[found.branch].setting.memory_bytes
-        out.append(_cost(again, best, "memory_fraction", goals.memory_fraction, "share", found, needs))
-    endless = [_endless(again, i, b) for i, b in enumerate(again.branches)]
-    found = again.best(goals=replace(goals, memory_fraction=1.0), branches=endless)
-    out.append(_cost(again, best, "device memory", size, "bytes", found, found.reserved_bytes if found else None))
+            needs = found.reserved_bytes / finished.branches[found.branch].setting.memory_bytes
+        out.append(_cost(finished, best, "memory_fraction", goals.memory_fraction, "share", found, needs))
+    endless = [_endless(finished, i, b) for i, b in enumerate(finished.branches)]
+    found = finished.best(goals=replace(goals, memory_fraction=1.0), branches=endless)
+    out.append(_cost(finished, best, "device memory", size, "bytes", found, found.reserved_bytes if found else None))
     return tuple(out)
 
 
-def _endless(again: Again, which: int, branch: Branch) -> Branch:
+def _endless(finished: FinishedSearch, which: int, branch: Branch) -> Branch:
     """The same branch on devices whose memory nothing exceeds."""
-    cluster = scaled(branch.case.cluster, "device memory", ROOMY_BYTES / branch.case.cluster.device.memory_bytes)
+    cluster = scaled(branch.case.cluster, "device memory", UNLIMITED_BYTES / branch.case.cluster.device.memory_bytes)
     case = branch.case.on(cluster, anew=False)
     setting = Setting.of(cluster, case.training, branch.setting.run_tokens)
-    return replace(again.roomy_branch(which), case=case, setting=setting, concrete={})
+    return replace(finished.branch_without_memory_limit(which), case=case, setting=setting, concrete={})
 
 
 def _cost(
-    again: Again,
+    finished: FinishedSearch,
     best: Evaluated,
     name: str,
     limit: float,
@@ -296,7 +300,7 @@ def _cost(
 ) -> LimitCost:
     if found is None or found.key >= best_key(best):
         return LimitCost(name=name, limit=limit, unit=unit, gain=0.0)
-    of, gain = again.goals.objectives[0].name, -_share(found.key[0], best.key[0])
+    of, gain = finished.goals.objectives[0].name, -_share(found.key[0], best.key[0])
     if gain <= 0.0:
         of, gain = "step_time", 1.0 - found.step_time_s / best.step_time_s
     return LimitCost(
@@ -305,7 +309,7 @@ def _cost(
         unit=unit,
         gain=gain,
         of=of,
-        plan=axes(found, again),
+        plan=axes(found, finished),
         step_time_s=found.step_time_s,
         needs=needs,
     )
@@ -316,9 +320,9 @@ def best_key(best: Evaluated) -> tuple[float, float]:
     return best.key[0], best.key[-1]
 
 
-def _floors(again: Again, which: int) -> Floors:
+def _bound_front(finished: FinishedSearch, which: int) -> BoundFront:
     """The Pareto front of the bounds of time and memory, device memory aside."""
-    branch, bounds = again.branches[which], again.roomy(which)
+    branch, bounds = finished.branches[which], finished.bounds_without_memory_limit(which)
     x = branch.candidates
     flat = np.flatnonzero(x.legal & np.isfinite(bounds.time_s))
     time_s, memory = bounds.time_s.reshape(-1)[flat], bounds.memory_bytes.reshape(-1)[flat]
@@ -331,4 +335,4 @@ def _floors(again: Again, which: int) -> Floors:
         layout, policy = divmod(cell, x.legal.shape[1])
         plan = x.plan(layout, policy)
         plans.append({n: getattr(plan, n) for n in (*LAYOUT, "vpp", "mbs")} | {"recompute": plan.recompute.policy})
-    return Floors(tuple(time_s[kept].tolist()), tuple(memory[kept].tolist()), tuple(plans))
+    return BoundFront(tuple(time_s[kept].tolist()), tuple(memory[kept].tolist()), tuple(plans))

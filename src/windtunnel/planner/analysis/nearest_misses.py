@@ -34,8 +34,8 @@ def nearest_misses(
     room = f"{sizes[0]:.1f} GiB" if len(sizes) == 1 else f"{sizes[0]:.1f} to {sizes[-1]:.1f} GiB"
     texts = []
     for limit in goals.limits:
-        least = "at least" if limit.metric.maximise else "at most"
-        text = f"{limit.metric.name} {least} {_quantity(limit.value, limit.metric)}"
+        side = "at least" if limit.metric.maximise else "at most"
+        text = f"{limit.metric.name} {side} {_quantity(limit.value, limit.metric)}"
         others = tuple(x for x in goals.limits if x is not limit)
         for kept, words in ((others, "the other limits kept"), ((), "no other limit kept")):
             relaxed, _ = search(branches, Goals((limit.metric,), kept, goals.memory_fraction), most=MOST)

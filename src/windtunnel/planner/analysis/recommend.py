@@ -1,8 +1,8 @@
-"""Which of the plans that cannot be told apart to take: the simplest.
+"""The recommended plan: the simplest of those that cannot be told apart.
 
-The search finds the plan that is fastest *as simulated*. Where measured pairs of plans (`training.paired`) cannot say
-whether it is really faster than another simulated plan, the one with fewer parts to set up and to go wrong is
-recommended. The fastest one stays the subject of the proof.
+The search finds the plan that is fastest *as simulated*. Where measured pairs of plans
+(`training.uncertainty.plan_difference`) cannot say whether it is really faster than another simulated plan, the one
+with fewer parts to set up and to go wrong is recommended. The fastest one stays the subject of the proof.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.resolve import resolve
 from windtunnel.planner.plan_label import shown
-from windtunnel.planner.plan_scenario import filled
+from windtunnel.planner.plan_scenario import scenario_with_plan
 from windtunnel.planner.search.branch_and_bound import Evaluated
-from windtunnel.planner.search.requery import Again
+from windtunnel.planner.search.requery import FinishedSearch
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.uncertainty.comparable_runs import describe
 from windtunnel.training.uncertainty.plan_difference import PairedDifference, paired_difference
@@ -104,20 +104,20 @@ class Choice:
     paired: PairedDifference | None = None
 
 
-def choose(again: Again, fastest: Evaluated, others: Iterable[Evaluated]) -> Choice | None:
+def choose(finished: FinishedSearch, fastest: Evaluated, others: Iterable[Evaluated]) -> Choice | None:
     """The simplest of the simulated plans that cannot be told apart from the fastest.
 
     Args:
-        again: the search, for the memory of plans that it did not ask.
+        finished: the search, for the memory of plans that it did not ask.
         fastest: the best plan as simulated.
         others: simulated plans, in any order.
 
     Returns:
         None where the objective is not one that step time alone decides.
     """
-    if again.goals.objectives[0].name not in TIMED:
+    if finished.goals.objectives[0].name not in TIMED:
         return None
-    behaviour = again.branches[fastest.branch].case.behaviour
+    behaviour = finished.branches[fastest.branch].case.behaviour
     least = simplicity(fastest.plan, behaviour)
     simpler = [
         (simplicity(e.plan, behaviour), e.step_time_s, e)
@@ -130,33 +130,33 @@ def choose(again: Again, fastest: Evaluated, others: Iterable[Evaluated]) -> Cho
             break
         if seconds < fastest.step_time_s:
             continue
-        pair = None if mine in slower else _paired(again, fastest, other)
+        pair = None if mine in slower else _paired(finished, fastest, other)
         if pair is None or pair.told_apart:
             slower.add(mine)  # the next ones that are as simple take longer still
             continue
         asked += 1
-        known = again.with_memory(other)
+        known = finished.simulate_memory(other)
         if known is not None and known.feasible:
             differs = tuple(n for n in Simplicity._fields if getattr(mine, n) != getattr(least, n))
             sure = pair.probability_a_faster if pair.pairs else None
-            return _choice(again, known, fastest, sure, differs, pair)
-    return _choice(again, fastest, fastest, None, (), None)
+            return _choice(finished, known, fastest, sure, differs, pair)
+    return _choice(finished, fastest, fastest, None, (), None)
 
 
 def _choice(
-    again: Again,
+    finished: FinishedSearch,
     taken: Evaluated,
     fastest: Evaluated,
     sure: float | None,
     differs: tuple[str, ...],
     pair: PairedDifference | None,
 ) -> Choice:
-    branch = again.branches[taken.branch]
+    branch = finished.branches[taken.branch]
     return Choice(
         plan=shown(taken.plan, branch.candidates),
         step_time_s=taken.step_time_s,
         reserved_bytes=taken.reserved_bytes,
-        scenario=filled(branch, taken.plan).model_dump(mode="json", exclude_unset=True),
+        scenario=scenario_with_plan(branch, taken.plan).model_dump(mode="json", exclude_unset=True),
         same=taken is fastest,
         slower=taken.step_time_s / fastest.step_time_s - 1.0,
         probability_fastest_faster=sure,
@@ -165,8 +165,8 @@ def _choice(
     )
 
 
-def _paired(again: Again, a: Evaluated, b: Evaluated) -> PairedDifference | None:
-    case = again.branches[a.branch].case
+def _paired(finished: FinishedSearch, a: Evaluated, b: Evaluated) -> PairedDifference | None:
+    case = finished.branches[a.branch].case
     subjects = []
     for entry in (a, b):
         try:

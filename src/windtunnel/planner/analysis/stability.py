@@ -1,7 +1,7 @@
 """How far the winner stays the winner: one resource of the cluster at a time becomes scarcer or more plentiful.
 
-A layout (`why.LAYOUT`) *holds* at a scale when the best plan that keeps to the limits still has it. Each end of a
-reported bracket is an exact search: every candidate is bounded on the scaled cluster and simulated where its bound
+A layout (`explain_best.LAYOUT`) *holds* at a scale when the best plan that keeps to the limits still has it. Each end
+of a reported bracket is an exact search: every candidate is bounded on the scaled cluster and simulated where its bound
 allows it. Between them a bisection on a log scale is steered by plans that have been close before; they only choose
 where to look next. What lies between the cluster as it is and the bracket is taken to hold.
 """
@@ -18,9 +18,9 @@ import numpy as np
 
 from windtunnel.planner.analysis.explain_best import axes, same_layout
 from windtunnel.planner.bounds.screen import Screener
-from windtunnel.planner.objectives import Floor, Setting
+from windtunnel.planner.objectives import LowerBounds, Setting
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated, Found, bounded, evaluate, search
-from windtunnel.planner.search.requery import Again
+from windtunnel.planner.search.requery import FinishedSearch
 from windtunnel.training.explain.resource_scaling import RESOURCES, amount, scaled
 
 _RANGE = 8.0
@@ -72,7 +72,7 @@ class Stability:
 class _Scaled:
     """The best plan's branch on a cluster with another amount of one resource."""
 
-    again: Again
+    finished: FinishedSearch
     best: Evaluated
     resource: str
     guides: set[tuple[int, int]]
@@ -85,7 +85,7 @@ class _Scaled:
 
     @property
     def base(self) -> Branch:
-        return self.again.branches[self.best.branch]
+        return self.finished.branches[self.best.branch]
 
     def branch(self, scale: float) -> Branch:
         """Case and setting on the scaled cluster; the bounds are still those of the cluster as it is."""
@@ -94,7 +94,7 @@ class _Scaled:
             cluster = scaled(base.case.cluster, self.resource, scale)
             case = base.case.on(cluster, anew=True)
             setting = Setting.of(cluster, case.training, base.setting.run_tokens)
-            anew: dict[str, Any] = {"concrete": {}, "ran": {}, "least": Floor.nothing()}
+            anew: dict[str, Any] = {"concrete": {}, "ran": {}, "cluster_floor": LowerBounds.nothing()}
             self._branches[scale] = replace(base, case=case, setting=setting, **anew)
         return self._branches[scale]
 
@@ -102,9 +102,9 @@ class _Scaled:
         """Exactly: whether another layout, or none at all, is the best at a scale; and the plan that is."""
         self.say(self.searches)
         self.searches += 1
-        branch, goals = self.branch(scale), self.again.goals
+        branch, goals = self.branch(scale), self.finished.goals
         if self.resource == "device memory":  # seconds do not depend on it: nothing is priced anew
-            bounds = self.again.roomy(self.best.branch)
+            bounds = self.finished.bounds_without_memory_limit(self.best.branch)
         else:
             screener = Screener(branch.case, branch.setting.memory_bytes * goals.memory_fraction)
             bounds = bounded(screener, branch.candidates, goals)
@@ -132,7 +132,7 @@ class _Scaled:
         at = scale, layout, policy
         if at not in self._seen:
             width = self.base.candidates.legal.shape[1]
-            entry = evaluate([self.branch(scale)], self.again.goals, Found(), 0, layout * width + policy)
+            entry = evaluate([self.branch(scale)], self.finished.goals, Found(), 0, layout * width + policy)
             self._seen[at] = (math.inf,) if entry is None or not entry.feasible else entry.key
         return self._seen[at]
 
@@ -154,7 +154,9 @@ class _Scaled:
                 hold = probe
                 if probe == end:
                     break
-        return Edge(hold, lost, None if winner is None else axes(replace(winner, branch=self.best.branch), self.again))
+        return Edge(
+            hold, lost, None if winner is None else axes(replace(winner, branch=self.best.branch), self.finished)
+        )
 
     def _where(self, hold: float, far: float, *, tested: bool) -> float:
         """The scale to search next: just before or just behind where the guides cross."""
@@ -171,7 +173,7 @@ class _Scaled:
 
 
 def stability(
-    again: Again,
+    finished: FinishedSearch,
     best: Evaluated,
     *,
     resources: tuple[str, ...] = RESOURCES,
@@ -180,15 +182,15 @@ def stability(
     """How far each resource may change before another layout wins.
 
     Args:
-        again: the finished search.
+        finished: the finished search.
         best: its winner.
-        resources: which of `training.resources.RESOURCES` to vary.
+        resources: which of `training.explain.resource_scaling.RESOURCES` to vary.
         report: called with (resource, exact searches so far) before each of them.
 
     Ctrl-C returns the resources that are done.
     """
-    cluster = again.branches[best.branch].case.cluster
-    guides = _guides(again, best)
+    cluster = finished.branches[best.branch].case.cluster
+    guides = _guides(finished, best)
     done: list[Resource] = []
     searches, complete = 0, True
     try:
@@ -196,14 +198,18 @@ def stability(
             if name == "scale-out bandwidth" and cluster.num_devices <= cluster.scale_up_domain:
                 continue  # nothing leaves the node
             one = _Scaled(
-                again=again, best=best, resource=name, guides=set(guides), say=partial(_say, report, name, searches)
+                finished=finished,
+                best=best,
+                resource=name,
+                guides=set(guides),
+                say=partial(_say, report, name, searches),
             )
             edges = one.edge(1.0 / _RANGE), one.edge(_RANGE)
             searches += one.searches
             done.append(Resource(name, *amount(cluster, name), *edges))
     except KeyboardInterrupt:
         complete = False
-    return Stability(axes(best, again), tuple(done), searches, complete)
+    return Stability(axes(best, finished), tuple(done), searches, complete)
 
 
 def _say(report: Callable[[str, int], None] | None, name: str, before: int, searches: int) -> None:
@@ -211,20 +217,20 @@ def _say(report: Callable[[str, int], None] | None, name: str, before: int, sear
         report(name, before + searches)
 
 
-def _guides(again: Again, best: Evaluated) -> set[tuple[int, int]]:
+def _guides(finished: FinishedSearch, best: Evaluated) -> set[tuple[int, int]]:
     """The winner, and the plan with the least bound of each of the most promising other layouts."""
-    branch = again.branches[best.branch]
+    branch = finished.branches[best.branch]
     x, width = branch.candidates, branch.candidates.legal.shape[1]
-    time_s = np.where(again.able(best.branch), branch.bounds.time_s, np.inf)
-    for (number, cell), entry in again.known.items():
+    time_s = np.where(finished.within_limits(best.branch), branch.bounds.time_s, np.inf)
+    for (number, cell), entry in finished.known.items():
         if number == best.branch and (entry.fits is False or entry.missed):
             time_s[divmod(cell, width)] = np.inf
     out = {(best.layout, best.policy)}
-    least = time_s.min(axis=1)
+    smallest = time_s.min(axis=1)
     taken = same_layout(x, best.layout)
     for _ in range(_GUIDES):
-        row = int(np.argmin(np.where(taken, np.inf, least)))
-        if taken[row] or not np.isfinite(least[row]):
+        row = int(np.argmin(np.where(taken, np.inf, smallest)))
+        if taken[row] or not np.isfinite(smallest[row]):
             break
         taken |= same_layout(x, row)
         out.add((row, int(np.argmin(time_s[row]))))

@@ -1,6 +1,6 @@
 """What one rank does for one block, for every distinct way of cutting it: the columns that a screen adds up.
 
-A *cell* is what block costs depend on: tp, cp, ep, etp, mbs and the switches that change a block. Its costs come from
+Block costs depend on tp, cp, ep, etp, mbs and the switches that change a block. They come from
 the simulator's own `build_stage_costs`, so that a screen never holds a formula of its own.
 """
 
@@ -35,7 +35,7 @@ from windtunnel.training.step_setup import resolve_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class BlockCosts:
     """Costs by column: kinds that recompute, the same kinds without, embedding, head. Arrays have shape (E,)."""
 
     seconds: Floats
@@ -49,17 +49,17 @@ class Cell:
     near_s: float
     far_s: float
     """A hop between stages inside the scale-up domain, and across."""
-    parts: StageCosts
+    stage_costs: StageCosts
     plan: ResolvedPlan
 
 
-def columns(parts: StageCosts) -> tuple[list[str], list[str]]:
+def columns(stage_costs: StageCosts) -> tuple[list[str], list[str]]:
     """Names of the block kinds, and of the ends."""
-    kinds = list(parts.graph.blocks)
+    kinds = list(stage_costs.graph.blocks)
     return kinds, ["embedding", "head"]
 
 
-def build_cell(
+def build_block_costs(
     model: ModelSpec,
     cluster: ClusterSpec,
     training: TrainingSpec,
@@ -67,37 +67,37 @@ def build_cell(
     techniques: tuple[Applied, ...],
     *,
     memory: bool,
-    known: PricingCache | None = None,
-) -> Cell | None:
-    """Costs of the cell that a plan belongs to; None where the simulator refuses the plan.
+    cache: PricingCache | None = None,
+) -> BlockCosts | None:
+    """Block costs of a plan; None where the simulator refuses it.
 
     Args:
         model: what is trained.
         cluster: where.
         training: how.
-        plan: one plan of the cell.
+        plan: one plan with these block costs.
         techniques: applied ones.
         memory: also what a block keeps.
-        known: blocks that were priced before.
+        cache: blocks that were priced before.
     """
     problems = ProblemList()
     try:
-        step = resolve_step(model, cluster, training, plan, techniques, problems, cache=known)
+        step = resolve_step(model, cluster, training, plan, techniques, problems, cache=cache)
     except BadInput:
         return None
-    parts = step.stages
-    kinds, ends = columns(parts)
-    order = [parts.costs[k] for k in kinds]
-    order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
+    stage_costs = step.stages
+    kinds, ends = columns(stage_costs)
+    order = [stage_costs.costs[k] for k in kinds]
+    order += [stage_costs.plain.get(k, stage_costs.costs[k]) for k in kinds] + [stage_costs.costs[k] for k in ends]
     paired = step.schedule.joined is not None
     seconds = np.array([[_least_s(cost.time(d), paired=paired) for cost in order] for d in range(3)])
     if paired and any(t.technique.pair for t in techniques):  # SMs may be shared: of two passes the longer one counts
         seconds *= 0.5
     bare = replace(step.plan, offload=Offload())
-    kept = kept_by_kind(parts, bare, step.schedule, training, step.behaviour) if memory else np.zeros(len(order))
+    kept = kept_by_kind(stage_costs, bare, step.schedule, training, step.behaviour) if memory else np.zeros(len(order))
     saved = np.array([sum(size for kind, size in cost.kept_bytes.items() if kind != HEAD) for cost in order])
-    near, far = hop_times(parts, step.plan)
-    return Cell(
+    near, far = hop_times(stage_costs, step.plan)
+    return BlockCosts(
         seconds=seconds,
         kept_bytes=kept,
         saved_bytes=saved,
@@ -105,7 +105,7 @@ def build_cell(
         expert_params=np.array([c.expert_params for c in order]),
         near_s=near,
         far_s=far,
-        parts=parts,
+        stage_costs=stage_costs,
         plan=step.plan,
     )
 
@@ -118,13 +118,13 @@ def _least_s(time: SegmentTime, *, paired: bool) -> float:
 
 
 def kept_by_kind(
-    parts: StageCosts, plan: ResolvedPlan, table: InstructionTable, training: TrainingSpec, behaviour: Behaviour
+    stage_costs: StageCosts, plan: ResolvedPlan, table: InstructionTable, training: TrainingSpec, behaviour: Behaviour
 ) -> Floats:
     """Bytes that one block of each column still holds after its forward, from the trace that the simulator replays.
 
     The least over the layers of a column; columns that no stage of this plan holds, and the ends, count nothing.
     """
-    kinds, _ = columns(parts)
+    kinds, _ = columns(stage_costs)
     n = len(kinds)
     out = np.full(2 * n + 2, np.inf)
     index = {k: i for i, k in enumerate(kinds)}
@@ -132,13 +132,13 @@ def kept_by_kind(
     late = np.zeros(len(placement))
     limit = plan.recompute.num_layers
     again = recomputing(plan.stage_layers, placement[:, 0].tolist(), limit)
-    inputs = MemoryInputs(parts, plan, training, behaviour, table)
+    inputs = MemoryInputs(stage_costs, plan, training, behaviour, table)
     for stage in range(plan.pp):
         if np.isfinite(out[:n]).all():
             break
         trace = StageTraceWriter(inputs, {}, late, stage)
         for k, (layers, _) in zip(trace.virtual_stages, trace.chunks, strict=True):
-            letters = parts.block_kinds[k]
+            letters = stage_costs.block_kinds[k]
             for kind, repeats, layer in zip(letters, again[k], layers[1:] if k == 0 else layers, strict=False):
                 at = index[kind] + (0 if repeats else n)
                 out[at] = min(out[at], _net(layer.forward))
@@ -158,16 +158,16 @@ def _net(events: TensorEvents) -> float:
     return sum(alive.values())
 
 
-def depth_columns(parts: StageCosts, plan: ResolvedPlan, stage_of: Ints) -> Floats:
+def depth_columns(stage_costs: StageCosts, plan: ResolvedPlan, stage_of: Ints) -> Floats:
     """How often each column occurs on each virtual stage, shape (K, E)."""
-    kinds, _ = columns(parts)
+    kinds, _ = columns(stage_costs)
     n = len(kinds)
     out = np.zeros((len(plan.stage_layers), 2 * n + 2))
     index = {k: i for i, k in enumerate(kinds)}
     again = recomputing(plan.stage_layers, stage_of.tolist(), plan.recompute.num_layers)
     at = 0
     for k, count in enumerate(plan.stage_layers):
-        letters = parts.graph.depth[at : at + count]
+        letters = stage_costs.graph.depth[at : at + count]
         at += count
         for (kind, repeats), number in Counter(zip(letters, again[k], strict=True)).items():
             out[k, index[kind] + (0 if repeats else n)] += number

@@ -7,12 +7,12 @@ import numpy as np
 from windtunnel import graph
 from windtunnel.graph import Batch, Kind
 from windtunnel.parallel.precision import MATRIX_FORMAT
-from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.bounds.energy import flop_joules
-from windtunnel.planner.objectives import Floor
+from windtunnel.planner.case import Case
+from windtunnel.planner.objectives import LowerBounds
 
 
-def least(case: Case) -> Floor:
+def cluster_floor(case: Case) -> LowerBounds:
     """What no plan of a cluster is below, as bounds of one candidate; nothing with techniques, which may compute less.
 
     Every plan runs each product of weights and activations once forward and, where weights are trained, twice backward;
@@ -20,7 +20,7 @@ def least(case: Case) -> Floor:
     sheet. Attention, whose masked half need not run, is left out.
     """
     if case.techniques:
-        return Floor.nothing()
+        return LowerBounds.nothing()
     training, device = case.training, case.cluster.device
     batch = Batch.train(
         1, training.seq_len, document=training.mean_document_length, decoder_seq_len=training.decoder_seq_len
@@ -36,4 +36,4 @@ def least(case: Case) -> Floor:
     passes = 1.0 if training.phase == "lora" else 3.0
     flop = passes * products * training.global_batch / case.cluster.num_devices
     rate = max(device.peak(MATRIX_FORMAT[training.precision]), device.peak("bf16"))
-    return Floor(np.array([flop / rate]), np.zeros(1), np.array([flop * flop_joules(case)]))
+    return LowerBounds(np.array([flop / rate]), np.zeros(1), np.array([flop * flop_joules(case)]))

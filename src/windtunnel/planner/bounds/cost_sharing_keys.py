@@ -1,4 +1,4 @@
-"""Which candidates share a cell, weights, traffic or memory: what a screen prices once and looks up ever after."""
+"""Which candidates share block costs, weights, traffic or memory: what a screen prices once and then looks up."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.specs.cluster import ClusterSpec
 
 
-def stride_of(x: Candidates, order: Sequence[str], axis: str, rows: Ints | None = None) -> Ints:
+def stride_of(candidates: Candidates, order: Sequence[str], axis: str, rows: Ints | None = None) -> Ints:
     """Distance in devices between neighbours along a mesh axis, of each layout or of some."""
     picked = slice(None) if rows is None else rows
-    out = np.ones_like(x.tp[picked])
+    out = np.ones_like(candidates.tp[picked])
     for name in order[: list(order).index(axis)]:
         if name != "ep":
-            out = out * getattr(x, name)[picked]
+            out = out * getattr(candidates, name)[picked]
     return out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
-    """Which candidates share a cell, and which share weights."""
+class CostSharing:
+    """Which candidates share block costs, weights, data-parallel traffic and memory."""
 
     layout: Ints
     weights: Ints
@@ -37,37 +37,58 @@ class Keys:
     """Order → distance between neighbouring stages, of each layout."""
     blocks: list[Hashable]
     holds: list[Hashable]
-    """What changes the memory that lasts, of each policy."""
+    """The switches of each policy that change the memory which lasts through a step."""
     sends: list[Hashable]
-    """What changes data-parallel traffic."""
+    """The switches of each policy that change data-parallel traffic."""
     updates: list[Hashable]
-    """What changes the optimizer's time."""
+    """The switches of each policy that change the optimizer's time."""
     copies: list[Hashable]
-    """What changes copies between device and host memory; None where nothing is copied."""
+    """The switches of each policy that change copies between device and host memory; None: nothing is copied."""
     orders: list[tuple[str, ...]]
 
     @classmethod
-    def of(cls, x: Candidates, cluster: ClusterSpec) -> Keys:
+    def of(cls, candidates: Candidates, cluster: ClusterSpec) -> CostSharing:
         """Keys of all layouts and policies."""
-        columns = [x.tp, x.cp, x.ep, x.etp, x.mbs, np.minimum(x.m, 2)]
-        if any(q.schedule and schedules.describe(q.schedule).split_backward for q in x.policies):
-            columns += [x.pp > 1]  # one stage alone has no schedule, and its backward is not split
-        if any(q.zero == 3 for q in x.policies):  # unsharded copies are part of a block, once a step under a pipeline
-            columns += [np.where(x.pp > 1, x.m, 0), np.minimum(x.dp * x.cp, 2)]
+        columns = [
+            candidates.tp,
+            candidates.cp,
+            candidates.ep,
+            candidates.etp,
+            candidates.mbs,
+            np.minimum(candidates.m, 2),
+        ]
+        if any(
+            policy.schedule and schedules.describe(policy.schedule).split_backward for policy in candidates.policies
+        ):
+            columns += [candidates.pp > 1]  # one stage alone has no schedule, and its backward is not split
+        if any(
+            policy.zero == 3 for policy in candidates.policies
+        ):  # unsharded copies are part of a block, once a step under a pipeline
+            columns += [np.where(candidates.pp > 1, candidates.m, 0), np.minimum(candidates.dp * candidates.cp, 2)]
         layout = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
-        sizes = [x.tp, x.cp, x.ep, x.etp, x.dp * x.cp > 1, x.pp > 1]
+        sizes = [
+            candidates.tp,
+            candidates.cp,
+            candidates.ep,
+            candidates.etp,
+            candidates.dp * candidates.cp > 1,
+            candidates.pp > 1,
+        ]
         weights = np.unique(np.stack(sizes), axis=1, return_inverse=True)[1].reshape(-1)
-        shards = [(q.zero, q.shard_group, q.reshard_after_forward) for q in x.policies]
-        away = [(q.offload.activations, q.offload.optimizer, q.offload.params, q.offload.tier) for q in x.policies]
-        over = [(q.overlap.grad_reduce, q.overlap.param_gather) for q in x.policies]
-        orders = {q.order for q in x.policies}
+        shards = [(policy.zero, policy.shard_group, policy.reshard_after_forward) for policy in candidates.policies]
+        away = [
+            (policy.offload.activations, policy.offload.optimizer, policy.offload.params, policy.offload.tier)
+            for policy in candidates.policies
+        ]
+        over = [(policy.overlap.grad_reduce, policy.overlap.param_gather) for policy in candidates.policies]
+        orders = {policy.order for policy in candidates.policies}
         return cls(
             layout=layout,
             weights=weights,
-            places=_places(x, orders, cluster, ("tp", "cp")),
-            spread=_places(x, orders, cluster, ("cp", "dp")),
-            hops={order: np.minimum(stride_of(x, order, "pp"), cluster.scale_up_domain) for order in orders},
-            blocks=[_block_key(q) for q in x.policies],
+            places=_places(candidates, orders, cluster, ("tp", "cp")),
+            spread=_places(candidates, orders, cluster, ("cp", "dp")),
+            hops={order: np.minimum(stride_of(candidates, order, "pp"), cluster.scale_up_domain) for order in orders},
+            blocks=[_block_key(policy) for policy in candidates.policies],
             holds=[(*s, *o) for s, o in zip(shards, away, strict=True)],
             sends=[(*s, *o) for s, o in zip(shards, over, strict=True)],
             updates=[(*s, o[1], o[3]) for s, o in zip(shards, away, strict=True)],
@@ -75,16 +96,16 @@ class Keys:
                 (o[0], o[2], o[3], s if s[0] == 3 and o[2] else None) if o[0] or o[2] else None
                 for s, o in zip(shards, away, strict=True)
             ],
-            orders=[q.order for q in x.policies],
+            orders=[policy.order for policy in candidates.policies],
         )
 
     def cell(self, row: int, policy: int) -> Hashable:
-        """The cell of one candidate."""
+        """The key of a candidate's block costs."""
         return int(self.layout[row]), self.blocks[policy], int(self.places[self.orders[policy]][row])
 
 
 def _places(
-    x: Candidates, orders: set[tuple[str, ...]], cluster: ClusterSpec, axes: tuple[str, ...]
+    candidates: Candidates, orders: set[tuple[str, ...]], cluster: ClusterSpec, axes: tuple[str, ...]
 ) -> dict[tuple[str, ...], Ints]:
     """Order → code of where groups over some axes sit: alike where sizes and strides are.
 
@@ -99,19 +120,19 @@ def _places(
     for order in named:
         columns = []
         for name in axes:
-            size, stride = getattr(x, name), stride_of(x, order, name)
+            size, stride = getattr(candidates, name), stride_of(candidates, order, name)
             whole = size == 1
             divides = [(reach % domain == 0) | (domain % reach == 0) for reach in (stride, stride * size)]
             whole |= divides[0] & divides[1]
             columns += [np.where(size > 1, np.minimum(stride, far), 0)]
-            columns += [np.where(whole, 0, other) for other in (x.dp, x.pp, stride)]
+            columns += [np.where(whole, 0, other) for other in (candidates.dp, candidates.pp, stride)]
         rows.append(np.stack(columns))
     codes = np.unique(np.concatenate(rows, axis=1), axis=1, return_inverse=True)[1].reshape(len(named), -1)
     return dict(zip(named, codes, strict=True))
 
 
-class Distinct:
-    """Which of many records are alike: `first` of each kind, and the kind `of` each."""
+class Unique:
+    """Which of many records are equal: `first` is an index of each distinct one, `of` says which one each record is."""
 
     def __init__(self, records: Sequence[Hashable]) -> None:
         seen: dict[Hashable, int] = {}
@@ -126,35 +147,35 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Policies that walk pipelines alike, and what tells them apart. J policies."""
+class PolicyGroup:
+    """J policies that walk pipelines alike, and what tells them apart."""
 
     columns: list[int]
     """Their numbers among all policies."""
     policies: list[Policy]
-    blocks: Distinct
+    blocks: Unique
     """Ways to cut a block, with whether hops run beside computation."""
     p2p: Ints
-    """Of each of these: 1 beside, 0 not, −1 as the framework does."""
+    """Whether hops run beside computation in each way: 1 yes, 0 no, −1 as the framework does."""
     holds: list[Hashable]
     sends: list[Hashable]
     updates: list[Hashable]
     copies: list[Hashable]
-    holding: Distinct
-    sending: Distinct
-    updating: Distinct
-    copying: Distinct
-    joint: Distinct
-    """Of what is sent, copied and updated together."""
+    holding: Unique
+    sending: Unique
+    updating: Unique
+    copying: Unique
+    joint: Unique
+    """Distinct combinations of communication, copies and optimizer update."""
 
     @classmethod
-    def of(cls, x: Candidates, keys: Keys, columns: list[int]) -> Group:
-        """What the policies `columns` have in common and apart."""
-        policies = [x.policies[j] for j in columns]
+    def of(cls, candidates: Candidates, sharing: CostSharing, columns: list[int]) -> PolicyGroup:
+        """Group the policies with the numbers `columns`."""
+        policies = [candidates.policies[j] for j in columns]
         holds, sends, updates, copies = (
-            [of[j] for j in columns] for of in (keys.holds, keys.sends, keys.updates, keys.copies)
+            [of[j] for j in columns] for of in (sharing.holds, sharing.sends, sharing.updates, sharing.copies)
         )
-        blocks = Distinct([(keys.blocks[j], x.policies[j].overlap.p2p) for j in columns])
+        blocks = Unique([(sharing.blocks[j], candidates.policies[j].overlap.p2p) for j in columns])
         p2p = [policies[j].overlap.p2p for j in blocks.first]
         return cls(
             columns=columns,
@@ -165,28 +186,28 @@ class Group:
             sends=sends,
             updates=updates,
             copies=copies,
-            holding=Distinct(holds),
-            sending=Distinct(sends),
-            updating=Distinct(updates),
-            copying=Distinct(copies),
-            joint=Distinct(list(zip(sends, updates, copies, strict=True))),
+            holding=Unique(holds),
+            sending=Unique(sends),
+            updating=Unique(updates),
+            copying=Unique(copies),
+            joint=Unique(list(zip(sends, updates, copies, strict=True))),
         )
 
 
-def _block_key(q: Policy) -> Hashable:
-    """What changes the cost of a block."""
-    schedule = schedules.describe(q.schedule) if q.schedule else None
+def _block_key(policy: Policy) -> Hashable:
+    """Every field of a policy that changes the cost of a block."""
+    schedule = schedules.describe(policy.schedule) if policy.schedule else None
     split = (schedule.split_backward, schedule.units) if schedule else (False, False)
     return (
-        q.recompute.policy,
-        q.recompute.modules,
-        q.recompute.num_layers is None,
-        q.recompute.early_stop,
-        q.sp,
-        q.cp_kind,
-        q.cp_all_to_all,
-        q.overlap.tp,
-        q.overlap.moe_a2a,
+        policy.recompute.policy,
+        policy.recompute.modules,
+        policy.recompute.num_layers is None,
+        policy.recompute.early_stop,
+        policy.sp,
+        policy.cp_kind,
+        policy.cp_all_to_all,
+        policy.overlap.tp,
+        policy.overlap.moe_a2a,
         split,
-        q.zero == 3 and (q.reshard_after_forward,),
+        policy.zero == 3 and (policy.reshard_after_forward,),
     )

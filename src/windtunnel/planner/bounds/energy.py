@@ -13,10 +13,10 @@ import numpy as np
 from windtunnel.arrays import Floats, Mask
 from windtunnel.cost.clock import HBM_J_PER_BYTE, LINK_J_PER_BYTE, at_clock, capped_clock, joules_per_flop
 from windtunnel.parallel.precision import MATRIX_FORMAT
-from windtunnel.planner.bounds.block_costs import Cell, columns
-from windtunnel.planner.bounds.cost_sharing_keys import Keys
-from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.bounds.block_costs import BlockCosts, columns
+from windtunnel.planner.bounds.cost_sharing_keys import CostSharing
 from windtunnel.planner.bounds.pipeline_shape import pipe_of, plan_of
+from windtunnel.planner.case import Case
 from windtunnel.planner.space.candidates import Candidates
 
 
@@ -28,49 +28,53 @@ def flop_joules(case: Case) -> float:
     return joules_per_flop(device, chosen, MATRIX_FORMAT[case.training.precision])
 
 
-def work_joules(case: Case, x: Candidates, able: Mask, cell_of: Callable[[int, int], Cell | None]) -> Floats:
+def work_joules(
+    case: Case, candidates: Candidates, able: Mask, costs_of: Callable[[int, int], BlockCosts | None]
+) -> Floats:
     """Joules of one device in a step above idling, shape (N, P); a lower bound, 0 where nothing is known.
 
     Args:
         case: what all candidates share.
-        x: the candidates.
+        candidates: the candidates.
         able: those to look at, shape (N, P).
-        cell_of: the cell of a layout and policy, None where the simulator refuses it.
+        costs_of: the cell of a layout and policy, None where the simulator refuses it.
     """
     device = case.cluster.device
     out = np.zeros(able.shape)
     if not device.tdp_w:
         return out
     per_flop = flop_joules(case)
-    keys = Keys.of(x, case.cluster)
+    sharing = CostSharing.of(candidates, case.cluster)
     alike: dict[Hashable, list[int]] = {}
-    for j, q in enumerate(x.policies):
-        if q.is_open and (q.balanced_recompute or q.recompute.num_layers is not None):
+    for j, policy in enumerate(candidates.policies):
+        if policy.is_open and (policy.balanced_recompute or policy.recompute.num_layers is not None):
             continue  # how much is computed again is not known yet
-        alike.setdefault((keys.blocks[j], q.recompute, q.schedule, q.order, q.stage_layers), []).append(j)
+        alike.setdefault(
+            (sharing.blocks[j], policy.recompute, policy.schedule, policy.order, policy.stage_layers), []
+        ).append(j)
     prices: dict[int, Floats] = {}
     for group in alike.values():
         j, counts = group[0], dict[tuple[int, int], Floats]()
         for row in np.flatnonzero(able[:, group].any(axis=1)).tolist():
-            cell = cell_of(row, j)
-            if cell is None:
+            costs = costs_of(row, j)
+            if costs is None:
                 continue
-            shape = int(x.pp[row]), int(x.vpp[row])
+            shape = int(candidates.pp[row]), int(candidates.vpp[row])
             if shape not in counts:
-                plan = plan_of(cell.plan, x, row, x.policies[j], case.behaviour)
-                counts[shape] = pipe_of(cell, plan, case.cluster, x.plan(row, j)).own.sum(axis=0)
-            if id(cell) not in prices:
-                prices[id(cell)] = _column_joules(cell, per_flop)
-            out[row, group] = float(counts[shape] @ prices[id(cell)]) * int(x.m[row]) / shape[0]
+                plan = plan_of(costs.plan, candidates, row, candidates.policies[j], case.behaviour)
+                counts[shape] = pipe_of(costs, plan, case.cluster, candidates.plan(row, j)).own.sum(axis=0)
+            if id(costs) not in prices:
+                prices[id(costs)] = _column_joules(costs, per_flop)
+            out[row, group] = float(counts[shape] @ prices[id(costs)]) * int(candidates.m[row]) / shape[0]
     return out
 
 
-def _column_joules(cell: Cell, per_flop: float) -> Floats:
+def _column_joules(costs: BlockCosts, per_flop: float) -> Floats:
     """Joules of one micro-batch in one block of each column, on one device, shape (E,)."""
-    parts = cell.parts
-    kinds, ends = columns(parts)
-    order = [parts.costs[k] for k in kinds]
-    order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
+    stage_costs = costs.stage_costs
+    kinds, ends = columns(stage_costs)
+    order = [stage_costs.costs[k] for k in kinds]
+    order += [stage_costs.plain.get(k, stage_costs.costs[k]) for k in kinds] + [stage_costs.costs[k] for k in ends]
     times = [[cost.time(d) for d in range(3)] for cost in order]
     joules = [
         sum(per_flop * t.flop + HBM_J_PER_BYTE * t.hbm_bytes + LINK_J_PER_BYTE * (t.up_bytes + t.out_bytes) for t in ts)

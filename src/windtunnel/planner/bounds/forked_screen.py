@@ -22,8 +22,8 @@ WORTH = 200_000
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Without garbage collection: what a screen makes stays, and looking through it again and again takes a fifth."""
+def gc_paused() -> Iterator[None]:
+    """Pause garbage collection: screening keeps what it allocates; collecting would take 20 % of its time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -34,8 +34,8 @@ def uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def settled() -> Iterator[None]:
-    """What there is now is not looked through for garbage: blocks and bounds stay for the whole search."""
+def frozen_gc() -> Iterator[None]:
+    """Exempt all present objects from garbage collection: blocks and bounds stay for the whole search."""
     mine = not gc.get_freeze_count()
     if mine:
         gc.freeze()
@@ -56,10 +56,10 @@ def can_copy() -> bool:
     return hasattr(os, "fork") and cores > 1 and others == 0
 
 
-def halves(x: Candidates) -> tuple[Ints, Ints]:
-    """Layouts in two groups of about as many candidates that share no way to cut a tensor."""
-    weight = x.legal.sum(axis=1)
-    cut = np.stack([x.tp, x.mbs]) if len(set(x.tp.tolist())) < 4 else x.tp[None]
+def split_in_two(candidates: Candidates) -> tuple[Ints, Ints]:
+    """Split layouts in two groups of about as many candidates, which share no way to cut a tensor."""
+    weight = candidates.legal.sum(axis=1)
+    cut = np.stack([candidates.tp, candidates.mbs]) if len(set(candidates.tp.tolist())) < 4 else candidates.tp[None]
     kinds, of = np.unique(cut, axis=1, return_inverse=True)
     of = of.reshape(-1)
     load = np.bincount(of, weights=weight, minlength=kinds.shape[1])
@@ -77,8 +77,8 @@ def shared(shape: tuple[int, ...]) -> Floats:
     return np.frombuffer(mmap.mmap(-1, max(size, 1) * 8), np.float64, count=size).reshape(shape)
 
 
-def both(fill: Callable[[Ints], None], first: Ints, second: Ints) -> None:
-    """Run `fill` on two groups of layouts, the second one in a copy of this process; here where the copy fails."""
+def fill_in_two_processes(fill: Callable[[Ints], None], first: Ints, second: Ints) -> None:
+    """Run `fill` on two groups of layouts, the second in a copy of this process; if the copy fails, in this one."""
     child = os.fork()
     if not child:
         done = 1

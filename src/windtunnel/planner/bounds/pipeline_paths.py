@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
-from windtunnel.planner.bounds.block_costs import Cell
+from windtunnel.planner.bounds.block_costs import BlockCosts
 from windtunnel.planner.bounds.pipeline_shape import Pipe, turns_of
 
 
@@ -16,20 +16,20 @@ class Paths:
     follow on shallower stages.
     """
 
-    def __init__(self, cells: list[Cell], pipe: Pipe, m: Ints, p2p: Mask, schedule: str) -> None:
+    def __init__(self, block_costs: list[BlockCosts], pipe: Pipe, m: Ints, p2p: Mask, schedule: str) -> None:
         """Add cells up along a pipeline.
 
         Args:
-            cells: One a layout.
+            block_costs: One a layout.
             pipe: How parts follow one another.
             m: Micro-batches of each layout.
             p2p: Whether hops run beside computation, of each.
             schedule: Its id.
         """
-        self.cells, self.pipe, self.m, self.schedule = cells, pipe, m, schedule
-        seconds = np.array([cell.seconds for cell in cells])  # (g, 3, E)
+        self.block_costs, self.pipe, self.m, self.schedule = block_costs, pipe, m, schedule
+        seconds = np.array([costs.seconds for costs in block_costs])  # (g, 3, E)
         self.forward, self.backward, self.weight = seconds[:, 0], seconds[:, 1], seconds[:, 2]
-        hop = np.array([[cell.near_s, cell.far_s] for cell in cells])
+        hop = np.array([[costs.near_s, costs.far_s] for costs in block_costs])
         blocking = ~p2p[:, None]
         travel = hop @ pipe.hops
         self.fill = self.forward @ pipe.before.T + travel
@@ -65,27 +65,41 @@ class Paths:
             link: Seconds per byte of offloaded activations.
             pieces: Most pieces that a pass of each part is cut into, shape (g, K).
         """
-        pipe, stage_of, s = self.pipe, self.pipe.stage_of, len(self.pipe.own)
-        n = np.maximum(np.asarray(pipe.layers, np.float64), 1.0)
-        blocks = pipe.depth.copy()
-        blocks[:, -2:] = 0.0  # embedding and head run with one piece, the first or the last
-        body_f, body_b = self.forward @ blocks.T, self.backward @ blocks.T  # (g, K)
-        whole_f, whole_b = self.forward @ pipe.depth.T, self.backward @ pipe.depth.T
-        saved = np.array([cell.saved_bytes for cell in self.cells]) @ pipe.depth.T * link
+        pipe = self.pipe
+        saved = np.array([costs.saved_bytes for costs in self.block_costs]) @ pipe.depth.T * link
         inwards = weights + saved
-        last = body_b / pieces
         turn_f, turn_b, lead = self._turns()
-        to_stage = np.zeros((len(n), s))  # (K, S)
-        to_stage[np.arange(len(n)), stage_of] = 1.0
-        # the copies pass by the forward's last layer and its blocking hop
-        late = turn_f * (body_f * (n - 1.0) / n - whole_f - self.twice[:, None]) + turn_b * (inwards + last - whole_b)
+        to_stage = np.zeros((len(pipe.layers), len(pipe.own)))  # (K, S)
+        to_stage[np.arange(len(pipe.layers)), pipe.stage_of] = 1.0
+        late = self._late_s(inwards, pieces, turn_f, turn_b)
         finish = self.finish_s + np.maximum(late @ to_stage, 0.0)
         # one stream: from the start where weights come in, else from the first backward on
-        largest = np.stack([whole_f[:, stage_of == stage].max(axis=1) for stage in range(s)], axis=1)
-        begin = np.where(np.any(weights, axis=1, keepdims=True), 0.0, self.fill + (lead * whole_f) @ to_stage - largest)
+        forward = self.forward @ pipe.depth.T
+        largest = np.stack([forward[:, pipe.stage_of == s].max(axis=1) for s in range(len(pipe.own))], axis=1)
+        begin = np.where(np.any(weights, axis=1, keepdims=True), 0.0, self.fill + (lead * forward) @ to_stage - largest)
         each = inwards + np.where(weights > 0, weights, 0.0)
         finish = np.maximum(finish, begin + self.m[:, None] * (each @ to_stage))
         return finish, self._whole(finish)
+
+    def _late_s(self, inwards: Floats, pieces: Floats, turn_f: Floats, turn_b: Floats) -> Floats:
+        """(g, K): seconds by which copies delay each part where its stage turns from forward to backward.
+
+        Args:
+            inwards: Seconds that copies for one pass of each part take, shape (g, K).
+            pieces: Most pieces that a pass is cut into, shape (g, K).
+            turn_f: How often a part's forward is directly followed by a backward, shape (g, K).
+            turn_b: How often a part's backward directly follows a forward, shape (g, K).
+        """
+        pipe = self.pipe
+        n = np.maximum(np.asarray(pipe.layers, np.float64), 1.0)
+        blocks = pipe.depth.copy()
+        blocks[:, -2:] = 0.0  # embedding and head run with one piece, the first or the last
+        body_f, body_b = self.forward @ blocks.T, self.backward @ blocks.T
+        whole_f, whole_b = self.forward @ pipe.depth.T, self.backward @ pipe.depth.T
+        last = body_b / pieces
+        # the copies pass by the forward's last layer and its blocking hop
+        late = turn_f * (body_f * (n - 1.0) / n - whole_f - self.twice[:, None]) + turn_b * (inwards + last - whole_b)
+        return np.asarray(late)
 
     def _turns(self) -> tuple[Floats, Floats, Floats]:
         """`Turns` of all layouts, (g, K) each."""

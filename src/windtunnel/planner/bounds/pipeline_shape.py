@@ -13,7 +13,7 @@ from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.parallel.plan_sizes import chosen_schedule, default_split, switch
 from windtunnel.parallel.resolve import ResolvedPlan
-from windtunnel.planner.bounds.block_costs import Cell, depth_columns
+from windtunnel.planner.bounds.block_costs import BlockCosts, depth_columns
 from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.schedules.table import B, F, InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
@@ -40,26 +40,26 @@ class Pipe:
     split: bool
 
 
-def plan_of(plan: ResolvedPlan, x: Candidates, row: int, q: Policy, behaviour: Behaviour) -> ResolvedPlan:
+def plan_of(plan: ResolvedPlan, candidates: Candidates, row: int, policy: Policy, behaviour: Behaviour) -> ResolvedPlan:
     """A cell's plan with the sizes and switches of one candidate."""
-    pp, vpp, dp = int(x.pp[row]), int(x.vpp[row]), int(x.dp[row])
-    schedule = chosen_schedule(q.schedule if pp > 1 else None, vpp, behaviour)
+    pp, vpp, dp = int(candidates.pp[row]), int(candidates.vpp[row]), int(candidates.dp[row])
+    schedule = chosen_schedule(policy.schedule if pp > 1 else None, vpp, behaviour)
     return replace(
         plan,
         pp=pp,
         vpp=vpp,
         dp=dp,
-        m=int(x.m[row]),
-        zero=q.zero,
-        shard_group=q.shard_group or dp * plan.cp,
+        m=int(candidates.m[row]),
+        zero=policy.zero,
+        shard_group=policy.shard_group or dp * plan.cp,
         schedule=schedule,
-        reshard_after_forward=switch(q.reshard_after_forward, pp == 1),
-        recompute=plan.recompute.model_copy(update={"num_layers": q.recompute.num_layers}),
-        offload=q.offload,
-        order=q.order,
-        overlap_grad_reduce=switch(q.overlap.grad_reduce, plan.overlap_grad_reduce),
-        overlap_param_gather=switch(q.overlap.param_gather, plan.overlap_param_gather),
-        overlap_p2p=switch(q.overlap.p2p, plan.overlap_p2p),
+        reshard_after_forward=switch(policy.reshard_after_forward, pp == 1),
+        recompute=plan.recompute.model_copy(update={"num_layers": policy.recompute.num_layers}),
+        offload=policy.offload,
+        order=policy.order,
+        overlap_grad_reduce=switch(policy.overlap.grad_reduce, plan.overlap_grad_reduce),
+        overlap_param_gather=switch(policy.overlap.param_gather, plan.overlap_param_gather),
+        overlap_p2p=switch(policy.overlap.p2p, plan.overlap_p2p),
     )
 
 
@@ -111,15 +111,15 @@ def turns_of(schedule: str, pp: int, vpp: int, m: int) -> Turns:
     return Turns(count(turns, more), count(turns + 1, more), count(np.flatnonzero((table.kind == F) & ~begun), 0))
 
 
-def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec, base: PlanSpec) -> Pipe:
+def pipe_of(costs: BlockCosts, plan: ResolvedPlan, cluster: ClusterSpec, base: PlanSpec) -> Pipe:
     """The pipeline of one plan of a cell."""
     table = table_of_few(plan.schedule, plan.pp, plan.vpp, plan.m)
     stage_of = table.placement[:, 0].astype(np.int64)
-    depth_of = len(cell.parts.graph.depth)
+    depth_of = len(costs.stage_costs.graph.depth)
     ends = {"embedding": base.embedding_as_layer, "loss": base.loss_as_layer}
     layers = base.stage_layers or default_split(depth_of, plan.pp * plan.vpp, **ends)
     plan = replace(plan, stage_layers=layers)
-    depth = depth_columns(cell.parts, plan, stage_of)
+    depth = depth_columns(costs.stage_costs, plan, stage_of)
     s = plan.pp
     own = np.zeros((s, depth.shape[1]))
     np.add.at(own, stage_of, depth)

@@ -39,7 +39,7 @@ class Depth:
     """Without recomputation."""
     weight_s: Floats
     """Weight gradients that the schedule runs apart; else 0 and part of `backward_s`."""
-    again_s: Floats
+    recompute_s: Floats
     """What recomputing a layer adds to its backward."""
     kept_bytes: Floats
     """From forward to backward, without recomputation."""
@@ -85,15 +85,15 @@ class Partition:
 
     layers: tuple[int, ...]
     recompute: tuple[int, ...]
-    """Of them, how many recompute (the first ones)."""
+    """Layers of each stage that recompute, the first ones."""
     bound_s: float
     """No step with this partition is shorter."""
-    again_s: float
+    recompute_s: float
     """Recomputation on a micro-batch's way through all stages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tails:
+class RangeCosts:
     """What belongs to a range beside its passes: (3, D + 1, D + 1) for layers i to j of a first, middle, last stage."""
 
     after_s: Floats
@@ -108,9 +108,9 @@ class Ranges:
 
     bound_s: Floats
     bytes: Floats
-    again: Ints
+    recomputed: Ints
     """Layers that recompute."""
-    again_s: Floats
+    recompute_s: Floats
     own_s: Floats
 
 
@@ -121,11 +121,11 @@ class Cut:
     depth: Depth
     pipe: Pipeline
     capacity_bytes: float
-    again: int | None
+    recomputed: int | None
     """Layers of a stage that recompute; None for as many as memory asks for."""
     over_bytes: Floats | None = None
     """(S,) what a stage holds beyond layers and ends."""
-    tails: Tails | None = None
+    range_costs: RangeCosts | None = None
 
 
 class _Layers:
@@ -133,59 +133,64 @@ class _Layers:
 
     def __init__(self, cut: Cut, i: Ints, j: Ints) -> None:
         self.cut, self.i, self.n = cut, i, j - i
-        names = ("forward_s", "backward_s", "weight_s", "again_s", "kept_bytes", "saved_bytes", "static_bytes")
+        names = ("forward_s", "backward_s", "weight_s", "recompute_s", "kept_bytes", "saved_bytes", "static_bytes")
         self.sums = {name: np.concatenate([[0.0], np.cumsum(getattr(cut.depth, name))]) for name in names}
         self.over = {name: total[j] - total[i] for name, total in self.sums.items()}
         self.above_f, self.above_b = self.sums["forward_s"][i], self.sums["backward_s"][i]
         self.saved_above = self.sums["saved_bytes"][i]
-        if cut.again is not None:
-            self.fixed = self._again(np.minimum(self.n, cut.again))
-        self.tails = (
+        if cut.recomputed is not None:
+            self.fixed = self._recompute_first(np.minimum(self.n, cut.recomputed))
+        self.range_costs = (
             None
-            if cut.tails is None
-            else [(cut.tails.after_s[end][i, j], cut.tails.least_s[end][i, j]) for end in range(3)]
+            if cut.range_costs is None
+            else [(cut.range_costs.after_s[end][i, j], cut.range_costs.least_s[end][i, j]) for end in range(3)]
         )
 
-    def _again(self, layers: Ints) -> tuple[Ints, Floats, Floats]:
+    def _recompute_first(self, layers: Ints) -> tuple[Ints, Floats, Floats]:
         """Layers that recompute, bytes that they keep less, seconds that they add."""
         last = self.i + layers
-        extra = self.sums["again_s"][last] - self.sums["again_s"][self.i]
+        extra = self.sums["recompute_s"][last] - self.sums["recompute_s"][self.i]
         return layers, self.sums["saved_bytes"][last] - self.saved_above, extra
 
     def on(self, s: int) -> Ranges:
         """The ranges on stage s."""
-        x, pipe, over, cut = self.cut.depth, self.cut.pipe, self.over, self.cut
+        depth, pipe, over, cut = self.cut.depth, self.cut.pipe, self.over, self.cut
         first, last = s == 0, s == len(pipe) - 1
-        ends = x.ends_s[:, 0] * first + x.ends_s[:, 1] * last
-        beyond = float(x.ends_bytes[0] * first + x.ends_bytes[1] * last)
-        if cut.over_bytes is not None:
-            beyond += float(cut.over_bytes[s])
-        live = float(pipe.live[s])
-        size = over["static_bytes"] + live * over["kept_bytes"] + beyond
-        if cut.again is None:
-            need = (size - cut.capacity_bytes) / max(live, 1e-30)
-            enough = np.searchsorted(self.sums["saved_bytes"], self.saved_above + need)
-            again, saved, extra = self._again(np.clip(enough - self.i, 0, self.n))
-        else:
-            again, saved, extra = self.fixed
-        size = size - live * saved
+        ends = depth.ends_s[:, 0] * first + depth.ends_s[:, 1] * last
+        size, recomputed, extra = self._recomputed(s)
         forward, weight = over["forward_s"] + ends[0], over["weight_s"] + ends[2]
         backward = over["backward_s"] + extra + ends[1]
         bound = self._bound(s, forward, backward, weight, extra)
-        if self.tails is not None:
-            after_s, least_s = self.tails[0 if first else 2 if last else 1]
+        if self.range_costs is not None:
+            after_s, least_s = self.range_costs[0 if first else 2 if last else 1]
             bound = np.maximum(bound + after_s, least_s)
         fits = size <= cut.capacity_bytes * (1 + _ROUNDING)
         if not first and not last:  # a stage without layers is an end of the model
             fits &= self.n > 0
-        return Ranges(np.where(fits, bound, np.inf), size, again, extra, forward + backward + weight)
+        return Ranges(np.where(fits, bound, np.inf), size, recomputed, extra, forward + backward + weight)
+
+    def _recomputed(self, s: int) -> tuple[Floats, Ints, Floats]:
+        """Bytes that ranges hold on stage s, layers of them that recompute, and seconds that this adds."""
+        depth, over, cut = self.cut.depth, self.over, self.cut
+        beyond = float(depth.ends_bytes[0] * (s == 0) + depth.ends_bytes[1] * (s == len(cut.pipe) - 1))
+        if cut.over_bytes is not None:
+            beyond += float(cut.over_bytes[s])
+        live = float(cut.pipe.live[s])
+        size = over["static_bytes"] + live * over["kept_bytes"] + beyond
+        if cut.recomputed is None:
+            need = (size - cut.capacity_bytes) / max(live, 1e-30)
+            enough = np.searchsorted(self.sums["saved_bytes"], self.saved_above + need)
+            recomputed, saved, extra = self._recompute_first(np.clip(enough - self.i, 0, self.n))
+        else:
+            recomputed, saved, extra = self.fixed
+        return size - live * saved, recomputed, extra
 
     def _bound(self, s: int, forward: Floats, backward: Floats, weight: Floats, extra: Floats) -> Floats:
-        x, pipe = self.cut.depth, self.cut.pipe
+        depth, pipe = self.cut.depth, self.cut.pipe
         m, warm, between, down = pipe.m, int(pipe.warm[s]), int(pipe.between[s]), float(pipe.travel_s[s])
-        whole = float(self.sums["forward_s"][-1] + self.sums["backward_s"][-1] + x.ends_s[:2].sum())
+        whole = float(self.sums["forward_s"][-1] + self.sums["backward_s"][-1] + depth.ends_s[:2].sum())
         whole += 2.0 * float(pipe.travel_s[-1])
-        first_f, first_b = (float(x.ends_s[0, 0]), float(x.ends_s[1, 0])) if s else (0.0, 0.0)
+        first_f, first_b = (float(depth.ends_s[0, 0]), float(depth.ends_s[1, 0])) if s else (0.0, 0.0)
         # a blocking hop is part of a stage and of the way: counted once
         sends = float(pipe.sends_s[s])
         twice = float(np.diff(pipe.travel_s).max(initial=0.0)) if pipe.sends_s.any() else 0.0
@@ -225,8 +230,8 @@ def partition(cut: Cut, layers: tuple[int, ...] | None = None) -> Partition | No
         return None if reached is None else _chosen(cut, *reached)
     if not np.isfinite(known):
         return None
-    counts = tuple(int(one.again[s]) for s, one in enumerate(stages))
-    return Partition(layers, counts, known, sum(float(one.again_s[s]) for s, one in enumerate(stages)))
+    counts = tuple(int(one.recomputed[s]) for s, one in enumerate(stages))
+    return Partition(layers, counts, known, sum(float(one.recompute_s[s]) for s, one in enumerate(stages)))
 
 
 def least_bound(cut: Cut, layers: tuple[int, ...] | None = None) -> float:
@@ -274,22 +279,24 @@ def _reached(cut: Cut, known_s: float) -> _Reached | None:
 
 def _chosen(cut: Cut, bound: float, found: list[Ranges], i: Ints, real: Mask) -> Partition:
     """Among partitions within the bound: least recomputation on the way, then even stages."""
-    x = cut.depth
-    scale = max(float((x.forward_s + x.backward_s).sum()), 1e-30)
-    total = np.full(len(x) + 1, np.inf)
+    depth = cut.depth
+    scale = max(float((depth.forward_s + depth.backward_s).sum()), 1e-30)
+    total = np.full(len(depth) + 1, np.inf)
     total[0] = 0.0
     choice = []
     for one in found:
-        score = np.where(one.bound_s <= bound * (1 + _ROUNDING), one.again_s + _ROUNDING * one.own_s**2 / scale, np.inf)
+        score = np.where(
+            one.bound_s <= bound * (1 + _ROUNDING), one.recompute_s + _ROUNDING * one.own_s**2 / scale, np.inf
+        )
         reached = np.where(real, total[i] + score, np.inf)
         choice.append(np.argmin(reached, axis=1))
         total = reached.min(axis=1)
-    at, extra = len(x), 0.0
+    at, extra = len(depth), 0.0
     layers, counts = [], []
     for one, chosen in zip(reversed(found), reversed(choice), strict=True):
         column = int(chosen[at])
-        counts.append(int(one.again[at, column]))
-        extra += float(one.again_s[at, column])
+        counts.append(int(one.recomputed[at, column]))
+        extra += float(one.recompute_s[at, column])
         layers.append(at - int(i[at, column]))
         at = int(i[at, column])
     return Partition(tuple(reversed(layers)), tuple(reversed(counts)), bound, extra)
@@ -298,8 +305,8 @@ def _chosen(cut: Cut, bound: float, found: list[Ranges], i: Ints, real: Mask) ->
 def least_bytes(cut: Cut, layers: tuple[int, ...] | None = None) -> float:
     """Memory of the fullest stage that every partition needs; where recomputation is free, with all of it."""
     d, stages = len(cut.depth), len(cut.pipe)
-    again = d if cut.again is None else cut.again
-    cut = replace(cut, capacity_bytes=np.inf, again=again, tails=None)
+    recomputed = d if cut.recomputed is None else cut.recomputed
+    cut = replace(cut, capacity_bytes=np.inf, recomputed=recomputed, range_costs=None)
     if layers is not None:
         return max(float(one.bytes[s]) for s, one in enumerate(_along(cut, layers)))
     i, j, real = _band(cut.depth, stages, 1, np.inf)
@@ -315,15 +322,15 @@ def least_bytes(cut: Cut, layers: tuple[int, ...] | None = None) -> float:
 
 def mean_bytes(cut: Cut) -> float:
     """Memory that the fullest stage needs at least: the mean over all, with fewest micro-batches in flight."""
-    x, least = cut.depth, float(cut.pipe.live.min())
-    kept = x.kept_bytes - (0.0 if cut.again == 0 else x.saved_bytes)
-    return float(x.static_bytes.sum() + x.ends_bytes.sum() + least * kept.sum()) / len(cut.pipe)
+    depth, least = cut.depth, float(cut.pipe.live.min())
+    kept = depth.kept_bytes - (0.0 if cut.recomputed == 0 else depth.saved_bytes)
+    return float(depth.static_bytes.sum() + depth.ends_bytes.sum() + least * kept.sum()) / len(cut.pipe)
 
 
 def stage_bytes(cut: Cut, layers: tuple[int, ...], recompute: tuple[int, ...]) -> Floats:
     """(S,): what layers and ends of each stage hold."""
     out = []
-    for s, again in enumerate(recompute):
-        bare = replace(cut, capacity_bytes=np.inf, again=again, over_bytes=None, tails=None)
+    for s, recomputed in enumerate(recompute):
+        bare = replace(cut, capacity_bytes=np.inf, recomputed=recomputed, over_bytes=None, range_costs=None)
         out.append(float(_along(bare, layers)[s].bytes[s]))
     return np.array(out)

@@ -34,7 +34,7 @@ class Chunks:
     """(S,) from the first part down to a stage's first."""
     split: bool
     capacity_bytes: float
-    again: int | None
+    recomputed: int | None
     """Layers of a stage that recompute; None for as many as memory asks for."""
 
     @property
@@ -71,84 +71,115 @@ def live_parts(schedule: str, pp: int, vpp: int, m: int) -> tuple[float, ...]:
     return tuple(out.tolist())
 
 
-def given(x: Chunks, layers: tuple[int, ...], over_bytes: Floats | None = None) -> Given:
-    """Recomputation and bound of one split. An infinite bound where memory is short with all layers recomputing."""
-    d, p = x.depth, x.stages
-    ends = np.cumsum([0, *layers])
-    after = 0.0 if x.split else 1.0
-    held = np.zeros(p) if over_bytes is None else over_bytes.copy()
-    own, extra, counts, fill = np.zeros(p), np.zeros(p), np.zeros(p, np.int64), np.full(p, np.inf)
-    above = 0.0
-    saves: list[list[float]] = [[] for _ in range(p)]
-    costs: list[list[float]] = [[] for _ in range(p)]
-    for k, s in enumerate(x.stage_of.tolist()):
-        part = slice(int(ends[k]), int(ends[k + 1]))
-        end = x.depth.ends_s[:, 0] * (k == 0) + x.depth.ends_s[:, 1] * (k == len(layers) - 1)
-        passes = float(d.forward_s[part].sum() + end[0]), float(d.backward_s[part].sum() + end[1])
-        fill[s] = min(fill[s], above)
-        above += passes[0] + after * passes[1]
-        own[s] += sum(passes) + float(d.weight_s[part].sum() + end[2])
-        held[s] += float(d.static_bytes[part].sum() + x.live[k] * d.kept_bytes[part].sum())
-        held[s] += d.ends_bytes[0] * (k == 0) + d.ends_bytes[1] * (k == len(layers) - 1)
-        saves[s] += (x.live[k] * d.saved_bytes[part]).tolist()
-        costs[s] += d.again_s[part].tolist()
-    for s in range(p):
-        saved = np.concatenate([[0.0], np.cumsum(saves[s])])
-        most = len(costs[s])
-        enough = int(np.searchsorted(saved, held[s] - x.capacity_bytes))
-        counts[s] = min(most, enough if x.again is None else x.again)
+@dataclass(frozen=True, slots=True)
+class _StageLoads:
+    """What stages run and hold under one split, without recomputation. Arrays and lists by stage."""
+
+    fill_s: Floats
+    """Seconds before a stage's first part begins, hops apart."""
+    own_s: Floats
+    """Seconds of one micro-batch's passes."""
+    held_bytes: Floats
+    saved_bytes: list[list[float]]
+    """What recomputing each layer of a stage keeps less."""
+    recompute_s: list[list[float]]
+    """What recomputing each layer adds."""
+
+    @classmethod
+    def of(cls, chunks: Chunks, layers: tuple[int, ...], over_bytes: Floats | None) -> _StageLoads:
+        """Add parts up in depth order, on top of what stages hold beyond layers and ends."""
+        depth, stages = chunks.depth, chunks.stages
+        ends = np.cumsum([0, *layers])
+        after = 0.0 if chunks.split else 1.0
+        held = np.zeros(stages) if over_bytes is None else over_bytes.copy()
+        own, fill, above = np.zeros(stages), np.full(stages, np.inf), 0.0
+        saves: list[list[float]] = [[] for _ in range(stages)]
+        costs: list[list[float]] = [[] for _ in range(stages)]
+        for k, s in enumerate(chunks.stage_of.tolist()):
+            part = slice(int(ends[k]), int(ends[k + 1]))
+            end = depth.ends_s[:, 0] * (k == 0) + depth.ends_s[:, 1] * (k == len(layers) - 1)
+            passes = float(depth.forward_s[part].sum() + end[0]), float(depth.backward_s[part].sum() + end[1])
+            fill[s] = min(fill[s], above)
+            above += passes[0] + after * passes[1]
+            own[s] += sum(passes) + float(depth.weight_s[part].sum() + end[2])
+            held[s] += float(depth.static_bytes[part].sum() + chunks.live[k] * depth.kept_bytes[part].sum())
+            held[s] += depth.ends_bytes[0] * (k == 0) + depth.ends_bytes[1] * (k == len(layers) - 1)
+            saves[s] += (chunks.live[k] * depth.saved_bytes[part]).tolist()
+            costs[s] += depth.recompute_s[part].tolist()
+        return cls(fill, own, held, saves, costs)
+
+
+def given(chunks: Chunks, layers: tuple[int, ...], over_bytes: Floats | None = None) -> Given:
+    """Recomputation and bound of one split. An infinite bound where memory is short with all layers recomputing.
+
+    Args:
+        chunks: the virtual stages.
+        layers: (K,) layers of each part.
+        over_bytes: (S,) what a stage holds beyond layers and ends; absent: nothing.
+    """
+    loads = _StageLoads.of(chunks, layers, over_bytes)
+    held = loads.held_bytes
+    stages = chunks.stages
+    extra, counts = np.zeros(stages), np.zeros(stages, np.int64)
+    for s in range(stages):
+        saved = np.concatenate([[0.0], np.cumsum(loads.saved_bytes[s])])
+        most = len(loads.recompute_s[s])
+        enough = int(np.searchsorted(saved, held[s] - chunks.capacity_bytes))
+        counts[s] = min(most, enough if chunks.recomputed is None else chunks.recomputed)
         held[s] -= saved[counts[s]]
-        extra[s] = sum(costs[s][: counts[s]])
-    way = x.travel_s * (1.0 + after)
-    bound = float((fill + way + x.m * (own + extra)).max())
-    fits = bool((held <= x.capacity_bytes * (1 + 1e-9)).all())
+        extra[s] = sum(loads.recompute_s[s][: counts[s]])
+    way = chunks.travel_s * (1.0 + (0.0 if chunks.split else 1.0))
+    bound = float((loads.fill_s + way + chunks.m * (loads.own_s + extra)).max())
+    fits = bool((held <= chunks.capacity_bytes * (1 + 1e-9)).all())
     return Given(tuple(counts.tolist()), bound if fits else float("inf"), held)
 
 
-def least_s(x: Chunks) -> float:
+def least_s(chunks: Chunks) -> float:
     """No split with a layer in every part is faster: mean of the stages, and the fullest with whole layers."""
-    d, p = x.depth, x.stages
-    one = d.forward_s + d.backward_s + d.weight_s
-    again = float(d.again_s.sum()) if x.again == len(d) else 0.0
-    whole = float(one.sum() + d.ends_s.sum()) + again
-    first = np.array([int(np.flatnonzero(x.stage_of == s)[0]) for s in range(p)])
-    shortest = float((d.forward_s + (0.0 if x.split else 1.0) * d.backward_s).min())
-    mean = x.m * whole / p + float((np.maximum(first - 1, 0) * shortest).mean())  # the first part may have no layer
-    ends = np.zeros(p)
-    ends[x.stage_of[0]] += float(d.ends_s[:, 0].sum())
-    ends[x.stage_of[-1]] += float(d.ends_s[:, 1].sum())
-    layer = float(one.min()) + (float(d.again_s.min()) if again else 0.0)
-    full = sorted({float(end + n * layer) for end in ends.tolist() for n in range(len(d) + 1)})
+    depth, stages = chunks.depth, chunks.stages
+    one = depth.forward_s + depth.backward_s + depth.weight_s
+    recomputed = float(depth.recompute_s.sum()) if chunks.recomputed == len(depth) else 0.0
+    whole = float(one.sum() + depth.ends_s.sum()) + recomputed
+    first = np.array([int(np.flatnonzero(chunks.stage_of == s)[0]) for s in range(stages)])
+    shortest = float((depth.forward_s + (0.0 if chunks.split else 1.0) * depth.backward_s).min())
+    mean = chunks.m * whole / stages + float(
+        (np.maximum(first - 1, 0) * shortest).mean()
+    )  # the first part may have no layer
+    ends = np.zeros(stages)
+    ends[chunks.stage_of[0]] += float(depth.ends_s[:, 0].sum())
+    ends[chunks.stage_of[-1]] += float(depth.ends_s[:, 1].sum())
+    layer = float(one.min()) + (float(depth.recompute_s.min()) if recomputed else 0.0)
+    full = sorted({float(end + n * layer) for end in ends.tolist() for n in range(len(depth) + 1)})
     full = [t for t in full if t >= ends.max()]
-    most = next((t for t in full if np.floor((t - ends) / layer + 1e-9).clip(0).sum() >= len(d)), 0.0)
-    return max(mean, x.m * most * (1 - 1e-9))
+    most = next((t for t in full if np.floor((t - ends) / layer + 1e-9).clip(0).sum() >= len(depth)), 0.0)
+    return max(mean, chunks.m * most * (1 - 1e-9))
 
 
-def least_bytes(x: Chunks) -> float:
+def least_bytes(chunks: Chunks) -> float:
     """Memory of the fullest stage that every split needs: the mean over all, with fewest micro-batches in flight."""
-    d = x.depth
-    kept = d.kept_bytes - (0.0 if x.again == 0 else d.saved_bytes)
-    return float(d.static_bytes.sum() + d.ends_bytes.sum() + x.live.min() * kept.sum()) / x.stages
+    depth = chunks.depth
+    kept = depth.kept_bytes - (0.0 if chunks.recomputed == 0 else depth.saved_bytes)
+    return float(depth.static_bytes.sum() + depth.ends_bytes.sum() + chunks.live.min() * kept.sum()) / chunks.stages
 
 
-def splits(x: Chunks) -> list[tuple[int, ...]]:
+def splits(chunks: Chunks) -> list[tuple[int, ...]]:
     """Splits worth trying: stage totals as even as the ends allow, the remainder on a stage's first or last parts."""
-    d, p, parts = x.depth, x.stages, len(x.stage_of)
-    vpp = parts // p
-    one = float((d.forward_s + d.backward_s + d.weight_s).mean())
-    load = np.zeros(p)
-    load[x.stage_of[0]] += float(d.ends_s[:, 0].sum())
-    load[x.stage_of[-1]] += float(d.ends_s[:, 1].sum())
-    if len(d) < parts:
+    depth, stages, parts = chunks.depth, chunks.stages, len(chunks.stage_of)
+    vpp = parts // stages
+    one = float((depth.forward_s + depth.backward_s + depth.weight_s).mean())
+    load = np.zeros(stages)
+    load[chunks.stage_of[0]] += float(depth.ends_s[:, 0].sum())
+    load[chunks.stage_of[-1]] += float(depth.ends_s[:, 1].sum())
+    if len(depth) < parts:
         return []
-    totals = np.full(p, vpp)
-    for _ in range(len(d) - parts):  # one more layer where it hurts least
+    totals = np.full(stages, vpp)
+    for _ in range(len(depth) - parts):  # one more layer where it hurts least
         totals[int(np.argmin(load + totals * one))] += 1
     out = []
     for first in (True, False):
         layers = np.zeros(parts, np.int64)
-        for s in range(p):
-            mine = np.flatnonzero(x.stage_of == s)
+        for s in range(stages):
+            mine = np.flatnonzero(chunks.stage_of == s)
             base, rest = divmod(int(totals[s]), vpp)
             layers[mine] = base
             layers[mine[:rest] if first else mine[vpp - rest :]] += 1

@@ -1,1 +1,1 @@
-"""The planner for groups of unlike devices: its space, its bounds and its search."""
+"""The planner for heterogeneous clusters: its space, its bounds and its search."""

@@ -1,9 +1,9 @@
-"""Lower bounds of steps on groups of unlike devices, from the simulator's own parts, hops and traffic.
+"""Lower bounds of steps on a heterogeneous cluster, from the simulator's own parts, hops and traffic.
 
-Every figure comes from the replicas that a step program is built of (`training.laid`). Each group has to walk its own
-paths, whatever the others do. To these come the reductions that follow: those of a stage, inside its group and between
-groups, are one stream, which cannot start before the stage's last micro-batch reaches its first backward that completes
-a gradient.
+Every figure comes from the replicas that a step program is built of (`training.step.replica_tasks`). Each group has to
+walk its own paths, whatever the others do. To these come the reductions that follow: those of a stage, inside its
+group and between groups, are one stream, which cannot start before the stage's last micro-batch reaches its first
+backward that completes a gradient.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def held_bytes(part: GroupStep, micro_batches: int, columns: Floats | None = Non
     kinds = static_memory(part.step.stages, plan, part.training, part.step.behaviour, stage_of).by_kind
     static = sum((kinds[name] for name in LASTING if name in kinds), np.zeros(plan.pp))
     if columns is None:
-        bare = replace(plan, offload=Offload())
-        columns = kept_by_kind(part.step.stages, bare, part.step.schedule, part.training, part.step.behaviour)
+        on_device = replace(plan, offload=Offload())
+        columns = kept_by_kind(part.step.stages, on_device, part.step.schedule, part.training, part.step.behaviour)
     kept = depth_columns(part.step.stages, plan, stage_of) @ columns
     own = np.bincount(stage_of, weights=kept, minlength=plan.pp) * (1.0 - plan.offload.activations)
     return static + own * held_at_once(plan.schedule, plan.pp, plan.vpp, micro_batches), columns

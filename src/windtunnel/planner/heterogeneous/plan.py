@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,16 @@ from windtunnel.cost.clock import idle_w
 from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList, SourceLines
-from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.case import Case
 from windtunnel.planner.heterogeneous.search import MixedSearch, Tried, even
 from windtunnel.planner.heterogeneous.space import MixedSpace, mixed_space
 from windtunnel.planner.objectives import Figures, Goals, Setting
-from windtunnel.planner.plan import PlanResult, Progress, Ranked, Stopped, plan
-from windtunnel.planner.plan_scenario import sparse
+from windtunnel.planner.plan_one_cluster import plan_one_cluster
+from windtunnel.planner.plan_scenario import drop_defaults
+from windtunnel.planner.request import PlanRequest
+from windtunnel.planner.result import PlanResult, Progress, Ranked, Stopped
 from windtunnel.planner.space.technique_axes import setters
-from windtunnel.planner.space.unpinned_axes import bare
+from windtunnel.planner.space.unpinned_axes import without_plan_axes
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, MixedClusterRef
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.run import refuse_run
@@ -26,7 +28,6 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.techniques import on_workload
 from windtunnel.training.predict import look_up, simulate_training
-from windtunnel.training.results.training_result import TrainingResult
 
 TIMED = (
     "step_time",
@@ -42,96 +43,100 @@ _ONE_DEVICE = ("device", "nodes", "precision", "shard_group")
 """Lists of a search space that have no meaning for groups."""
 
 
-def plan_mixed(
-    scenario: Scenario,
-    lines: SourceLines | None,
-    folder: Path,
-    begun: float,
-    *,
-    free: bool,
-    explain: bool,
-    report: Callable[[Progress], None] | None,
-) -> PlanResult:
-    """The best plan of a scenario whose cluster has groups of unlike devices.
+def plan_heterogeneous(request: PlanRequest) -> PlanResult:
+    """The best plan of a scenario whose cluster is heterogeneous, with the proof.
 
     Args:
-        scenario: with `cluster.groups`.
-        lines: where its fields were written.
-        folder: paths are relative to it.
-        begun: when the search began (`time.perf_counter`).
-        free: search what the scenario's plan sets as well, and simulate that plan to compare with.
-        explain: also what equal shares and each group alone take.
-        report: called as the search goes on.
+        request: a scenario with `cluster.groups` and what the answer shall hold; unless `explain` is False, also what
+            equal shares and each group alone take.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
         Infeasible: no plan fits.
+        Stopped: Ctrl-C before any plan was found.
     """
-    written: TrainingResult | None = None
-    if free:
-        written, scenario = simulate_training(scenario, sensitivities=False), bare(scenario)
-    case, wanted = _case(scenario, folder, lines)
+    scenario, written = request.scenario, None
+    if request.free:
+        written, scenario = simulate_training(scenario, sensitivities=False), without_plan_axes(scenario)
+    case, wanted = _case(scenario, request.folder, request.lines)
     cluster = case.cluster
     assert isinstance(cluster, MixedCluster)
     goals, setting = Goals.of(wanted), _setting(cluster, case, wanted)
-    space = mixed_space(case, scenario.plan, wanted)
-    if not space.count:
-        rules = "; ".join(f"{rule} ({number})" for rule, number in space.excluded.items())
-        raise Infeasible(f"no legal plan in the search space; left out by rules: {rules or 'schedules'}")
-    if names := dict.fromkeys(name for layout in space.layouts for name in setters(case, layout.plan)):
-        rule = "sets sizes of axes: not searched on groups of unlike devices yet; `train` reads it"
-        raise BadInput([Problem("techniques", rule, one) for one in names])
-    screened = time.perf_counter() - begun
-    name = goals.objectives[0].name
-
-    def tell(simulated: int, best: float, bound: float) -> None:
-        if report:
-            known = best if best < float("inf") else None
-            report(
-                Progress(
-                    candidates=space.count,
-                    screened=space.count,
-                    simulated=simulated,
-                    best=known,
-                    next_bound=bound,
-                    elapsed_s=time.perf_counter() - begun,
-                )
-            )
-
+    space = _checked_space(case, scenario, wanted)
+    screened_s = time.perf_counter() - request.begun
     search = MixedSearch(case, space, goals.memory_fraction)
-    found, proof = search.search(report=tell)
+    found, proof = search.search(report=partial(_report, request, space))
     if found.best is None and not proof.complete:
         raise Stopped(space.count, space.count, proof.simulated)
     if found.best is None:
         raise Infeasible(*_nearest(found.tried, space, proof.complete))
     rest = {n: getattr(scenario, n) for n in scenario.model_fields_set - {"search", "plan"}}
-    filled = Scenario.model_validate({**rest, "plan": sparse(found.best.plan)})
-    best = simulate_training(filled)
-    compared: dict[str, float | None] = {}
-    if proof.complete and explain:
-        try:
-            alike = search.search(even)[0].best
-            compared["equal shares of all groups"] = None if alike is None else alike.step_time_s
-            compared |= {f"{g.name} alone": _alone(scenario, i) for i, g in enumerate(cluster.groups)}
-        except KeyboardInterrupt:  # the search is done: what it is compared with is left out
-            pass
+    best_scenario = Scenario.model_validate({**rest, "plan": drop_defaults(found.best.plan)})
+    best = simulate_training(best_scenario)
+    compared = _compared(search, scenario, cluster) if proof.complete and request.explain is not False else {}
     ranked = sorted(found.tried, key=lambda e: e.step_time_s)[: wanted.top]
-    pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
     return PlanResult(
         best=best,
-        scenario=filled.model_dump(mode="json", exclude_unset=True),
+        scenario=best_scenario.model_dump(mode="json", exclude_unset=True),
         frontier=tuple(_row(e, cluster, case, setting, goals) for e in ranked),
         evaluated=len(found.tried),
-        pruned=pruned,
+        pruned={"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused},
         excluded=space.excluded,
         proof=proof,
-        elapsed_s=time.perf_counter() - begun,
-        screened_per_s=space.count / max(screened, 1e-9),
+        elapsed_s=time.perf_counter() - request.begun,
+        screened_per_s=space.count / max(screened_s, 1e-9),
         by_axis=_by_axis(search),
         written=written,
-        objectives=(name,),
+        objectives=(goals.objectives[0].name,),
         compared=compared,
     )
+
+
+def _checked_space(case: Case, scenario: Scenario, wanted: SearchSpec) -> MixedSpace:
+    """The search space of all groups.
+
+    Raises:
+        BadInput: a technique sets sizes of axes.
+        Infeasible: there is no legal plan at all.
+    """
+    space = mixed_space(case, scenario.plan, wanted)
+    if not space.count:
+        rules = "; ".join(f"{rule} ({number})" for rule, number in space.excluded.items())
+        raise Infeasible(f"no legal plan in the search space; left out by rules: {rules or 'schedules'}")
+    if names := dict.fromkeys(name for layout in space.layouts for name in setters(case, layout.plan)):
+        rule = "sets sizes of axes: not searched on heterogeneous clusters yet; `train` reads it"
+        raise BadInput([Problem("techniques", rule, one) for one in names])
+    return space
+
+
+def _report(request: PlanRequest, space: MixedSpace, simulated: int, best: float, bound: float) -> None:
+    """Tell the caller how far the search is, where the request asks for that."""
+    if request.report:
+        request.report(
+            Progress(
+                candidates=space.count,
+                screened=space.count,
+                simulated=simulated,
+                best=best if best < float("inf") else None,
+                next_bound=bound,
+                elapsed_s=time.perf_counter() - request.begun,
+            )
+        )
+
+
+def _compared(search: MixedSearch, scenario: Scenario, cluster: MixedCluster) -> dict[str, float | None]:
+    """Step seconds of the best plan with equal shares, and of the best plan on each group alone.
+
+    Ctrl-C leaves out what is not worked out yet.
+    """
+    compared: dict[str, float | None] = {}
+    try:
+        alike = search.search(even)[0].best
+        compared["equal shares of all groups"] = None if alike is None else alike.step_time_s
+        compared |= {f"{g.name} alone": _alone(scenario, i) for i, g in enumerate(cluster.groups)}
+    except KeyboardInterrupt:  # the search is done: what it is compared with is left out
+        pass
+    return compared
 
 
 def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[Case, SearchSpec]:
@@ -142,26 +147,26 @@ def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[
         problems.add("search.target", wanted.target, "only training is planned yet")
     for objective in wanted.objectives:
         if objective not in TIMED:
-            rule = f"groups of unlike devices are planned for {', '.join(TIMED)}"
+            rule = f"heterogeneous clusters are planned for {', '.join(TIMED)}"
             problems.add("search.objective", objective, rule)
     if len(wanted.objectives) > 1:
         rule = "on one cluster these order plans alike: name one"
         problems.add("search.objective", list(wanted.objectives), rule)
     for name in sorted(wanted.limits.model_fields_set - {"memory_fraction"}):
         if getattr(wanted.limits, name) is not None:
-            rule = "groups of unlike devices are planned under memory_fraction alone"
+            rule = "heterogeneous clusters are planned under memory_fraction alone"
             problems.add(f"search.limits.{name}", getattr(wanted.limits, name), rule)
     for name in _ONE_DEVICE:
         if getattr(wanted.space, name) is not None:
-            rule = "has no meaning for groups of unlike devices"
+            rule = "has no meaning for a heterogeneous cluster"
             problems.add(f"search.space.{name}", list(getattr(wanted.space, name)), rule)
     for one in (t.technique for t in techniques):
         if one.schedule or one.pair or one.run:
-            rule = "rewrites what stages run, or when: not searched on groups of unlike devices yet; `train` reads it"
+            rule = "rewrites what stages run, or when: not searched on heterogeneous clusters yet; `train` reads it"
             problems.add("techniques", one.id, rule)
     training = on_workload(techniques, scenario.training)
     if training is not None:
-        refuse_run(training.run, "`plan` of groups of unlike devices")
+        refuse_run(training.run, "`plan` of a heterogeneous cluster")
     if model is None or cluster is None or training is None:
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")
@@ -218,7 +223,8 @@ def _alone(scenario: Scenario, group: int) -> float | None:
     if search is not None:
         search = search.model_copy(update={"space": search.space.model_copy(update={"group_axis": None})})
     try:
-        alone = plan(scenario.model_copy(update={"cluster": reference, "plan": own, "search": search}))
+        own_scenario = scenario.model_copy(update={"cluster": reference, "plan": own, "search": search})
+        alone = plan_one_cluster(PlanRequest(scenario=own_scenario))
     except (BadInput, Infeasible):
         return None
     return alone.best.step_time_s

@@ -1,7 +1,7 @@
-"""The best plan on groups of unlike devices: which axis crosses them, and how batch or layers are shared.
+"""The best plan on a heterogeneous cluster: which axis crosses them, and how batch or layers are shared.
 
 Candidates are taken in the order of lower bounds, from bounds that know little and stand for many to those of one way
-to share (`planner.mixed_bounds`): the layers of a layout at the joint rate of all groups; the slowest group's layers;
+to share (`heterogeneous.bounds`): the layers of a layout at the joint rate of all groups; the slowest group's layers;
 all that a group walks through. A bound is refined when it comes first, and a plan simulated when its full bound does.
 """
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Mask
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.plan_sizes import default_split
-from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.case import Case
 from windtunnel.planner.heterogeneous.bounds import alone_walk, held_bytes, joint_walks
 from windtunnel.planner.heterogeneous.space import Layout, MixedSpace, group_of_parts
 from windtunnel.planner.search.branch_and_bound import Proof
@@ -42,7 +42,7 @@ class Tried:
     bound_s: float
     step_time_s: float
     reserved_bytes: float | None
-    """Of the fullest group; None where a plan that fits is faster."""
+    """Reserved memory of the fullest group; None where a plan that fits is faster."""
     fits: bool | None
 
 
@@ -57,6 +57,47 @@ class MixedFound:
 _IDEAL, _CHEAP, _FULL = range(3)
 """How much a bound knows: of a layout, its layers shared without loss; of groups along pp, the slowest group's layers;
 everything."""
+
+
+@dataclass(slots=True)
+class _Frontier:
+    """A search under way: bounds in their order, what was found, and what was ruled out."""
+
+    chosen: list[Ints]
+    """Ways to share of each layout that are searched."""
+    queue: list[tuple[float, int, int, int]] = field(default_factory=list)
+    """Bound in seconds, how much it knows, layout, way to share (−1: all of them); a heap."""
+    found: MixedFound = field(default_factory=MixedFound)
+    best_s: float = np.inf
+    no_room: int = 0
+    refused: int = 0
+    complete: bool = True
+
+    def push(self, before_s: float, bound_s: float, knows: int, layout: int, row: int) -> None:
+        """Queue a refined bound, which is no less than the one before; an infinite one is a refusal."""
+        if np.isfinite(bound_s):
+            heapq.heappush(self.queue, (max(before_s, bound_s), knows, layout, row))
+        else:
+            self.refused += 1
+
+    def proof(self) -> Proof:
+        """What became of every candidate."""
+        count, simulated = sum(len(rows) for rows in self.chosen), len(self.found.tried)
+        left = count - self.no_room - self.refused - simulated
+        return Proof(
+            candidates=count,
+            pruned_by_memory=self.no_room,
+            pruned_by_limit={},
+            pruned_by_bound=left if self.complete else 0,
+            simulated=simulated,
+            refused=self.refused,
+            open=0 if self.complete else left,
+            objective="step_time",
+            best=self.best_s,
+            next_bound=self.queue[0][0] if self.queue else np.inf,
+            best_s=self.best_s,
+            complete=self.complete,
+        )
 
 
 class MixedSearch:
@@ -186,61 +227,40 @@ class MixedSearch:
 
         Ctrl-C ends the search with what it has; the proof then says how far it got.
         """
-        found, complete, best_s = MixedFound(), True, np.inf
-        no_room = refused = 0
         layouts = self.space.layouts
         chosen = [np.arange(len(x.shares)) if only is None else np.flatnonzero(only(x)) for x in layouts]
-        queue: list[tuple[float, int, int, int]] = []
+        state = _Frontier(chosen)
         try:
-            queue = [(self.ideal(x), _IDEAL, i, -1) for i, x in enumerate(layouts) if len(chosen[i])]
-            heapq.heapify(queue)
-            while queue and queue[0][0] < best_s:
-                bound, knows, i, row = heapq.heappop(queue)
-                if knows == _IDEAL:
-                    each = self.bounds(i)
-                    next_one = _CHEAP if layouts[i].m and layouts[i].shares.any() else _FULL
-                    for r in chosen[i].tolist():
-                        if np.isfinite(each[r]):
-                            heapq.heappush(queue, (max(bound, float(each[r])), next_one, i, r))
-                        else:
-                            refused += 1
-                elif knows == _CHEAP:
-                    whole = self._whole(i, row)
-                    if np.isfinite(whole):
-                        heapq.heappush(queue, (max(bound, whole), _FULL, i, row))
-                    else:
-                        refused += 1
-                elif not self._has_room(i, row):
-                    no_room += 1
-                else:
-                    entry = self._try(i, row, bound, best_s)
-                    if entry is None:
-                        refused += 1
-                        continue
-                    found.tried.append(entry)
-                    if entry.fits and entry.step_time_s < best_s:
-                        found.best, best_s = entry, entry.step_time_s
-                    if report:
-                        report(len(found.tried), best_s, bound)
+            state.queue = [(self.ideal(x), _IDEAL, i, -1) for i, x in enumerate(layouts) if len(chosen[i])]
+            heapq.heapify(state.queue)
+            while state.queue and state.queue[0][0] < state.best_s:
+                self._advance(state, report)
         except KeyboardInterrupt:
-            complete = False
-        count, simulated = sum(len(rows) for rows in chosen), len(found.tried)
-        left = count - no_room - refused - simulated
-        proof = Proof(
-            candidates=count,
-            pruned_by_memory=no_room,
-            pruned_by_limit={},
-            pruned_by_bound=left if complete else 0,
-            simulated=simulated,
-            refused=refused,
-            open=0 if complete else left,
-            objective="step_time",
-            best=best_s,
-            next_bound=queue[0][0] if queue else np.inf,
-            best_s=best_s,
-            complete=complete,
-        )
-        return found, proof
+            state.complete = False
+        return state.found, state.proof()
+
+    def _advance(self, state: _Frontier, report: Report | None) -> None:
+        """Refine the bound that comes first, or simulate its plan."""
+        bound, knows, i, row = heapq.heappop(state.queue)
+        if knows == _IDEAL:
+            each, layout = self.bounds(i), self.space.layouts[i]
+            next_one = _CHEAP if layout.m and layout.shares.any() else _FULL
+            for r in state.chosen[i].tolist():
+                state.push(bound, float(each[r]), next_one, i, r)
+        elif knows == _CHEAP:
+            state.push(bound, self._whole(i, row), _FULL, i, row)
+        elif not self._has_room(i, row):
+            state.no_room += 1
+        else:
+            entry = self._try(i, row, bound, state.best_s)
+            if entry is None:
+                state.refused += 1
+                return
+            state.found.tried.append(entry)
+            if entry.fits and entry.step_time_s < state.best_s:
+                state.found.best, state.best_s = entry, entry.step_time_s
+            if report:
+                report(len(state.found.tried), state.best_s, bound)
 
     def _try(self, i: int, row: int, bound: float, best_s: float) -> Tried | None:
         """One simulation; memory only where the time is the best so far."""

@@ -1,4 +1,4 @@
-"""Plans on groups of unlike devices: which axis crosses the groups, and how batch or layers are shared among them.
+"""Plans on a heterogeneous cluster: which axis crosses the groups, and how batch or layers are shared among them.
 
 * Groups along dp: every tp · cp · pp that divides the devices of every group, and every way to give the groups'
   replicas whole micro-batches that make up the global batch.
@@ -13,15 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
 from windtunnel import schedules
-from windtunnel.arrays import Ints
+from windtunnel.arrays import Ints, Mask
 from windtunnel.parallel.plan_sizes import MAX_INSTRUCTIONS, chosen_schedule
-from windtunnel.planner.bounds.data_parallel_costs import Case
-from windtunnel.planner.space.candidates import LAYOUT_AXES, axis_of, divisors, with_policies
+from windtunnel.planner.case import Case
+from windtunnel.planner.space.candidates import LAYOUT_AXES, axis_of, axis_product, divisors, keep_legal, with_policies
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.specs.plan import PlanSpec
@@ -39,7 +38,7 @@ class Layout:
     """With the axis that crosses groups; without shares."""
     policy: int
     parts: tuple[int, ...]
-    """Of each group: replicas (along dp) or stages (along pp)."""
+    """Replicas (along dp) or stages (along pp) of each group."""
     shares: Ints
     """(n, groups): micro-batches per replica, or layers."""
     trims: Ints
@@ -112,16 +111,15 @@ def mixed_space(case: Case, plan: PlanSpec, wanted: SearchSpec) -> MixedSpace:
     layouts: list[Layout] = []
     policies = 0
     for crossing in dict.fromkeys(listed):
-        x = with_policies(
-            _axes(case, cluster, plan, wanted, crossing, excluded), case.model, plan, wanted, case.behaviour, excluded
-        )
-        policies = len(x.policies)
-        for i, j in zip(*np.nonzero(x.legal), strict=True):
-            if x.policies[j].is_open:
+        sizes = _axes(case, cluster, plan, wanted, crossing, excluded)
+        candidates = with_policies(sizes, case.model, plan, wanted, case.behaviour, excluded)
+        policies = len(candidates.policies)
+        for i, j in zip(*np.nonzero(candidates.legal), strict=True):
+            if candidates.policies[j].is_open:
                 rule = "a split or recomputation that the planner would balance over unlike groups"
                 excluded[rule] = excluded.get(rule, 0) + 1
                 continue
-            made = _layout(case, cluster, plan, x.plan(int(i), int(j)), int(j), crossing)
+            made = _layout(case, cluster, plan, candidates.plan(int(i), int(j)), int(j), crossing)
             if made is not None:
                 layouts.append(made)
     return MixedSpace(layouts, policies, excluded)
@@ -133,9 +131,9 @@ def _axes(
     """Axis sizes that the model, every group and the batch allow."""
     model, training, space = case.model, case.training, wanted.space
     devices = [group.num_devices for group in cluster.groups]
-    common, total = math.gcd(*devices), sum(devices)
+    total = sum(devices)
     depth, heads, experts = len(model.layer_kinds()), model.num_attention_heads, model.num_experts
-    inside = divisors(common)
+    inside = divisors(math.gcd(*devices))
     axes = {
         "tp": axis_of(space, plan, "tp", [d for d in inside if heads % d == 0]),
         "cp": axis_of(space, plan, "cp", [d for d in inside if d == 1 or training.seq_len % (2 * d) == 0]),
@@ -145,94 +143,128 @@ def _axes(
         "etp": axis_of(space, plan, "etp", [1]),
         "mbs": axis_of(space, plan, "mbs", divisors(training.global_batch)),
     }
-    grid = np.array(list(product(*(sorted(set(axes[name])) for name in LAYOUT_AXES))), np.int64).reshape(-1, 7)
-    tp, cp, pp, vpp, ep, etp, mbs = grid.T
-    inner = tp * cp * pp if crossing == "dp" else tp * cp
-    each = inner if crossing == "dp" else total // pp
-    fewest = common // each if crossing == "dp" else each // inner  # replicas of the gcd of groups, or of a stage
-    dp = total // np.maximum(inner, 1) if crossing == "dp" else each // np.maximum(inner, 1)
-    quanta = training.global_batch // mbs
-    m = np.maximum(quanta // np.maximum(dp, 1), 1)
-    ranks = fewest * cp * tp
-    fits = ranks % np.maximum(ep * etp, 1) == 0
-    no_experts = (ep == 1) & (etp == 1)
-    rules = {
-        f"{crossing}: every group holds whole {'replicas' if crossing == 'dp' else 'stages'}": (
-            common % np.maximum(each, 1) == 0
-            if crossing == "dp"
-            else (total % pp == 0) & (common % np.maximum(each, 1) == 0) & (each % inner == 0)
-        ),
-        f"{crossing}: dp is the one the plan sets": (dp == plan.dp) if plan.dp != "auto" else np.full(len(tp), True),
-        f"{crossing}: micro-batches make up the global batch": (training.global_batch % mbs == 0)
-        & (np.full(len(tp), True) if crossing == "dp" else quanta % np.maximum(dp, 1) == 0),
-        f"{crossing}: tp divides the attention heads": heads % tp == 0,
-        f"{crossing}: 2 · cp divides the sequence": (cp == 1) | (training.seq_len % (2 * cp) == 0),
-        f"{crossing}: ep divides the experts, ep · etp the ranks": (
-            fits & (experts % ep == 0) if experts else no_experts
-        ),
-        f"{crossing}: pp · vpp fits the layers": (pp * vpp <= depth) & ((pp > 1) | (vpp == 1)),
-        f"{crossing}: stage_layers has pp · vpp entries": np.full(len(tp), not plan.stage_layers)
-        | (pp * vpp == len(plan.stage_layers or ())),
-        f"{crossing}: at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
-    }
-    keep = np.ones(len(tp), np.bool_)
-    for rule, ok in rules.items():
-        if out := int((keep & ~ok).sum()):
-            excluded[rule] = out
-        keep &= ok
+    sizes = dict(zip(LAYOUT_AXES, axis_product(axes).T, strict=True))
+    inner = sizes["tp"] * sizes["cp"] * (sizes["pp"] if crossing == "dp" else 1)
+    replicas = total if crossing == "dp" else total // sizes["pp"]
+    dp = replicas // np.maximum(inner, 1)
+    quanta = training.global_batch // sizes["mbs"]
+    sizes["dp"], sizes["m"] = dp, np.maximum(quanta // np.maximum(dp, 1), 1)
+    found = keep_legal(sizes, _axis_rules(sizes, case, devices, plan, crossing), excluded)
     if crossing == "dp":  # shares differ: schedules are asked again for each
-        m = 2 * pp
-    found = {name: column[keep] for name, column in zip(LAYOUT_AXES, grid.T, strict=True)}
-    return {**found, "dp": dp[keep], "m": m[keep]}
+        found["m"] = 2 * found["pp"]
+    return found
+
+
+def _axis_rules(
+    sizes: dict[str, Ints], case: Case, devices: list[int], plan: PlanSpec, crossing: str
+) -> dict[str, Mask]:
+    """Rule → layouts that keep to it.
+
+    Args:
+        sizes: axis sizes, replicas and micro-batches.
+        case: what all candidates share.
+        devices: of each group.
+        plan: what all candidates share, and axes that are not searched.
+        crossing: the axis that crosses groups, dp or pp.
+    """
+    training, experts, depth = case.training, case.model.num_experts, len(case.model.layer_kinds())
+    tp, cp, pp, vpp, dp = (sizes[name] for name in ("tp", "cp", "pp", "vpp", "dp"))
+    along_dp, everything = crossing == "dp", np.full(len(tp), True)
+    rules = {
+        f"every group holds whole {'replicas' if along_dp else 'stages'}": _whole_groups(sizes, devices, crossing),
+        "dp is the one the plan sets": (dp == plan.dp) if plan.dp != "auto" else everything,
+        "micro-batches make up the global batch": (training.global_batch % sizes["mbs"] == 0)
+        & (everything if along_dp else training.global_batch // sizes["mbs"] % np.maximum(dp, 1) == 0),
+        "tp divides the attention heads": case.model.num_attention_heads % tp == 0,
+        "2 · cp divides the sequence": (cp == 1) | (training.seq_len % (2 * cp) == 0),
+        "ep divides the experts, ep · etp the ranks": _experts_fit(sizes, devices, experts, crossing),
+        "pp · vpp fits the layers": (pp * vpp <= depth) & ((pp > 1) | (vpp == 1)),
+        "stage_layers has pp · vpp entries": np.full(len(tp), not plan.stage_layers)
+        | (pp * vpp == len(plan.stage_layers or ())),
+        f"at most {MAX_INSTRUCTIONS} instructions": sizes["m"] * pp * vpp <= MAX_INSTRUCTIONS,
+    }
+    return {f"{crossing}: {rule}": ok for rule, ok in rules.items()}
+
+
+def _whole_groups(sizes: dict[str, Ints], devices: list[int], crossing: str) -> Mask:
+    """Where every group holds whole replicas (crossing dp) or whole stages (crossing pp)."""
+    common, total, inner = math.gcd(*devices), sum(devices), sizes["tp"] * sizes["cp"]
+    if crossing == "dp":
+        return np.asarray(common % np.maximum(inner * sizes["pp"], 1) == 0)
+    each = total // sizes["pp"]
+    return np.asarray((total % sizes["pp"] == 0) & (common % np.maximum(each, 1) == 0) & (each % inner == 0))
+
+
+def _experts_fit(sizes: dict[str, Ints], devices: list[int], experts: int, crossing: str) -> Mask:
+    """Where experts can be cut over the ranks of the smallest unit: replicas of the groups' gcd, or of a stage."""
+    ep, etp, inner = sizes["ep"], sizes["etp"], sizes["tp"] * sizes["cp"]
+    if crossing == "dp":
+        fewest = math.gcd(*devices) // (inner * sizes["pp"])
+    else:
+        fewest = sum(devices) // sizes["pp"] // inner
+    ranks = fewest * sizes["cp"] * sizes["tp"]
+    fits = ranks % np.maximum(ep * etp, 1) == 0
+    return np.asarray(fits & (experts % ep == 0) if experts else (ep == 1) & (etp == 1))
 
 
 def _layout(
     case: Case, cluster: MixedCluster, given: PlanSpec, plan: PlanSpec, policy: int, crossing: str
 ) -> Layout | None:
-    """One layout with every way to share; None where there is none."""
-    tp, cp, pp, vpp, dp = plan.tp, plan.cp, plan.pp, plan.vpp, plan.dp
+    """One layout with every way to share; None where there is none.
+
+    Args:
+        case: what all candidates share.
+        cluster: the groups.
+        given: the scenario's plan.
+        plan: the candidate's.
+        policy: its number.
+        crossing: the axis that crosses groups, dp or pp.
+    """
+    dp = plan.dp
     assert dp != "auto"
-    devices = [group.num_devices for group in cluster.groups]
     plan = plan.model_copy(update={"group_axis": crossing, "batch_shares": None})
-    schedule = schedules.describe(chosen_schedule(plan.schedule, vpp, case.behaviour))
-    ways: list[tuple[int, ...]]
-    if crossing == "dp":
-        parts = tuple(d // (tp * cp * pp) for d in devices)
-        if plan.zero == 3 and min(parts) < 2:
-            return None
-        quanta = case.training.global_batch // plan.mbs
-        known: dict[int, bool] = {}
-
-        def runs(m: int) -> bool:
-            if m not in known:
-                known[m] = schedule.check(pp, m, vpp) is None
-            return known[m]
-
-        any_ = given.batch_shares in (None, "balanced")
-        ways = [s for s in _sums(parts, quanta) if (any_ or given.batch_shares == s) and all(runs(n) for n in s)]
-        m = 0
-    else:
-        each = tp * cp * dp
-        parts = tuple(d // each for d in devices)
-        depth = len(case.model.layer_kinds())
-        chunks = tuple(n * vpp for n in parts)
-        if plan.stage_layers:
-            ways = [(0,) * len(parts)]
-        elif vpp > 1:
-            ways = [tuple(n * c for n, c in zip(s, chunks, strict=True)) for s in _sums(chunks, depth)]
-        else:
-            ways = [s for s in _sums((1,) * len(parts), depth) if all(n >= c for n, c in zip(s, chunks, strict=True))]
-        m = case.training.global_batch // (plan.mbs * dp)
+    each = plan.tp * plan.cp * (plan.pp if crossing == "dp" else dp)
+    parts = tuple(group.num_devices // each for group in cluster.groups)
+    if crossing == "dp" and plan.zero == 3 and min(parts) < 2:
+        return None
+    ways = _batch_shares(case, given, plan, parts) if crossing == "dp" else _layer_shares(case, plan, parts)
     if not ways:
         return None
+    m = 0 if crossing == "dp" else case.training.global_batch // (plan.mbs * dp)
     shares = np.array(ways, np.int64).reshape(-1, len(parts))
     trims = np.zeros(len(shares), np.int64)
-    if crossing == "pp" and vpp == 1 and parts[-1] > 1 and not plan.stage_layers:
+    if crossing == "pp" and plan.vpp == 1 and parts[-1] > 1 and not plan.stage_layers:
         steps = np.arange(MOST_TRIMMED + 1)
         shares, trims = np.repeat(shares, len(steps), axis=0), np.tile(steps, len(shares))
         left = shares[:, -1] // parts[-1] > trims  # a layer at least
         shares, trims = shares[left], trims[left]
     return Layout(plan, policy, parts, shares, trims, m)
+
+
+def _batch_shares(case: Case, given: PlanSpec, plan: PlanSpec, replicas: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Micro-batches of a replica of each group that make up the global batch and that the schedule can run."""
+    schedule = schedules.describe(chosen_schedule(plan.schedule, plan.vpp, case.behaviour))
+    known: dict[int, bool] = {}
+
+    def runs(m: int) -> bool:
+        if m not in known:
+            known[m] = schedule.check(plan.pp, m, plan.vpp) is None
+        return known[m]
+
+    any_ = given.batch_shares in (None, "balanced")
+    quanta = case.training.global_batch // plan.mbs
+    return [s for s in _sums(replicas, quanta) if (any_ or given.batch_shares == s) and all(runs(n) for n in s)]
+
+
+def _layer_shares(case: Case, plan: PlanSpec, stages: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Layers of each group, with at least one for every virtual stage; zeros where the plan writes its split out."""
+    depth = len(case.model.layer_kinds())
+    chunks = tuple(n * plan.vpp for n in stages)
+    if plan.stage_layers:
+        return [(0,) * len(stages)]
+    if plan.vpp > 1:
+        return [tuple(n * c for n, c in zip(s, chunks, strict=True)) for s in _sums(chunks, depth)]
+    return [s for s in _sums((1,) * len(stages), depth) if all(n >= c for n, c in zip(s, chunks, strict=True))]
 
 
 def _sums(each: tuple[int, ...], total: int) -> Iterator[tuple[int, ...]]:

@@ -16,12 +16,13 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.errors import BadInput
-from windtunnel.planner.bounds.forked_screen import settled
-from windtunnel.planner.bounds.open_candidates import Balance
-from windtunnel.planner.bounds.screen import Bounds, Case, Screener
-from windtunnel.planner.objectives import Figures, Floor, Goals, Setting
-from windtunnel.planner.search.close_open_plan import Concrete
-from windtunnel.planner.search.equivalent_plans import twin_of
+from windtunnel.planner.bounds.forked_screen import frozen_gc
+from windtunnel.planner.bounds.open_candidates import OpenCandidates
+from windtunnel.planner.bounds.screen import Bounds, Screener
+from windtunnel.planner.case import Case
+from windtunnel.planner.objectives import Figures, Goals, LowerBounds, Setting
+from windtunnel.planner.search.close_open_plan import ClosedPlans
+from windtunnel.planner.search.equivalent_plans import program_key
 from windtunnel.planner.space.candidates import Candidates
 from windtunnel.program.tables import Timeline
 from windtunnel.specs.plan import PlanSpec
@@ -89,9 +90,9 @@ class Branch:
     """What the bounds came from, with the blocks that it priced."""
     ran: dict[Hashable, tuple[float, float]] = field(default_factory=dict)
     """What candidates with one step program have in common → its seconds and mean watts."""
-    concrete: dict[tuple[float, int], Concrete] = field(default_factory=dict)
+    concrete: dict[tuple[float, int], ClosedPlans] = field(default_factory=dict)
     """Bytes of a device that may be reserved, and candidates after the techniques → what open ones become."""
-    least: Floor = field(default_factory=Floor.nothing)
+    cluster_floor: LowerBounds = field(default_factory=LowerBounds.nothing)
     """What no plan of this cluster is below, as bounds of one candidate."""
 
     @property
@@ -106,7 +107,7 @@ class Branch:
     def broken_limit(self, goals: Goals) -> str | None:
         """A limit that no plan of this cluster keeps to, as far as is known without their bounds."""
         for limit in goals.limits:
-            if not np.all(limit.met(limit.metric.bound(goals.within(self.setting), self.least))):
+            if not np.all(limit.met(limit.metric.bound(goals.within(self.setting), self.cluster_floor))):
                 return limit.metric.name
         return None
 
@@ -117,14 +118,14 @@ class Branch:
         room = goals.room_bytes(self.setting)
         x, row, column = self.screener.located(self.candidates, layout, policy)
         if (room, id(x)) not in self.concrete:
-            self.concrete[room, id(x)] = Concrete(Balance(self.case, x, room))
+            self.concrete[room, id(x)] = ClosedPlans(OpenCandidates(self.case, x, room))
         return self.concrete[room, id(x)].plan(row, column)
 
-    def floor(self, cells: Ints) -> Floor:
+    def lower_bounds(self, cells: Ints) -> LowerBounds:
         """Bounds of some cells of the grid, by flat index."""
         work = self.bounds.work_j
         joules = 0.0 if work is None else work.reshape(-1)[cells]
-        return Floor(self.bounds.time_s.reshape(-1)[cells], self.bounds.memory_bytes.reshape(-1)[cells], joules)
+        return LowerBounds(self.bounds.time_s.reshape(-1)[cells], self.bounds.memory_bytes.reshape(-1)[cells], joules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +241,7 @@ class _Queue:
 
     def joined(self, at: int, which: int, branch: Branch, cells: Ints, found: Found) -> _Queue:
         """What is left from `at` on, with the candidates of one more cluster."""
-        more = _keys(branch.setting, branch.floor(cells), self.goals)
+        more = _keys(branch.setting, branch.lower_bounds(cells), self.goals)
         keys = np.concatenate([self.keys[at:], more]) if len(self.keys) > at else more
         which_of = np.concatenate([self.branch[at:], np.full(len(cells), which)])
         every = np.concatenate([self.cell[at:], cells])
@@ -269,7 +270,7 @@ class _Queue:
             self.alive[at:] &= (self.keys[at:, :-1] < np.array(entry.key[:-1])).any(axis=1)
 
 
-def _keys(setting: Setting, floor: Floor, goals: Goals) -> Floats:
+def _keys(setting: Setting, floor: LowerBounds, goals: Goals) -> Floats:
     """The best keys that plans with these bounds could have, shape (n, objectives + 1)."""
     columns = [m.signed(m.bound(goals.within(setting), floor)) for m in goals.objectives]
     return np.stack([*columns, floor.time_s], axis=1)
@@ -294,7 +295,9 @@ class _Tally:
         self.refused += x.count - int(known.sum()) + int(able.sum()) - int(priced.sum())  # before there was a bound
         cells = np.flatnonzero(priced)
         for limit in self.goals.limits:
-            ok = np.asarray(limit.met(limit.metric.bound(self.goals.within(branch.setting), branch.floor(cells))))
+            ok = np.asarray(
+                limit.met(limit.metric.bound(self.goals.within(branch.setting), branch.lower_bounds(cells)))
+            )
             self.by_limit[limit.metric.name] += len(cells) - int(ok.sum())
             cells = cells[ok]
         return cells
@@ -321,82 +324,118 @@ def search(
 
     Ctrl-C ends the search with what it has; the proof then says how far it got.
     """
-    found, metric = Found(), goals.objectives[0]
-    tally = _Tally(goals, by_limit={limit.metric.name: 0 for limit in goals.limits})
-    waiting: list[tuple[tuple[float, ...], int]] = []
-    """Clusters without bounds: the best that any of their plans could be, the last first."""
-    queue, at, screened, complete = _Queue.empty(goals), 0, 0, True
+    run = _Search(branches, goals, report, most, known or {})
+    run.run()
+    return run.found, run.proof()
 
-    def tell(possible: float) -> None:
-        if report:
-            best = metric.signed(found.best.key[0]) if found.best else float("nan")
-            report(screened, len(found.evaluated), best, metric.signed(possible))
 
-    try:
-        for which, branch in enumerate(branches):
+class _Search:
+    """One search: the clusters that wait for bounds, the queue of candidates, and what was found."""
+
+    def __init__(
+        self,
+        branches: Sequence[Branch],
+        goals: Goals,
+        report: Report | None,
+        most: int | None,
+        known: Mapping[tuple[int, int], Evaluated],
+    ) -> None:
+        """Nothing has been looked at. Arguments are those of `search`."""
+        self.branches, self.goals, self.report, self.most, self.known = branches, goals, report, most, known
+        self.found, self.metric = Found(), goals.objectives[0]
+        self.tally = _Tally(goals, by_limit={limit.metric.name: 0 for limit in goals.limits})
+        self.waiting: list[tuple[tuple[float, ...], int]] = []
+        """Clusters without bounds: the best that any of their plans could be, the last first."""
+        self.queue, self.at, self.screened, self.complete = _Queue.empty(goals), 0, 0, True
+
+    def run(self) -> None:
+        """Search until nothing can be better; Ctrl-C ends it with what it has."""
+        try:
+            self._enter_clusters()
+            while self.at < len(self.queue.cell) or self.waiting:
+                bound = tuple(self.queue.keys[self.at].tolist()) if self.at < len(self.queue.cell) else None
+                if self.waiting and (bound is None or self.waiting[-1][0] <= bound):
+                    self._open_cluster()
+                    continue
+                assert bound is not None
+                if self.found.rules_out(bound):  # with one objective nothing later is better either
+                    break
+                if self.most is not None and len(self.found.evaluated) >= self.most:
+                    self.complete = False
+                    break
+                self._take(bound)
+        except KeyboardInterrupt:
+            self.complete = False
+
+    def _tell(self, possible: float) -> None:
+        if self.report:
+            best = self.metric.signed(self.found.best.key[0]) if self.found.best else float("nan")
+            self.report(self.screened, len(self.found.evaluated), best, self.metric.signed(possible))
+
+    def _enter_clusters(self) -> None:
+        """Queue the candidates of clusters with bounds; the others wait, unless they break a limit as a whole."""
+        for which, branch in enumerate(self.branches):
             if branch.screening.done:
-                queue = queue.joined(0, which, branch, tally.kept(branch), found)
-                screened += branch.candidates.count
-            elif name := branch.broken_limit(goals):
-                tally.by_limit[name] += branch.candidates.count
+                self.queue = self.queue.joined(0, which, branch, self.tally.kept(branch), self.found)
+                self.screened += branch.candidates.count
+            elif name := branch.broken_limit(self.goals):
+                self.tally.by_limit[name] += branch.candidates.count
             else:
-                waiting.append((tuple(_keys(branch.setting, branch.least, goals)[0].tolist()), which))
-        waiting.sort(reverse=True)
-        while at < len(queue.cell) or waiting:
-            bound = tuple(queue.keys[at].tolist()) if at < len(queue.cell) else None
-            if waiting and (bound is None or waiting[-1][0] <= bound):
-                least, which = waiting[-1]
-                if not found.rules_out(least):
-                    queue = queue.joined(at, which, branches[which], tally.kept(branches[which]), found)
-                    at, screened = queue.next(0), screened + branches[which].candidates.count
-                    tell(least[0])
-                waiting.pop()
-                continue
-            assert bound is not None
-            if found.rules_out(bound):  # with one objective nothing later is better either
-                break
-            if most is not None and len(found.evaluated) >= most:
-                complete = False
-                break
-            which, cell = int(queue.branch[at]), int(queue.cell[at])
-            entry = known.get((which, cell)) if known else None
-            if entry is None or (entry.fits is None and not entry.missed and not found.rules_out(entry.key)):
-                entry = evaluate(branches, goals, found, which, cell)
-            at += 1
-            if entry is not None:
-                found.evaluated.append(entry)
-                if entry.feasible and not found.rules_out(entry.key):
-                    found.take(entry)
-                    queue.drop(entry, at)
-                tell(bound[0])
-            at = queue.next(at)
-    except KeyboardInterrupt:
-        complete = False
-    left, unseen = queue.alive[at:], [(key, which) for key, which in waiting if not found.rules_out(key)]
-    still_open = 0 if complete else int(left.sum()) + sum(branches[which].candidates.count for _, which in unseen)
-    complete = not still_open
-    ahead = queue.keys[at:, 0][left] if still_open else queue.keys[at:, 0]
-    possible = [*ahead[:1].tolist(), *(key[0] for key, _ in unseen)]
-    next_bound = float(metric.signed(min(possible, default=np.inf)))
-    simulated, count = len(found.evaluated), sum(b.candidates.count for b in branches)
-    refused = tally.refused + len(found.refused)
-    by_bound = count - tally.by_memory - sum(tally.by_limit.values()) - simulated - refused - still_open
-    best_value = float(metric.signed(found.best.key[0])) if found.best else float(metric.signed(np.inf))
-    proof = Proof(
-        candidates=count,
-        pruned_by_memory=tally.by_memory,
-        pruned_by_limit=tally.by_limit,
-        pruned_by_bound=by_bound,
-        simulated=simulated,
-        refused=refused,
-        open=still_open,
-        objective=metric.name,
-        best=best_value,
-        next_bound=next_bound,
-        best_s=found.best.step_time_s if found.best else float("inf"),
-        complete=complete,
-    )
-    return found, proof
+                best = tuple(_keys(branch.setting, branch.cluster_floor, self.goals)[0].tolist())
+                self.waiting.append((best, which))
+        self.waiting.sort(reverse=True)
+
+    def _open_cluster(self) -> None:
+        """Compute the bounds of the cluster that could be best, unless a found plan rules all of it out."""
+        possible, which = self.waiting[-1]
+        if not self.found.rules_out(possible):
+            branch = self.branches[which]
+            self.queue = self.queue.joined(self.at, which, branch, self.tally.kept(branch), self.found)
+            self.at, self.screened = self.queue.next(0), self.screened + branch.candidates.count
+            self._tell(possible[0])
+        self.waiting.pop()
+
+    def _take(self, bound: tuple[float, ...]) -> None:
+        """Simulate the first candidate of the queue, or take what an earlier search said of it."""
+        found, which, cell = self.found, int(self.queue.branch[self.at]), int(self.queue.cell[self.at])
+        entry = self.known.get((which, cell))
+        if entry is None or (entry.fits is None and not entry.missed and not found.rules_out(entry.key)):
+            entry = evaluate(self.branches, self.goals, found, which, cell)
+        self.at += 1
+        if entry is not None:
+            found.evaluated.append(entry)
+            if entry.feasible and not found.rules_out(entry.key):
+                found.take(entry)
+                self.queue.drop(entry, self.at)
+            self._tell(bound[0])
+        self.at = self.queue.next(self.at)
+
+    def proof(self) -> Proof:
+        """What became of every candidate, and how good one that is still open could be."""
+        found, tally, metric, queue = self.found, self.tally, self.metric, self.queue
+        left = queue.alive[self.at :]
+        unseen = [(key, which) for key, which in self.waiting if not found.rules_out(key)]
+        of_unseen = sum(self.branches[which].candidates.count for _, which in unseen)
+        still_open = 0 if self.complete else int(left.sum()) + of_unseen
+        ahead = queue.keys[self.at :, 0][left] if still_open else queue.keys[self.at :, 0]
+        possible = [*ahead[:1].tolist(), *(key[0] for key, _ in unseen)]
+        simulated, count = len(found.evaluated), sum(b.candidates.count for b in self.branches)
+        refused = tally.refused + len(found.refused)
+        by_bound = count - tally.by_memory - sum(tally.by_limit.values()) - simulated - refused - still_open
+        return Proof(
+            candidates=count,
+            pruned_by_memory=tally.by_memory,
+            pruned_by_limit=tally.by_limit,
+            pruned_by_bound=by_bound,
+            simulated=simulated,
+            refused=refused,
+            open=still_open,
+            objective=metric.name,
+            best=float(metric.signed(found.best.key[0])) if found.best else float(metric.signed(np.inf)),
+            next_bound=float(metric.signed(min(possible, default=np.inf))),
+            best_s=found.best.step_time_s if found.best else float("inf"),
+            complete=not still_open,
+        )
 
 
 def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int, cell: int) -> Evaluated | None:
@@ -407,14 +446,14 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     plan = branch.plan(layout, policy, goals)
 
     def simulated() -> list[tuple[float, PreparedStep, Timeline]]:
-        with settled():
+        with frozen_gc():
             out = []
             for share, c in case.kinds_of_steps:
                 step = prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.known)
                 out.append((share, step, run(step)))
             return out
 
-    twin = twin_of(case, x, layout, policy)
+    twin = program_key(case, x, layout, policy)
     ran: list[tuple[float, PreparedStep, Timeline]] | None = None
     if twin not in branch.ran:
         try:

@@ -16,10 +16,10 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.planner.bounds.data_parallel_costs import Case
-from windtunnel.planner.bounds.open_candidates import Balance
+from windtunnel.planner.bounds.open_candidates import OpenCandidates
 from windtunnel.planner.bounds.stage_partition import Cut, partition, stage_bytes
 from windtunnel.planner.bounds.virtual_stages import Chunks, given, splits
+from windtunnel.planner.case import Case
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.memory.memory_inputs import MemoryInputs
 from windtunnel.training.memory.reserved_memory import reserved_memory
@@ -37,18 +37,18 @@ Choice = tuple[tuple[int, ...], tuple[int, ...]]
 """Layers of each virtual stage, and how many of each stage's recompute."""
 
 
-class Concrete:
+class ClosedPlans:
     """Plans of the open candidates of one search space on one cluster."""
 
-    def __init__(self, balance: Balance) -> None:
-        self.balance = balance
+    def __init__(self, open_candidates: OpenCandidates) -> None:
+        self.open_candidates = open_candidates
         self._plans: dict[tuple[int, int], PlanSpec] = {}
         self._held: dict[tuple[int, int, int, tuple[int, ...], int], float] = {}
         """Layout, policy, stage, its layers (first and number of each part), recomputed ones → bytes reserved."""
 
     def plan(self, row: int, policy: int) -> PlanSpec:
         """The plan of one candidate, open or not."""
-        x = self.balance.x
+        x = self.open_candidates.candidates
         if not x.policies[policy].is_open:
             return x.plan(row, policy)
         if (row, policy) not in self._plans:
@@ -56,18 +56,18 @@ class Concrete:
         return self._plans[row, policy]
 
     def _decide(self, row: int, policy: int) -> PlanSpec:
-        cut = self.balance.cut(row, policy)
-        even = self.balance.x.plan(row, policy)
+        cut = self.open_candidates.cut(row, policy)
+        even = self.open_candidates.candidates.plan(row, policy)
         if cut is None:
             return even
-        pinned = self.balance.layers(row, policy)
+        pinned = self.open_candidates.layers(row, policy)
         found: list[Choice] = []
-        parts = self.balance.chunks(row, policy) if self.balance.x.vpp[row] > 1 else None
+        parts = self.open_candidates.chunks(row, policy) if self.open_candidates.candidates.vpp[row] > 1 else None
         try:
             if parts is not None:
                 found, nearest = self._of_chunks(row, policy, parts, pinned)
             else:
-                for layers in (pinned,) if pinned else (None, self.balance.even(row, policy)):
+                for layers in (pinned,) if pinned else (None, self.open_candidates.even(row, policy)):
                     found += self._fitting(row, policy, cut, layers)
                 best = partition(cut, pinned)
                 nearest = None if best is None else (best.layers, best.recompute)
@@ -78,7 +78,7 @@ class Concrete:
         plans = [self._filled(row, policy, choice) for choice in dict.fromkeys(found)]
         if len(plans) == 1:
             return plans[0]
-        c = self.balance.case
+        c = self.open_candidates.case
 
         def seconds(plan: PlanSpec) -> float:
             return step_time(prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.known))
@@ -98,7 +98,7 @@ class Concrete:
             held = self._bytes(row, policy, choice)
             tried[choice] = bool((held <= room).all())
             over = held - stage_bytes(cut, *choice)
-            if cut.again is None:
+            if cut.recomputed is None:
                 choice = self._settled(row, policy, cut, choice, held)
                 tried[choice] = bool((self._bytes(row, policy, choice) <= room).all())
         return [choice for choice, fits in tried.items() if fits]
@@ -109,7 +109,7 @@ class Concrete:
         """Splits over virtual stages that fit; and one that does by the sums alone."""
         nearest: Choice | None = None
         tried: dict[Choice, bool] = {}
-        even = self.balance.even(row, policy)
+        even = self.open_candidates.even(row, policy)
         for layers in (pinned,) if pinned else (*splits(x), *([even] if min(even[1:-1]) > 0 else [])):
             found = given(x, layers)
             if not np.isfinite(found.bound_s):
@@ -117,9 +117,9 @@ class Concrete:
             choice = layers, found.recompute
             nearest = nearest or choice
             held = self._bytes(row, policy, choice)
-            if x.again is None:
-                again = given(x, layers, held - found.bytes)
-                choice = self._settled(row, policy, x, (layers, again.recompute), None)
+            if x.recomputed is None:
+                recomputed = given(x, layers, held - found.bytes)
+                choice = self._settled(row, policy, x, (layers, recomputed.recompute), None)
                 held = self._bytes(row, policy, choice)
             tried[choice] = bool((held <= x.capacity_bytes).all())
         return [choice for choice, fits in tried.items() if fits], nearest
@@ -142,8 +142,8 @@ class Concrete:
 
     def _parts(self, row: int, policy: int, layers: tuple[int, ...]) -> list[list[tuple[int, int]]]:
         """First layer and number of layers of each part of each stage."""
-        stage_of = self.balance.stage_of(row, policy)
-        out: list[list[tuple[int, int]]] = [[] for _ in range(int(self.balance.x.pp[row]))]
+        stage_of = self.open_candidates.stage_of(row, policy)
+        out: list[list[tuple[int, int]]] = [[] for _ in range(int(self.open_candidates.candidates.pp[row]))]
         at = 0
         for s, n in zip(stage_of.tolist(), layers, strict=True):
             out[s].append((at, n))
@@ -151,27 +151,29 @@ class Concrete:
         return out
 
     def _filled(self, row: int, policy: int, choice: Choice) -> PlanSpec:
-        x, (layers, counts) = self.balance.x, choice
+        x, (layers, counts) = self.open_candidates.candidates, choice
         plan = x.plan(row, policy)
         how = plan.recompute
         if x.policies[policy].balanced_recompute:
             how = how.model_copy(update={"num_layers": None if sum(counts) == sum(layers) else counts})
             if not any(counts):
                 how = type(how)()
-        even = self.balance.even(row, policy)
+        even = self.open_candidates.even(row, policy)
         split = plan.stage_layers if layers == even else layers  # written out, the framework's, or the partition's
         return plan.model_copy(update={"stage_layers": split, "recompute": how})
 
     def _bytes(self, row: int, policy: int, choice: Choice) -> Floats:
         """(S,): what each stage reserves. A stage's trace depends on its own layers alone."""
         parts = [tuple(number for part in own for number in part) for own in self._parts(row, policy, choice[0])]
-        keys = [(row, policy, s, own, again) for s, (own, again) in enumerate(zip(parts, choice[1], strict=True))]
+        keys = [
+            (row, policy, s, own, recomputed) for s, (own, recomputed) in enumerate(zip(parts, choice[1], strict=True))
+        ]
         missing = [s for s, key in enumerate(keys) if key not in self._held]
         if missing:
-            c = self.balance.case
+            c = self.open_candidates.case
             plan = self._filled(row, policy, choice)
             step = resolve_step(c.model, c.cluster, c.training, plan, c.techniques, ProblemList(), cache=c.known)
-            for s, held in zip(missing, reserved_by_stage(self.balance.case, step, missing), strict=True):
+            for s, held in zip(missing, reserved_by_stage(self.open_candidates.case, step, missing), strict=True):
                 self._held[keys[s]] = held
         return np.array([self._held[key] for key in keys])
 

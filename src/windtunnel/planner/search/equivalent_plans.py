@@ -1,8 +1,8 @@
-"""Candidates whose step is the same program: one simulation tells the time of all of them.
+"""Candidates whose step is the same program: one simulation gives the step time of all of them.
 
 Two switches often change nothing that runs. ZeRO-2 without a pipeline reduces after every micro-batch; else it moves
 what ZeRO-1 moves and only keeps less. An order of mesh axes matters through distances between ranks, and beyond a
-scale-up domain all distances are alike. Memory is never taken from a twin.
+scale-up domain all distances are alike. Memory is never taken from another candidate.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Hashable
 import numpy as np
 
 from windtunnel.planner.bounds.cost_sharing_keys import stride_of
-from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.case import Case
 from windtunnel.planner.space.candidates import Candidates
 from windtunnel.planner.space.technique_rewrites import rewriting
 from windtunnel.specs.cluster import ClusterSpec
 
 
-def twin_of(case: Case, x: Candidates, layout: int, policy: int) -> Hashable:
-    """What candidates with the same step program have in common."""
+def program_key(case: Case, x: Candidates, layout: int, policy: int) -> Hashable:
+    """A key that candidates with the same step program have in common."""
     q = x.policies[policy]
     cluster = case.cluster
     if q.is_open or type(cluster) is not ClusterSpec or rewriting(case.techniques):

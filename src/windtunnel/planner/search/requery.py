@@ -1,4 +1,4 @@
-"""Asking a finished search again: the best of a part of the space, or without one of its limits.
+"""Queries of a finished search: the best of a part of the space, or without one of its limits.
 
 Bounds, simulations and the priced blocks of the search are kept, so that little is worked out twice.
 """
@@ -15,30 +15,30 @@ from windtunnel.planner.bounds.screen import Bounds
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated, Found, Screening, evaluate, search
 
-ROOMY_BYTES = 2.0**60
+UNLIMITED_BYTES = 2.0**60
 """Device memory that no plan exceeds."""
 
 
 @dataclass(slots=True)
-class Again:
-    """A search that can be asked more."""
+class FinishedSearch:
+    """A finished search that answers further questions."""
 
     branches: Sequence[Branch]
     goals: Goals
-    """With the first objective alone: what `best` means."""
+    """Goals with the first objective alone, which `best` is about."""
     known: dict[tuple[int, int], Evaluated]
     """(branch, flat cell) → what a simulation said."""
     simulations: int = 0
-    """Beyond those of the search."""
-    _roomy: dict[int, Bounds] = field(default_factory=dict)
+    """Simulations beyond those of the search."""
+    _bounds_without_limit: dict[int, Bounds] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, branches: Sequence[Branch], goals: Goals, found: Found) -> Again:
+    def of(cls, branches: Sequence[Branch], goals: Goals, found: Found) -> FinishedSearch:
         """After a search."""
-        again = cls(branches, replace(goals, objectives=goals.objectives[:1]), {})
+        finished = cls(branches, replace(goals, objectives=goals.objectives[:1]), {})
         for entry in found.evaluated:
-            again._note(entry)
-        return again
+            finished._note(entry)
+        return finished
 
     def _note(self, entry: Evaluated) -> None:
         width = self.branches[entry.branch].candidates.legal.shape[1]
@@ -100,7 +100,7 @@ class Again:
         """Whether the plan of a candidate depends on how much memory there is."""
         return self.branches[entry.branch].candidates.policies[entry.policy].is_open
 
-    def with_memory(self, entry: Evaluated) -> Evaluated | None:
+    def simulate_memory(self, entry: Evaluated) -> Evaluated | None:
         """A simulated plan with its memory, which the search does not ask of slower ones."""
         if entry.fits is not None:
             return entry
@@ -110,9 +110,9 @@ class Again:
             self._note(full)
         return full
 
-    def roomy(self, which: int) -> Bounds:
+    def bounds_without_memory_limit(self, which: int) -> Bounds:
         """Bounds of one branch on devices with any amount of memory: what memory ruled out gets its seconds."""
-        if which not in self._roomy:
+        if which not in self._bounds_without_limit:
             branch = self.branches[which]
             x, bounds, screener = branch.candidates, branch.bounds, branch.screener
             # what is open is split for the memory there is: its bound holds for no more than that
@@ -127,18 +127,18 @@ class Again:
                         bounds = replace(bounds, work_j=screener.work_j(x, bounds))
                 finally:
                     screener.capacity_bytes = kept
-            self._roomy[which] = bounds
-        return self._roomy[which]
+            self._bounds_without_limit[which] = bounds
+        return self._bounds_without_limit[which]
 
-    def roomy_branch(self, which: int) -> Branch:
-        """A branch with the bounds of `roomy`, computed when the search comes to it."""
+    def branch_without_memory_limit(self, which: int) -> Branch:
+        """A branch with the bounds of `bounds_without_memory_limit`, computed when the search comes to it."""
         branch = self.branches[which]
         if branch.screening.done:
-            return branch.with_bounds(self.roomy(which))
+            return branch.with_bounds(self.bounds_without_memory_limit(which))
         screener = replace(branch.screener, capacity_bytes=np.inf)
         return replace(branch, screening=Screening(screener, branch.candidates, self.goals))
 
-    def able(self, which: int) -> Mask:
+    def within_limits(self, which: int) -> Mask:
         """Candidates of a branch that no limit rules out by its bound."""
         branch = self.branches[which]
         bounds, shape = branch.bounds, branch.candidates.legal.shape
@@ -146,7 +146,7 @@ class Again:
         able = branch.candidates.legal & (bounds.memory_bytes <= capacity) & np.isfinite(bounds.time_s)
         cells, setting = np.flatnonzero(able), self.goals.within(branch.setting)
         for limit in self.goals.limits:
-            cells = cells[np.asarray(limit.met(limit.metric.bound(setting, branch.floor(cells))))]
+            cells = cells[np.asarray(limit.met(limit.metric.bound(setting, branch.lower_bounds(cells))))]
         out: Mask = np.zeros(shape[0] * shape[1], np.bool_)
         out[cells] = True
         return out.reshape(shape)

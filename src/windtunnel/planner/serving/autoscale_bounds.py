@@ -34,10 +34,10 @@ class Bounds:
     instances_mean: float
     device_hours: float
     fixed_device_hours: float
-    """Of the fewest instances that keep the objective all the time, over the same run."""
+    """Device-hours of the fewest instances that keep the objective all the time, over the same run."""
     starts: int
     share: float
-    """Of requests that keep the objective."""
+    """Share of requests that keep the objective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +56,23 @@ class Scaled:
 
 
 def autoscaled(
-    q: Question, cuts: Sequence[tuple[Choice, Scenario]], serve: Callable[[Scenario], ServingResult], *, upper: bool
+    question: Question,
+    cuts: Sequence[tuple[Choice, Scenario]],
+    serve: Callable[[Scenario], ServingResult],
+    *,
+    upper: bool,
 ) -> Scaled | None:
     """The cut and bounds that hold devices least; None where no bounds keep the objective.
 
     Args:
-        q: the question, with the autoscaler that the scenario states.
+        question: the question, with the autoscaler that the scenario states.
         cuts: best deployments of a fixed number of instances, and their scenarios.
         serve: simulates one.
         upper: whether needs are counted at the upper end of the prediction's interval.
     """
     out: Scaled | None = None
     for place, (choice, scenario) in enumerate(cuts[:CUTS]):
-        found = _of_cut(q, place, choice, scenario, serve, upper=upper)
+        found = _of_cut(question, place, choice, scenario, serve, upper=upper)
         price = choice.kind.place.price or 1.0
         if found and (out is None or _held(found, price) < _held(out, cuts[out.place][0].kind.place.price or 1.0)):
             out = found
@@ -80,7 +84,7 @@ def _held(found: Scaled, price: float) -> float:
 
 
 def _of_cut(
-    q: Question,
+    question: Question,
     place: int,
     choice: Choice,
     scenario: Scenario,
@@ -88,19 +92,19 @@ def _of_cut(
     *,
     upper: bool,
 ) -> Scaled | None:
-    spec = q.autoscale
+    spec = question.autoscale
     assert spec is not None and spec.max is not None
-    needs = instances_needed(q, choice, upper=upper)
+    needs = instances_needed(question, choice, upper=upper)
     most = min(max(choice.replicas, (needs["peak"]["replicas"] or spec.max) if needs else 0), spec.max)
     least = min(max(spec.min, (needs["trough"]["replicas"] or most) if needs else 1), most)
-    found = _run(q, place, choice, scenario, spec, least, most, serve)
+    found = _run(question, place, choice, scenario, spec, least, most, serve)
     if found is not None or least == most:
         return found
-    found = _run(q, place, choice, scenario, spec, most, most, serve)
+    found = _run(question, place, choice, scenario, spec, most, most, serve)
     missing, enough = least, most
     while found is not None and enough - missing > 1:
         middle = (missing + enough) // 2
-        other = _run(q, place, choice, scenario, spec, middle, most, serve)
+        other = _run(question, place, choice, scenario, spec, middle, most, serve)
         if other is None:
             missing = middle
         else:
@@ -109,7 +113,7 @@ def _of_cut(
 
 
 def _run(
-    q: Question,
+    question: Question,
     place: int,
     choice: Choice,
     scenario: Scenario,

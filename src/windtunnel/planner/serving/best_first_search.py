@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
-from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, Columns
-from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, CandidateTable
+from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.objectives import Goals
 from windtunnel.planner.serving.simulate_candidate import Runs, Trial
 
@@ -90,8 +90,8 @@ class Found:
 class Search:
     """One search over screened candidates; `upper` asks for the objective at the upper end of the interval."""
 
-    kinds: list[Kind]
-    x: Columns
+    kinds: list[InstanceType]
+    table: CandidateTable
     runs: Runs
     goals: Goals
     upper: bool
@@ -107,21 +107,21 @@ class Search:
 
     def run(self) -> tuple[Found, Proof]:
         """Search until every candidate is simulated or cannot win, or until it is interrupted."""
-        x, goals = self.x, self.goals
-        self._bound = goals.bounds(x.best)
+        table, goals = self.table, self.goals
+        self._bound = goals.bounds(table.best)
         self.proof = Proof(
-            candidates=len(x),
-            too_slow=int((x.impossible == TOO_SLOW).sum()),
-            too_much=int((x.impossible == TOO_MUCH).sum()),
+            candidates=len(table),
+            too_slow=int((table.impossible == TOO_SLOW).sum()),
+            too_much=int((table.impossible == TOO_MUCH).sum()),
         )
-        able = x.impossible == NOTHING
+        able = table.impossible == NOTHING
         within = np.isfinite(self._bound[:, 0])
         self.proof.limits = int((able & ~within).sum())
         self._alive = able & within
         self._go(first=True)
         return self.found, self.proof
 
-    def further(self, more: Columns) -> tuple[Found, Proof]:
+    def further(self, more: CandidateTable) -> tuple[Found, Proof]:
         """Go on with more candidates of the same kinds: loads between two that were tried."""
         bound = self.goals.bounds(more.best)
         able, within = more.impossible == NOTHING, np.isfinite(bound[:, 0])
@@ -133,7 +133,7 @@ class Search:
         p.too_much += int((more.impossible == TOO_MUCH).sum())
         p.limits += int((able & ~within).sum())
         p.load += int(above.sum())
-        self.x = Columns.joined([self.x, more])
+        self.table = CandidateTable.joined([self.table, more])
         self._bound = np.concatenate([self._bound, bound])
         self._alive = np.concatenate([self._alive, able & within & ~above])
         self._go(first=False)
@@ -160,27 +160,27 @@ class Search:
     # -- order ---------------------------------------------------------------------------------------------------------
     def _likely(self) -> Mask:
         """Candidates that are estimated to keep the objective."""
-        x = self.x
+        table = self.table
         limits = np.empty((2, 2, len(self.kinds)))  # whole and split, TTFT and TPOT, kind
         for f, form in enumerate(("whole", "split")):
             for i, kind in enumerate(self.kinds):
                 slo = self.runs.tightened(kind, form) if self.upper else self.goals.slo
                 limits[f, :, i] = slo.ttft_s or np.inf, slo.tpot_s or np.inf
-        own = limits[(x.answers >= 0).astype(np.int64), :, x.kind]
-        return np.asarray((x.estimate[0] <= own[:, 0]) & (x.estimate[1] <= own[:, 1]))
+        own = limits[(table.answers >= 0).astype(np.int64), :, table.kind]
+        return np.asarray((table.estimate[0] <= own[:, 0]) & (table.estimate[1] <= own[:, 1]))
 
     def runners_up(self) -> None:
         """Simulate other cuts that keep the objective, so that the answer can say by how much they lose.
 
         Their bounds ruled them out; a few of each are tried, the likeliest first.
         """
-        best, x = self.found.best, self.x
+        best, table = self.found.best, self.table
         if best is None or not self.proof.complete:
             return
-        pair = x.kind * len(self.kinds) + x.answers
+        pair = table.kind * len(self.kinds) + table.answers
         tried = {int(pair[e.index]) for e in self.found.evaluated if e.good}
-        at = np.flatnonzero((x.impossible == NOTHING) & np.isfinite(self._bound[:, 0]) & self._likely())
-        at = at[np.lexsort((x.estimate[1, at], self._plainness(at), self._bound[at, 0]))]
+        at = np.flatnonzero((table.impossible == NOTHING) & np.isfinite(self._bound[:, 0]) & self._likely())
+        at = at[np.lexsort((table.estimate[1, at], self._plainness(at), self._bound[at, 0]))]
         left: dict[int, set[float]] = {}
         for i in at:
             own, bound = int(pair[i]), round(float(self._bound[i, 0]), 6)
@@ -194,19 +194,19 @@ class Search:
 
     def _promising(self) -> Ints:
         """Columns that are estimated to keep the objective, the best first, then the simplest."""
-        x, slo = self.x, self.goals.slo
-        first, token = x.estimate[0], x.estimate[1]
+        table, slo = self.table, self.goals.slo
+        first, token = table.estimate[0], table.estimate[1]
         at = np.flatnonzero(self._alive & self._likely())
         if not len(at):
             at = np.flatnonzero(self._alive)
             over = first[at] / (slo.ttft_s or 1.0) + token[at] / (slo.tpot_s or 1.0)
             return np.asarray(at[np.argsort(over, kind="stable")])
-        best = self.x.best
+        best = self.table.best
         likely = type(best)(
             best.devices,
             best.price,
-            x.estimate[2],
-            x.estimate[2] * x.requests_per_token,
+            table.estimate[2],
+            table.estimate[2] * table.requests_per_token,
             1.0 / token,
             best.least_w,
         )
@@ -216,13 +216,13 @@ class Search:
 
     def _plainness(self, at: Ints) -> Floats:
         """How many kinds of parallelism a candidate has, replicas apart, and limits that are not the engine's own."""
-        x = self.x
+        table = self.table
         kinds = np.array([(k.plan.pp > 1) + (k.plan.dp > 1) + (k.plan.ep > 1) for k in self.kinds], float)
         default = np.array([(_place(k.sequences, k.default[0]), _place(k.tokens, k.default[1])) for k in self.kinds])
-        default = default[x.kind[at]]
-        changed = (default[:, 0] != x.sequences[at]) * 0.25 + (default[:, 1] != x.tokens[at]) * 0.25
-        split = np.where(x.answers[at] >= 0, 1.0 + kinds[np.maximum(x.answers[at], 0)], 0.0)
-        return np.asarray(kinds[x.kind[at]] + changed + split)
+        default = default[table.kind[at]]
+        changed = (default[:, 0] != table.sequences[at]) * 0.25 + (default[:, 1] != table.tokens[at]) * 0.25
+        split = np.where(table.answers[at] >= 0, 1.0 + kinds[np.maximum(table.answers[at], 0)], 0.0)
+        return np.asarray(kinds[table.kind[at]] + changed + split)
 
     def _start(self) -> None:
         """Simulate the most promising few, so that bounds have something to beat."""
@@ -231,9 +231,9 @@ class Search:
             enough = self.found.best is not None and len(self.goals.objectives) == 1 and len(seen) >= FEW
             if enough or len(seen) >= FIRST:
                 break
-            if int(self.x.group[i]) in seen and not self.found.best:
+            if int(self.table.group[i]) in seen and not self.found.best:
                 continue
-            seen.add(int(self.x.group[i]))
+            seen.add(int(self.table.group[i]))
             if self._alive[i]:
                 self._simulate(int(i))
 
@@ -244,7 +244,7 @@ class Search:
             at = np.flatnonzero(self._alive)
             if not len(at) or self.runs.simulated >= MOST:
                 return
-            order = np.lexsort((self.x.estimate[1, at], self._plainness(at), self._bound[at, 0]))
+            order = np.lexsort((self.table.estimate[1, at], self._plainness(at), self._bound[at, 0]))
             # several at a time: sorting costs more than a run
             for i in at[order[: max(8, len(at) // 64)]]:
                 if not self._alive[i]:
@@ -256,15 +256,15 @@ class Search:
 
     def _simplify(self) -> None:
         """Simulate the best one's deployment with the engine's own limits too: simpler, and perhaps as good."""
-        best, x = self.found.best, self.x
+        best, table = self.found.best, self.table
         if best is None:
             return
         i = best.index
-        same = (x.kind == x.kind[i]) & (x.replicas == x.replicas[i]) & (x.load == x.load[i])
-        same &= (x.answers == x.answers[i]) & (x.answering == x.answering[i])
-        same &= x.answer_sequences == x.answer_sequences[i]
+        same = (table.kind == table.kind[i]) & (table.replicas == table.replicas[i]) & (table.load == table.load[i])
+        same &= (table.answers == table.answers[i]) & (table.answering == table.answering[i])
+        same &= table.answer_sequences == table.answer_sequences[i]
         tried = {e.index for e in self.found.evaluated}
-        at = np.flatnonzero(same & (x.impossible == NOTHING))
+        at = np.flatnonzero(same & (table.impossible == NOTHING))
         plain = self._plainness(at)
         for j in at[np.argsort(plain, kind="stable")][:4]:
             if plain[at == j][0] < self._plainness(np.array([i]))[0] and int(j) not in tried:
@@ -287,11 +287,11 @@ class Search:
     # -- one candidate -------------------------------------------------------------------------------------------------
     def _in_group(self, index: int) -> None:
         """Find the largest load that a deployment keeps, of those that can still win."""
-        members = np.flatnonzero(self._alive & (self.x.group == self.x.group[index]))
+        members = np.flatnonzero(self._alive & (self.table.group == self.table.group[index]))
         best = self.found.best
         if best is not None:
             members = members[self._bound[members, 0] < best.key[0]]
-        members = members[np.argsort(self.x.load[members], kind="stable")]
+        members = members[np.argsort(self.table.load[members], kind="stable")]
         low, high = 0, len(members)
         at = 0
         while low < high:
@@ -300,16 +300,16 @@ class Search:
                 low = at + 1
             else:
                 high = at
-                self._failed[int(self.x.group[index])] = float(self.x.load[members[at]])
+                self._failed[int(self.table.group[index])] = float(self.table.load[members[at]])
             at = (low + high) // 2
         rest = members[self._alive[members] & (np.arange(len(members)) >= high)]
         self.proof.load += len(rest)
         self._alive[rest] = False
 
     def _simulate(self, index: int) -> Evaluated | None:
-        x = self.x
+        table = self.table
         self._alive[index] = False
-        trial = self.runs.run(x.at(self.kinds, index))
+        trial = self.runs.run(table.at(self.kinds, index))
         if trial is None:
             self.proof.refused += 1
             return None

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windtunnel.arrays import Floats
-from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.arrays import Floats, Mask
+from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.specs.serving import SloSpec
 
@@ -85,7 +85,7 @@ class Sums:
         return float(np.partition(values, self.needed - 1)[: self.needed].sum()) if self.needed else 0.0
 
 
-def first_token_s(kind: Kind, sums: Sums, limit: float) -> Floats:
+def first_token_s(kind: InstanceType, sums: Sums, limit: float) -> Floats:
     """(N,) least seconds to each request's first token, on an instance of its own.
 
     Args:
@@ -101,12 +101,12 @@ def first_token_s(kind: Kind, sums: Sums, limit: float) -> Floats:
     return np.asarray(computed + m.request_s) * _SAFE
 
 
-def _floor_s(kind: Kind) -> float:
+def _floor_s(kind: InstanceType) -> float:
     """Least of any iteration with prompts; 0 where short ones run captured graphs."""
     return 0.0 if kind.instance.limits.captured else kind.iteration.prefill_floor_s
 
 
-def light(kind: Kind, sums: Sums, slo: SloSpec, tokens: Floats) -> tuple[Floats, float]:
+def light(kind: InstanceType, sums: Sums, slo: SloSpec, tokens: Floats) -> tuple[Floats, float]:
     """How many requests could keep the objective, each on an instance of its own, at each token limit; median TPOT.
 
     Args:
@@ -149,7 +149,7 @@ class Work:
     """Seconds a prompt token, (T, F)."""
 
 
-def work(kind: Kind, sums: Sums, sequences: Floats, tokens: Floats) -> Work:
+def work(kind: InstanceType, sums: Sums, sequences: Floats, tokens: Floats) -> Work:
     """Weights α and β of a kind.
 
     Args:
@@ -165,26 +165,57 @@ def work(kind: Kind, sums: Sums, sequences: Floats, tokens: Floats) -> Work:
     knots = np.unique(np.concatenate([m.linear.tokens.astype(np.float64), most]))
     seconds = _monotone(_seconds(kind, knots))
     each = m.per_sequence_s + m.decode_kv_s * (sums.least_input + 1.0)
-    mu, inside = MU, knots[None, :] <= most[:, None]  # (T, K)
+    inside = knots[None, :] <= most[:, None]  # (T, K)
     least = np.where(inside, seconds[None, :] / knots[None, :], np.inf).min(axis=1)
     beta = least[:, None] * SHARES[None, :]  # (T, F)
-    # with prompts: n tokens in all, b of them decode; least over b of X / b + Y + Z·b
-    a = seconds  # (K,); the floor of iterations with prompts holds their sequences too: no bound adds both
-    x = np.maximum(a[None, None, :] - beta[:, :, None] * knots, 0.0)  # (T, F, K)
-    y = each + mu[:, None, None, None] * a + beta[None, :, :, None]  # (M, T, F, K)
-    z = (each * mu)[:, None, None, None]  # (M, 1, 1, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        turn = np.where(z > 0, np.sqrt(x[None] / np.where(z > 0, z, 1.0)), np.inf)
-    out = np.empty((len(sequences), len(tokens), len(mu), len(SHARES)))
+    alpha = np.empty((len(sequences), len(tokens), len(MU), len(SHARES)))
+    mixed = _MixedIterations.of(knots, seconds, each, beta)
     for i, cap in enumerate(sequences):
-        b = np.clip(turn, 1.0, np.minimum(cap, knots))
-        value = np.where(inside[None, :, None, :], x[None] / b + y + z * b, np.inf).min(axis=-1)  # (M, T, F)
-        decode = _decode_only(knots, seconds, each, mu, float(cap))  # (M,)
-        out[i] = np.minimum(value, decode[:, None, None]).transpose(1, 0, 2)
-    return Work(out, beta)
+        value = mixed.least_s(float(cap), knots, inside)  # (M, T, F)
+        decode = _decode_only(knots, seconds, each, MU, float(cap))  # (M,)
+        alpha[i] = np.minimum(value, decode[:, None, None]).transpose(1, 0, 2)
+    return Work(alpha, beta)
 
 
-def decode_weights(kind: Kind, sums: Sums, cap: float) -> Floats:
+@dataclass(frozen=True, slots=True)
+class _MixedIterations:
+    """Iterations with prompts: of n tokens in all, b decode. A decode token takes X / b + Y + Z · b at least."""
+
+    x: Floats
+    """(T, F, K)."""
+    y: Floats
+    """(M, T, F, K)."""
+    z: Floats
+    """(M, 1, 1, 1)."""
+    turn: Floats
+    """(M, T, F, K): the b with the least seconds."""
+
+    @classmethod
+    def of(cls, knots: Floats, seconds: Floats, each: float, beta: Floats) -> _MixedIterations:
+        """From seconds of iterations.
+
+        Args:
+            knots: (K,) tokens of an iteration.
+            seconds: (K,) its seconds; the floor of iterations with prompts holds their sequences too: no bound adds
+                both.
+            each: seconds of one more sequence.
+            beta: (T, F) seconds a prompt token.
+        """
+        x = np.maximum(seconds[None, None, :] - beta[:, :, None] * knots, 0.0)
+        y = each + MU[:, None, None, None] * seconds + beta[None, :, :, None]
+        z = (each * MU)[:, None, None, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            turn = np.where(z > 0, np.sqrt(x[None] / np.where(z > 0, z, 1.0)), np.inf)
+        return cls(x, y, z, turn)
+
+    def least_s(self, cap: float, knots: Floats, inside: Mask) -> Floats:
+        """(M, T, F): least seconds a decode token with up to `cap` sequences; `inside` (T, K) are tokens allowed."""
+        b = np.clip(self.turn, 1.0, np.minimum(cap, knots))
+        value = np.where(inside[None, :, None, :], self.x[None] / b + self.y + self.z * b, np.inf)
+        return np.asarray(value.min(axis=-1))
+
+
+def decode_weights(kind: InstanceType, sums: Sums, cap: float) -> Floats:
     """(M,) least seconds a step of iterations that hold no prompts, of up to `cap` sequences, at each multiplier."""
     m = kind.iteration
     knots = np.unique(np.concatenate([m.linear.tokens.astype(np.float64), [cap]]))
@@ -192,14 +223,14 @@ def decode_weights(kind: Kind, sums: Sums, cap: float) -> Floats:
     return _decode_only(knots, _monotone(_seconds(kind, knots)), each, MU, cap) * _SAFE
 
 
-def least_prompt_s(kind: Kind, sums: Sums, limit: float) -> float:
+def least_prompt_s(kind: InstanceType, sums: Sums, limit: float) -> float:
     """Least seconds a prompt's token of any iteration within a limit of tokens, attention apart."""
     cap = limit if kind.instance.limits.chunked else max(limit, float(sums.input.max()))
     table = _monotone(kind.tables(int(cap))[0])
     return float((np.maximum(table[1:], _floor_s(kind)) / np.arange(1, len(table))).min()) * _SAFE
 
 
-def _seconds(kind: Kind, n: Floats) -> Floats:
+def _seconds(kind: InstanceType, n: Floats) -> Floats:
     """The iteration's table at any number of tokens, beyond its end as the loop continues it."""
     linear, base = kind.iteration.linear, kind.iteration.base_s
     inside = np.interp(n, linear.tokens, linear.seconds)
@@ -224,7 +255,7 @@ def _decode_only(knots: Floats, seconds: Floats, each: float, mu: Floats, cap: f
     return best
 
 
-def attention_s(kind: Kind, sums: Sums) -> tuple[Floats, Floats]:
+def attention_s(kind: InstanceType, sums: Sums) -> tuple[Floats, Floats]:
     """Seconds of prompts and of decode steps of each request that no batch shares: (N,) each."""
     m = kind.iteration
     prompt = sums.pairs * m.prefill_pair_s + sums.prompt * m.prefill_token_s
@@ -232,7 +263,7 @@ def attention_s(kind: Kind, sums: Sums) -> tuple[Floats, Floats]:
     return prompt, decode
 
 
-def busy_s(kind: Kind, sums: Sums, w: Work, tpot_s: float) -> tuple[Floats, Floats]:
+def busy_s(kind: InstanceType, sums: Sums, w: Work, tpot_s: float) -> tuple[Floats, Floats]:
     """Least busy seconds of all lanes: to serve everything, and those that must keep the objective alone.
 
     Returns:
@@ -257,7 +288,7 @@ def busy_s(kind: Kind, sums: Sums, w: Work, tpot_s: float) -> tuple[Floats, Floa
     return whole * _SAFE, part * _SAFE
 
 
-def closed_s(kind: Kind, sums: Sums, w: Work, in_flight: Floats, lanes: Floats, tokens: Floats) -> Floats:
+def closed_s(kind: InstanceType, sums: Sums, w: Work, in_flight: Floats, lanes: Floats, tokens: Floats) -> Floats:
     """Least duration of a closed loop: (S, T, C) for (C,) requests in flight on (C,) lanes.
 
     What is in flight waits for its first token or decodes; the first takes at least as long as each request alone.

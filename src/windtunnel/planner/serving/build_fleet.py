@@ -8,7 +8,7 @@ import numpy as np
 
 from windtunnel.errors import ProblemList
 from windtunnel.planner.serving.candidate_table import Choice
-from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.question import Question
 from windtunnel.serving.deployment import Deployment, Pool, pool_limits, with_kv_transfer
 from windtunnel.serving.event_loop.fleet import Fleet, single_pool, stack_tables
@@ -22,53 +22,53 @@ _WORK = WorkTable(_NONE, _NONE, _NONE, _NONE, 0.0)
 """What the loop does not read."""
 
 
-def table_of(q: Question, kind: Kind, limits: Limits, longest: int) -> np.ndarray:
+def table_of(question: Question, kind: InstanceType, limits: Limits, longest: int) -> np.ndarray:
     """Seconds of a lane's iterations, up to the longest prompt where the policy does not cut prompts."""
     most = limits.most_tokens
     if not limits.chunked:
         most = max(most, longest + limits.max_seqs * limits.step_tokens)
-    if sizes := q.pool.limits.cuda_graph_sizes:
+    if sizes := question.pool.limits.cuda_graph_sizes:
         return kind.iteration.tables(most, sizes, limits.max_seqs, limits.ranks)
     return kind.tables(most)
 
 
-def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | None:
+def fleet_of(question: Question, choice: Choice, longest: int, concurrency: int) -> Fleet | None:
     """What the loop runs; None where an engine does not start.
 
     Args:
-        q: the question.
-        c: the candidate.
+        question: what is asked.
+        choice: the candidate.
         longest: tokens of the longest prompt and answer.
         concurrency: requests in flight of a closed loop; 0: they come by the clock.
     """
-    first = c.kind.limits(q.pool, c.sequences, c.tokens)
+    first = choice.kind.limits(question.pool, choice.sequences, choice.tokens)
     if first is None:
         return None
     first = replace(first, concurrency=concurrency)
-    if c.answers is None:
-        return single_pool(first, table_of(q, c.kind, first, longest), c.replicas * c.kind.lanes)
+    if choice.answers is None:
+        return single_pool(first, table_of(question, choice.kind, first, longest), choice.replicas * choice.kind.lanes)
     pools = []
-    for i, (kind, spec) in enumerate(zip((c.kind, c.answers), c.pools(q.pool), strict=True)):
-        own = _pool(q, i, kind, spec)
+    for i, (kind, spec) in enumerate(zip((choice.kind, choice.answers), choice.pools(question.pool), strict=True)):
+        own = _pool(question, i, kind, spec)
         if own is None:
             return None
         pools.append(own)
-    serving = c.kind.serving.model_copy(update={"pools": tuple(p.spec for p in pools)})
+    serving = choice.kind.serving.model_copy(update={"pools": tuple(p.spec for p in pools)})
     d = Deployment(
-        scenario=q.scenario,
+        scenario=question.scenario,
         serving=serving,
-        folder=q.folder,
-        model=q.model,
-        cluster=c.kind.place.whole or c.kind.place.cluster,
+        folder=question.folder,
+        model=question.model,
+        cluster=choice.kind.place.whole or choice.kind.place.cluster,
         pools=tuple(pools),
         concurrency=concurrency,
-        lines=q.lines,
+        lines=question.lines,
     )
-    moved = with_kv_transfer(d, ProblemList(q.lines)).kv_transfer
+    moved = with_kv_transfer(d, ProblemList(question.lines)).kv_transfer
     limits = tuple(replace(p.limits, concurrency=concurrency) for p in pools)
     tables = [
-        table_of(q, kind, own, longest if i == 0 else 0)
-        for i, (kind, own) in enumerate(zip((c.kind, c.answers), limits, strict=True))
+        table_of(question, kind, own, longest if i == 0 else 0)
+        for i, (kind, own) in enumerate(zip((choice.kind, choice.answers), limits, strict=True))
     ]
     counts = [p.lanes for p in pools]
     return Fleet(
@@ -82,13 +82,13 @@ def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | 
     )
 
 
-def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
+def _pool(question: Question, index: int, kind: InstanceType, spec: PoolSpec) -> Pool | None:
     told = spec.limits
     assert told.max_num_seqs is not None and told.max_num_batched_tokens is not None
-    instance = kind.resolved(q.pool, told.max_num_seqs, told.max_num_batched_tokens)
+    instance = kind.resolved(question.pool, told.max_num_seqs, told.max_num_batched_tokens)
     if instance is None:
         return None
-    limits = pool_limits(q.serving, spec, kind.iteration, instance)
+    limits = pool_limits(question.serving, spec, kind.iteration, instance)
     nothing = PowerCap(kind.iteration, _WORK, _NONE, within=True)
     return Pool(
         index=index,
@@ -96,7 +96,7 @@ def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
         spec=spec,
         group=kind.place.group or 0,
         cluster=kind.place.cluster,
-        model=q.model,
+        model=question.model,
         instance=instance,
         iteration=kind.iteration,
         limits=limits,

@@ -1,4 +1,4 @@
-"""Candidates as columns: one row a deployment at a load."""
+"""Candidates as a table: one row for a deployment at a load."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.clock import idle_w
-from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.objectives import Best
 from windtunnel.specs.serving import PoolSpec
 
@@ -32,23 +32,23 @@ _WHOLE = (
 class Choice:
     """One candidate in full."""
 
-    kind: Kind
+    kind: InstanceType
     sequences: int
     """max_num_seqs."""
     tokens: int
     """max_num_batched_tokens."""
     replicas: int
     load: float
-    answers: Kind | None = None
+    answers: InstanceType | None = None
     """Kind of the instances that answer, where `kind` computes prompts alone."""
     answering: int = 0
-    """How many of them."""
+    """Number of instances that answer."""
     answer_sequences: int = 0
-    """Their max_num_seqs."""
+    """max_num_seqs of the instances that answer."""
 
     @property
     def devices(self) -> int:
-        """In use."""
+        """Devices in use."""
         other = self.answers.devices * self.answering if self.answers is not None else 0
         return self.kind.devices * self.replicas + other
 
@@ -62,7 +62,7 @@ class Choice:
         return None if other is None else (own * (self.devices - count) + other * count) / self.devices
 
     def pools(self, base: PoolSpec) -> tuple[PoolSpec, ...]:
-        """As a scenario writes it."""
+        """Pools of the candidate as a scenario writes them."""
         first = self.kind.pool(base, self.sequences, self.tokens, self.replicas)
         if self.answers is None:
             return (first,)
@@ -92,7 +92,7 @@ class Choice:
 
 
 @dataclass(slots=True, kw_only=True)
-class Columns:
+class CandidateTable:
     """C candidates, arrays (C,)."""
 
     kind: Ints
@@ -101,7 +101,7 @@ class Columns:
     tokens: Ints
     replicas: Ints
     load: Floats
-    """Of all replicas together; 0 where the traffic's is the only one."""
+    """Load of all replicas together; 0 where the traffic's own is the only one."""
     group: Ints
     """Candidates that differ in load alone have the same."""
     tokens_per_s: Floats
@@ -121,7 +121,7 @@ class Columns:
     """Place in their kind's limits."""
 
     @classmethod
-    def of(cls, **columns: Any) -> Columns:
+    def of(cls, **columns: Any) -> CandidateTable:
         """From arrays of one shape, (3, …) for `estimate`."""
         out: dict[str, Any] = {}
         for f in fields(cls):
@@ -131,8 +131,8 @@ class Columns:
         return cls(**out)
 
     @classmethod
-    def joined(cls, parts: list[Columns]) -> Columns:
-        """One after the other."""
+    def joined(cls, parts: list[CandidateTable]) -> CandidateTable:
+        """Tables one after the other."""
         if not parts:
             none = {f.name: np.zeros((3, 0) if f.name == "estimate" else 0) for f in fields(cls)}
             return cls.of(**none)
@@ -142,7 +142,7 @@ class Columns:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def at(self, kinds: list[Kind], i: int) -> Choice:
+    def at(self, kinds: list[InstanceType], i: int) -> Choice:
         """One candidate."""
         kind, other = kinds[int(self.kind[i])], int(self.answers[i])
         more = kinds[other].sequences[int(self.answer_sequences[i])] if other >= 0 else 0
@@ -164,7 +164,7 @@ class Columns:
         return Best(self.devices, self.price, self.tokens_per_s, rate, self.user_tokens_per_s, self.least_w)
 
 
-def idle_w_of(kind: Kind) -> float:
+def idle_w_of(kind: InstanceType) -> float:
     """Watts of one idle device; 0 where its data sheet gives no power."""
     device = kind.place.cluster.device
     return float(idle_w(device)) if device.tdp_w else 0.0

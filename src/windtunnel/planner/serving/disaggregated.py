@@ -1,6 +1,6 @@
-"""Candidates with a pool for prompts and one for answers: every pair of kinds, every number of instances of each.
+"""Disaggregated candidates: every pair of a prefill and a decode pool, every number of instances of each.
 
-Their bounds are those of both pools: prompts alone in one, decode steps alone in the other, each with the part of the
+Their bounds are those of both pools: prefill alone in one, decode steps alone in the other, each with the part of the
 objective that concerns it. Limits are the engine's own, those that the scenario states, or those that the space lists:
 of tokens for prompts, of sequences for answers. Pipelines are left out unless listed, or nothing fits without.
 """
@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Ints
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.planner.serving.bounds import (
     MU,
     Sums,
@@ -26,8 +26,8 @@ from windtunnel.planner.serving.bounds import (
     light,
     step_limit_s,
 )
-from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, Columns, idle_w_of
-from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, CandidateTable, idle_w_of
+from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.question import Question, loads_of
 from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.steady_state import decoding, prompting
@@ -35,8 +35,8 @@ from windtunnel.specs.serving import SloSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Prompts:
-    """One kind as a pool that computes prompts. Seconds."""
+class PrefillPool:
+    """Least seconds of one instance type as a prefill pool."""
 
     able: bool
     """Whether enough first tokens come in time, each request alone."""
@@ -49,8 +49,8 @@ class Prompts:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """One kind as a pool that decodes."""
+class DecodePool:
+    """Least seconds of one instance type as a decode pool."""
 
     able: bool
     weights: Floats
@@ -62,13 +62,13 @@ class Answers:
     """Least median TPOT."""
 
 
-def _prompts(kind: Kind, place: int, sums: Sums, slo: SloSpec) -> Prompts:
+def _prompts(kind: InstanceType, place: int, sums: Sums, slo: SloSpec) -> PrefillPool:
     limit = float(kind.lane_tokens()[place])
     able, _ = light(kind, sums, SloSpec(ttft_s=slo.ttft_s), np.array([limit]))
     own, _ = attention_s(kind, sums)
     each = least_prompt_s(kind, sums, limit)
     first = first_token_s(kind, sums, limit) - kind.iteration.request_s
-    return Prompts(
+    return PrefillPool(
         bool(able[0] >= sums.needed),
         each * float(sums.prompt.sum()) + float(own.sum()),
         each * sums.least(sums.prompt) + sums.least(own),
@@ -76,21 +76,27 @@ def _prompts(kind: Kind, place: int, sums: Sums, slo: SloSpec) -> Prompts:
     )
 
 
-def _answers(kind: Kind, place: int, sums: Sums, slo: SloSpec) -> Answers:
+def _answers(kind: InstanceType, place: int, sums: Sums, slo: SloSpec) -> DecodePool:
     sequences, limit = float(kind.lane_sequences()[place]), kind.usual()[1]
     able, median = light(kind, sums, SloSpec(tpot_s=slo.tpot_s), np.array([limit]))
     _, own = attention_s(kind, sums)
     weights = decode_weights(kind, sums, sequences)
-    return Answers(bool(able[0] >= sums.needed), weights, float(own.sum()), sums.least(own), median)
+    return DecodePool(bool(able[0] >= sums.needed), weights, float(own.sum()), sums.least(own), median)
 
 
-def split_columns(
-    q: Question, kinds: list[Kind], runs: Runs, group: int, *, upper: bool, each: tuple[float, ...] | None
-) -> Iterator[Columns]:
+def disaggregated_candidates(
+    question: Question,
+    kinds: list[InstanceType],
+    runs: Runs,
+    group: int,
+    *,
+    upper: bool,
+    each: tuple[float, ...] | None,
+) -> Iterator[CandidateTable]:
     """Candidates of all pairs of pools, family by family.
 
     Args:
-        q: the question.
+        question: what is asked.
         kinds: of instances.
         runs: whose requests are counted.
         group: first number of a group.
@@ -107,107 +113,114 @@ def split_columns(
             if not near and kinds[every[0]].place.whole is None:
                 continue  # device types to choose from, not groups of one cluster
             sides = every, others
-            if q.wanted.space.pp is None and "pp" not in q.pinned:  # stages shorten neither a prompt nor a step
+            if (
+                question.wanted.space.pp is None and "pp" not in question.pinned
+            ):  # stages shorten neither a prompt nor a step
                 sides = (
                     [i for i in every if kinds[i].plan.pp == 1] or every,
                     [i for i in others if kinds[i].plan.pp == 1] or others,
                 )
-            for columns in _Family(q, kinds, *sides, runs, upper=upper).columns(each):
+            for columns in _Family(question, kinds, *sides, runs, upper=upper).columns(each):
                 columns.group += group
                 group = int(columns.group.max()) + 1
                 yield columns
 
 
+_Place = tuple[int, int]
+"""A kind of instance, and the place of its limit among those of the kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pairs:
+    """p pairs of a prefill and a decode pool, each with n numbers of instances of both."""
+
+    pools: list[tuple[_Place, _Place]]
+    """(p,)."""
+    kinds: Ints
+    """(p, 2) kinds of instances."""
+    prefill: list[PrefillPool]
+    decode: list[DecodePool]
+    prefill_count: Ints
+    decode_count: Ints
+    """(n,) instances."""
+    prefill_lanes: Ints
+    decode_lanes: Ints
+    """(p, n) instances of the loop."""
+
+
 class _Family:
-    """Kinds with one engine and precision, for prompts on one cluster and for answers on that or another."""
+    """Instance types with one engine and precision, for prefill on one cluster and for decode on that or another."""
 
     def __init__(
-        self, q: Question, kinds: list[Kind], left: list[int], right: list[int], runs: Runs, *, upper: bool
+        self,
+        question: Question,
+        kinds: list[InstanceType],
+        left: list[int],
+        right: list[int],
+        runs: Runs,
+        *,
+        upper: bool,
     ) -> None:
-        self.q, self.kinds, self.runs = q, kinds, runs
+        self.question, self.kinds, self.runs = question, kinds, runs
         first, other = kinds[left[0]], kinds[right[0]]
         limits = first.instance.limits
-        self.slo = runs.tightened(first, form="split", other=other) if upper else q.goals.slo
-        self.sums = runs.sums(loads_of(q, 1)[0], limits.caching, limits.step_tokens)
-        chunks, batches = q.wanted.space.max_num_batched_tokens, q.wanted.space.max_num_seqs
-        self.prompts: dict[tuple[int, int], Prompts] = {}
-        self.answers: dict[tuple[int, int], Answers] = {}
+        self.slo = runs.tightened(first, form="split", other=other) if upper else question.goals.slo
+        self.sums = runs.sums(loads_of(question, 1)[0], limits.caching, limits.step_tokens)
+        chunks, batches = question.wanted.space.max_num_batched_tokens, question.wanted.space.max_num_seqs
+        self.prompts: dict[tuple[int, int], PrefillPool] = {}
+        self.answers: dict[tuple[int, int], DecodePool] = {}
         for i in left:
             for place in range(len(kinds[i].tokens)) if chunks else (kinds[i].usual_places()[1],):
                 self.prompts[i, place] = _prompts(kinds[i], place, self.sums, self.slo)
         for i in right:
             for place in range(len(kinds[i].sequences)) if batches else (kinds[i].usual_places()[0],):
                 self.answers[i, place] = _answers(kinds[i], place, self.sums, self.slo)
-        limit = q.wanted.limits.devices or 10**9
+        limit = question.wanted.limits.devices or 10**9
         self.each = [min(limit, kind.place.cluster.num_devices) for kind in (first, other)]
         self.most = self.each[0] if first.place is other.place else min(limit, sum(self.each))
         self.price = [kind.place.price or np.nan for kind in (first, other)]
         self.idle_w = [idle_w_of(kind) for kind in (first, other)]
 
-    def columns(self, each: tuple[float, ...] | None) -> Iterator[Columns]:
-        """By the devices of an instance of either pool."""
+    def columns(self, each: tuple[float, ...] | None) -> Iterator[CandidateTable]:
+        """Candidates, by the devices of an instance of either pool."""
         left: dict[int, list[tuple[int, int]]] = defaultdict(list)
         right: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for side, of in ((left, [*self.prompts]), (right, [*self.answers])):
             for key in of:
                 side[self.kinds[key[0]].devices].append(key)
-        load = loads_of(self.q, self.most) if each is None else each
-        if each is not None and self.q.load == "concurrency":
+        load = loads_of(self.question, self.most) if each is None else each
+        if each is not None and self.question.load == "concurrency":
             load = tuple(sorted({float(max(round(c * self.most), 1)) for c in each}))
-        if self.q.load == "concurrency":
-            load = tuple(c for c in load if c <= (self.q.serving.traffic.num_requests or 10**9))
+        if self.question.load == "concurrency":
+            load = tuple(c for c in load if c <= (self.question.serving.traffic.num_requests or 10**9))
         for a, prompts in left.items():
             for b, answers in right.items():
                 if a <= self.each[0] and b <= self.each[1] and a + b <= self.most and load:
-                    yield self._of(a, prompts, b, answers, np.array(load))
+                    yield self._pairs_of_pools((a, b), prompts, answers, np.array(load))
 
-    def _of(self, a: int, left: list[tuple[int, int]], b: int, right: list[tuple[int, int]], loads: Floats) -> Columns:
-        """Pairs of prompt pools of `a` devices an instance and answer pools of `b`: kind and place of its limit."""
-        q, sums, slo = self.q, self.sums, self.slo
-        whole = [(x, y) for x in left for y in right]
-        pair = np.array([(x[0], y[0]) for x, y in whole])
-        xs, ys = np.meshgrid(np.arange(1, self.each[0] // a + 1), np.arange(1, self.each[1] // b + 1), indexing="ij")
-        fit = xs * a + ys * b <= self.most
-        x, y = xs[fit], ys[fit]
-        p, n, m = shape = len(pair), len(x), len(loads)
-        prompts, answers = [self.prompts[x] for x, _ in whole], [self.answers[y] for _, y in whole]
-        lanes_x = x[None, :] * np.array([self.kinds[i].lanes for i in pair[:, 0]])[:, None]
-        lanes_y = y[None, :] * np.array([self.kinds[j].lanes for j in pair[:, 1]])[:, None]
-        busy = np.array([s.busy_s for s in prompts])
-        weights, rest = np.stack([s.weights for s in answers]), np.array([s.rest_s for s in answers])
-        decode, needed, output = float(sums.decode.sum()), sums.least(sums.decode), sums.output_tokens
-        tau = step_limit_s(sums, slo)
-        bent = np.maximum(weights - MU * tau, 0.0).max(axis=1) if np.isfinite(tau) else weights[:, 0]
-        work = bent * needed + weights[:, 0] * (decode - needed) + rest
-        rate = np.minimum(output * lanes_x / busy[:, None], output * lanes_y / np.maximum(work, 1e-12)[:, None])
-        most = np.repeat(rate[:, :, None], m, axis=2)
-        impossible = np.zeros(shape, np.int64)
-        able = np.array([s.able for s in prompts]) & np.array([s.able for s in answers])
-        impossible[~able] = TOO_SLOW
-        if q.load == "concurrency":
-            first = np.array([s.first_s for s in prompts])
-            least_work = weights * decode + rest[:, None] + MU * first[:, None]  # (p, M)
-            for k, mu in enumerate(MU):
-                least = least_work[:, k, None, None] / (lanes_y[:, :, None] + mu * loads)
-                most = np.minimum(most, output / np.maximum(least, 1e-12))
-        elif q.load == "rate_per_s":
-            span = np.array([self.runs.span_s(float(load)) for load in loads])
-            with np.errstate(divide="ignore"):
-                most = np.minimum(most, output / span)
-            until = span + latest_s(sums, slo)
-            late = (np.array([s.needed_s for s in prompts])[:, None] / lanes_x)[:, :, None] > until
-            some = bent * needed + np.array([s.rest_needed_s for s in answers])
-            late |= (some[:, None] / lanes_y)[:, :, None] > until
-            impossible[late & (impossible == NOTHING)] = TOO_MUCH
-        usual = np.array([(self.kinds[i].usual_places()[0], place) for (i, place), _ in whole])
-        batch = np.array([place for _, (_, place) in whole])
-        users = np.array([1.0 / s.user_s if s.user_s else np.inf for s in answers])
+    def _pairs_of_pools(
+        self, sizes: tuple[int, int], left: list[_Place], right: list[_Place], loads: Floats
+    ) -> CandidateTable:
+        """All pairs of pools whose instances have these sizes.
+
+        Args:
+            sizes: devices of a prefill instance and of a decode instance.
+            left: kinds of prefill instances, each with the place of its limit.
+            right: kinds of decode instances, likewise.
+            loads: (m,) loads.
+        """
+        sums, pairs = self.sums, self._pairs(sizes, left, right)
+        p, n, m = len(pairs.pools), len(pairs.prefill_count), len(loads)
+        usual = np.array([(self.kinds[i].usual_places()[0], place) for (i, place), _ in pairs.pools])
+        batch = np.array([place for _, (_, place) in pairs.pools])
+        users = np.array([1.0 / pool.user_s if pool.user_s else np.inf for pool in pairs.decode])
+        x, y, (a, b) = pairs.prefill_count, pairs.decode_count, sizes
         devices = x * a + y * b
-        estimate = self._estimates(whole, lanes_x, lanes_y, loads)
-        price, idle = ((x * a * one[0] + y * b * one[1]) for one in (self.price, self.idle_w))
-        one = np.ones(shape)
-        return Columns.of(
-            kind=pair[:, 0, None, None] * one,
+        most, impossible = self._bounds(pairs, loads)
+        price, idle = ((x * a * each[0] + y * b * each[1]) for each in (self.price, self.idle_w))
+        one = np.ones((p, n, m))
+        return CandidateTable.of(
+            kind=pairs.kinds[:, 0, None, None] * one,
             sequences=usual[:, 0, None, None] * one,
             tokens=usual[:, 1, None, None] * one,
             replicas=x[None, :, None] * one,
@@ -216,32 +229,123 @@ class _Family:
             tokens_per_s=most * (1 + 1e-9),
             user_tokens_per_s=users[:, None, None] * one,
             impossible=impossible,
-            estimate=estimate,
+            estimate=self._estimates(pairs.pools, pairs.prefill_lanes, pairs.decode_lanes, loads),
             devices=devices[None, :, None] * one,
             price=(price / devices)[None, :, None] * one,
             least_w=idle[None, :, None] * one,
-            answers=pair[:, 1, None, None] * one,
+            answers=pairs.kinds[:, 1, None, None] * one,
             answering=y[None, :, None] * one,
             answer_sequences=batch[:, None, None] * one,
-            requests_per_token=sums.count / output * one,
+            requests_per_token=sums.count / sums.output_tokens * one,
         )
 
-    def _estimates(
-        self, whole: list[tuple[tuple[int, int], tuple[int, int]]], lanes_x: Ints, lanes_y: Ints, loads: Floats
-    ) -> Floats:
+    def _pairs(self, sizes: tuple[int, int], left: list[_Place], right: list[_Place]) -> _Pairs:
+        """Every pair of pools, and every number of instances of both that the devices allow."""
+        a, b = sizes
+        pools = [(x, y) for x in left for y in right]
+        kinds = np.array([(x[0], y[0]) for x, y in pools])
+        xs, ys = np.meshgrid(np.arange(1, self.each[0] // a + 1), np.arange(1, self.each[1] // b + 1), indexing="ij")
+        fit = xs * a + ys * b <= self.most
+        x, y = xs[fit], ys[fit]
+        return _Pairs(
+            pools=pools,
+            kinds=kinds,
+            prefill=[self.prompts[x] for x, _ in pools],
+            decode=[self.answers[y] for _, y in pools],
+            prefill_count=x,
+            decode_count=y,
+            prefill_lanes=x[None, :] * np.array([self.kinds[i].lanes for i in kinds[:, 0]])[:, None],
+            decode_lanes=y[None, :] * np.array([self.kinds[j].lanes for j in kinds[:, 1]])[:, None],
+        )
+
+    def _bounds(self, pairs: _Pairs, loads: Floats) -> tuple[Floats, Ints]:
+        """(p, n, m) each: no run puts out more tokens a second; why a pair cannot keep the objective."""
+        question, sums, slo = self.question, self.sums, self.slo
+        weights = np.stack([pool.weights for pool in pairs.decode])
+        rest = np.array([pool.rest_s for pool in pairs.decode])
+        tau = step_limit_s(sums, slo)
+        bent = np.maximum(weights - MU * tau, 0.0).max(axis=1) if np.isfinite(tau) else weights[:, 0]
+        most = np.repeat(self._rate(pairs, bent, weights, rest)[:, :, None], len(loads), axis=2)
+        impossible = np.zeros(most.shape, np.int64)
+        able = np.array([pool.able for pool in pairs.prefill]) & np.array([pool.able for pool in pairs.decode])
+        impossible[~able] = TOO_SLOW
+        if question.load == "concurrency":
+            most = self._within_concurrency(pairs, weights, rest, loads, most)
+        elif question.load == "rate_per_s":
+            span = np.array([self.runs.span_s(float(load)) for load in loads])
+            with np.errstate(divide="ignore"):
+                most = np.minimum(most, sums.output_tokens / span)
+            late = self._late(pairs, bent, span + latest_s(sums, slo))
+            impossible[late & (impossible == NOTHING)] = TOO_MUCH
+        return most, impossible
+
+    def _within_concurrency(self, pairs: _Pairs, weights: Floats, rest: Floats, loads: Floats, most: Floats) -> Floats:
+        """(p, n, m): tokens a second that requests in flight alone allow.
+
+        Args:
+            pairs: of pools.
+            weights: (p, M) least seconds of a step at each multiplier.
+            rest: (p,) seconds of attention that no batch shares.
+            loads: (m,) requests in flight.
+            most: (p, n, m) tokens a second that are possible otherwise.
+        """
+        sums = self.sums
+        first = np.array([pool.first_s for pool in pairs.prefill])
+        work = weights * float(sums.decode.sum()) + rest[:, None] + MU * first[:, None]  # (p, M)
+        for k, mu in enumerate(MU):
+            least = work[:, k, None, None] / (pairs.decode_lanes[:, :, None] + mu * loads)
+            most = np.minimum(most, sums.output_tokens / np.maximum(least, 1e-12))
+        return most
+
+    def _late(self, pairs: _Pairs, bent: Floats, until_s: Floats) -> Mask:
+        """(p, n, m): where a pool has more work than time for the requests that must keep the objective.
+
+        Args:
+            pairs: of pools.
+            bent: (p,) least seconds of a step that must keep the objective.
+            until_s: (m,) when the last of these requests has ended.
+        """
+        prefill = np.array([pool.needed_s for pool in pairs.prefill])
+        late = (prefill[:, None] / pairs.prefill_lanes)[:, :, None] > until_s
+        needed = self.sums.least(self.sums.decode)
+        decode = bent * needed + np.array([pool.rest_needed_s for pool in pairs.decode])
+        late |= (decode[:, None] / pairs.decode_lanes)[:, :, None] > until_s
+        return np.asarray(late)
+
+    def _rate(self, pairs: _Pairs, bent: Floats, weights: Floats, rest: Floats) -> Floats:
+        """(p, n): tokens a second that both pools have time for.
+
+        Args:
+            pairs: of pools.
+            bent: (p,) least seconds of a step that must keep the objective.
+            weights: (p, M) least seconds of a step at each multiplier.
+            rest: (p,) seconds of attention that no batch shares.
+        """
+        sums = self.sums
+        decode, needed, output = float(sums.decode.sum()), sums.least(sums.decode), sums.output_tokens
+        busy = np.array([pool.busy_s for pool in pairs.prefill])
+        work = bent * needed + weights[:, 0] * (decode - needed) + rest
+        rate = np.minimum(
+            output * pairs.prefill_lanes / busy[:, None], output * pairs.decode_lanes / np.maximum(work, 1e-12)[:, None]
+        )
+        return np.asarray(rate)
+
+    def _estimates(self, pools: list[tuple[_Place, _Place]], lanes_x: Ints, lanes_y: Ints, loads: Floats) -> Floats:
         """(3, p, n, m): seconds of TTFT and TPOT, tokens a second."""
-        q, sums = self.q, self.sums
+        question, sums = self.question, self.sums
         out = np.empty((3, *lanes_x.shape, len(loads)))
         answer = sums.output_tokens / sums.count
-        for k, ((i, t), (j, s)) in enumerate(whole):
+        for k, ((i, t), (j, s)) in enumerate(pools):
             x, y = lanes_x[k][:, None], lanes_y[k][:, None]
             left, right = self.kinds[i], self.kinds[j]
             most = float(right.lane_sequences()[s])
-            if q.load == "concurrency":
+            if question.load == "concurrency":
                 token, made = decoding(right, sums, most, in_flight=loads / y)
                 rate = np.minimum(made * y, answer * x * sums.count / self.prompts[i, t].busy_s)
             else:
-                open_s = loads if q.load == "rate_per_s" else np.full(len(loads), sums.count / max(sums.span_s, 1e-9))
+                open_s = (
+                    loads if question.load == "rate_per_s" else np.full(len(loads), sums.count / max(sums.span_s, 1e-9))
+                )
                 token, made = decoding(right, sums, most, rate=open_s / y)
                 rate = np.minimum(made * y, answer * open_s)
             out[0, k] = prompting(left, sums, rate / answer / x)

@@ -32,7 +32,7 @@ TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Kind:
+class InstanceType:
     """One cut of the model on one device type under one engine and precision."""
 
     place: Place
@@ -55,7 +55,7 @@ class Kind:
 
     @property
     def devices(self) -> int:
-        """Of one instance."""
+        """Devices of one instance."""
         return self.plan.num_devices
 
     @property
@@ -150,42 +150,42 @@ class Kind:
 class Kinds:
     """All kinds of a search, and what was left out."""
 
-    kinds: list[Kind]
+    kinds: list[InstanceType]
     excluded: dict[str, int]
     nearest: str
     """The kind that lacks least memory, in words, where none fits."""
 
 
-def kinds_of(q: Question, longest: int = 0) -> Kinds:
+def kinds_of(question: Question, longest: int = 0) -> Kinds:
     """Every legal kind that leaves room for a cache.
 
     Args:
-        q: the question.
+        question: what is asked.
         longest: tokens of the longest prompt and answer, which policies that do not cut prompts compute at once.
 
     Raises:
         BadInput: a scenario that no engine can serve.
     """
     excluded: dict[str, int] = {}
-    kinds: list[Kind] = []
+    kinds: list[InstanceType] = []
     nearest, refused = "", list[Problem]()
-    space = q.wanted.space
-    most = q.wanted.limits.devices or 10**9
+    space = question.wanted.space
+    most = question.wanted.limits.devices or 10**9
     for place, engine, weights, cache in product(
-        q.places,
-        space.engine or (q.serving.engine,),
-        space.weights or (q.serving.precision.weights,),
-        space.kv_cache or (q.serving.precision.kv_cache,),
+        question.places,
+        space.engine or (question.serving.engine,),
+        space.weights or (question.serving.precision.weights,),
+        space.kv_cache or (question.serving.precision.kv_cache,),
     ):
-        precision = q.serving.precision.model_copy(update={"weights": weights, "kv_cache": cache})
-        update: dict[str, Any] = {"engine": engine, "precision": precision, "pools": (q.pool,)}
-        if engine != q.serving.engine:
+        precision = question.serving.precision.model_copy(update={"weights": weights, "kv_cache": cache})
+        update: dict[str, Any] = {"engine": engine, "precision": precision, "pools": (question.pool,)}
+        if engine != question.serving.engine:
             update["engine_version"] = ""
-        serving = q.serving.model_copy(update=update)
-        for plan in _plans(q, place, min(most, place.cluster.num_devices)):
-            problems = ProblemList(q.lines)
+        serving = question.serving.model_copy(update=update)
+        for plan in _plans(question, place, min(most, place.cluster.num_devices)):
+            problems = ProblemList(question.lines)
             try:
-                kinds.append(_kind(q, place, serving, plan, longest, problems))
+                kinds.append(_kind(question, place, serving, plan, longest, problems))
             except Infeasible as error:
                 excluded["does not fit in memory"] = excluded.get("does not fit in memory", 0) + 1
                 nearest = nearest or f"{error} ({_words(plan)})"
@@ -202,16 +202,16 @@ def _words(plan: ServingPlan) -> str:
     return " ".join(f"{n} {getattr(plan, n)}" for n in ("tp", "pp", "dp", "ep"))
 
 
-def _plans(q: Question, place: Place, most: int) -> Iterator[ServingPlan]:
+def _plans(question: Question, place: Place, most: int) -> Iterator[ServingPlan]:
     """Legal cuts on a cluster."""
-    space, own, model = q.wanted.space, q.pool.plan, q.model
+    space, own, model = question.wanted.space, question.pool.plan, question.model
     domain = place.cluster.scale_up_domain
 
     def values(axis: str, default: list[int]) -> list[int]:
         listed = getattr(space, axis)
         if listed:
             return sorted({*listed})
-        return [getattr(own, axis)] if axis in q.pinned else default
+        return [getattr(own, axis)] if axis in question.pinned else default
 
     powers = [1 << k for k in range(11)]
     heads, depth = model.num_attention_heads, len(model.layer_kinds())
@@ -223,28 +223,30 @@ def _plans(q: Question, place: Place, most: int) -> Iterator[ServingPlan]:
                     continue
                 both = [e for e in powers if e == 1 or (e == tp * dp and model.num_experts % e == 0)]
                 for ep in values("ep", both if mixture else [1]):
-                    if dp == 1 or mixture or space.dp or "dp" in q.pinned:
+                    if dp == 1 or mixture or space.dp or "dp" in question.pinned:
                         yield ServingPlan(tp=tp, pp=pp, dp=dp, ep=ep)
 
 
 def _kind(
-    q: Question, place: Place, serving: ServingSpec, plan: ServingPlan, longest: int, problems: ProblemList
-) -> Kind:
-    space, told = q.wanted.space, q.pool.limits
-    model, cluster = q.model, place.cluster
-    default = engines.resolve(serving, q.pool.model_copy(update={"plan": plan}), model, cluster, problems)
+    question: Question, place: Place, serving: ServingSpec, plan: ServingPlan, longest: int, problems: ProblemList
+) -> InstanceType:
+    space, told = question.wanted.space, question.pool.limits
+    model, cluster = question.model, place.cluster
+    default = engines.resolve(serving, question.pool.model_copy(update={"plan": plan}), model, cluster, problems)
     problems.raise_if_any()
     ranks = plan.dp if default.defaults.per_rank else 1
     own = default.limits.max_seqs // ranks, default.limits.budget // ranks
-    open_batch = () if q.free and q.load == "concurrency" else SEQUENCES  # what is in flight bounds the batch
+    open_batch = (
+        () if question.free and question.load == "concurrency" else SEQUENCES
+    )  # what is in flight bounds the batch
     sequences = space.max_num_seqs or ((told.max_num_seqs,) if told.max_num_seqs else (*open_batch, own[0]))
     tokens = space.max_num_batched_tokens or (
         (told.max_num_batched_tokens,) if told.max_num_batched_tokens else (*TOKENS, own[1])
     )
     sequences, tokens = tuple(sorted({*sequences})), tuple(sorted({*tokens}))
-    least = q.pool.limits.model_copy(update={"max_num_seqs": sequences[0], "max_num_batched_tokens": tokens[0]})
+    least = question.pool.limits.model_copy(update={"max_num_seqs": sequences[0], "max_num_batched_tokens": tokens[0]})
     instance = engines.resolve(
-        serving, q.pool.model_copy(update={"plan": plan, "limits": least}), model, cluster, problems
+        serving, question.pool.model_copy(update={"plan": plan, "limits": least}), model, cluster, problems
     )
     problems.raise_if_any()
     coefficients = serving_coefficients(
@@ -269,7 +271,7 @@ def _kind(
         skew=serving.expert_skew,
         engine=False,
     )
-    return Kind(
+    return InstanceType(
         place=place,
         serving=serving,
         plan=plan,

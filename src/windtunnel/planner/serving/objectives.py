@@ -26,15 +26,15 @@ class Figures:
 
     devices: int
     price: float | None
-    """Of a device and hour."""
+    """Money for a device and hour."""
     duration_s: float
     output_tokens: float
     completed: int
     share: float
-    """Of requests that keep the objective."""
+    """Share of requests that keep the objective."""
     tpot_p50_s: float
     mean_w: float | None = None
-    """Of all devices; None where nothing asks for it."""
+    """Mean draw of all devices; None where nothing asks for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from windtunnel.errors import Infeasible
 from windtunnel.planner.serving.autoscale_bounds import autoscaled
 from windtunnel.planner.serving.autoscale_range import instances_needed
 from windtunnel.planner.serving.best_first_search import Evaluated, Found, Proof, Search
-from windtunnel.planner.serving.candidate_table import Columns
-from windtunnel.planner.serving.instance_types import Kind, Kinds, kinds_of
+from windtunnel.planner.serving.candidate_table import CandidateTable
+from windtunnel.planner.serving.instance_types import InstanceType, Kinds, kinds_of
 from windtunnel.planner.serving.nearest_misses import nearest_miss
 from windtunnel.planner.serving.question import GRID, Question, loads_of, question_of
 from windtunnel.planner.serving.simulate_candidate import Runs
@@ -55,7 +55,7 @@ class Deployment:
     values: dict[str, float]
     """All metrics that are known."""
     share: float
-    """Of requests that keep the objective; NaN where it was not simulated."""
+    """Share of requests that keep the objective; NaN where it was not simulated."""
     share_upper: float
     """The same at the upper end of the prediction's interval."""
     quantiles: dict[str, float]
@@ -103,7 +103,7 @@ class ServingPlan:
     elapsed_s: float
     notes: tuple[str, ...] = field(default_factory=tuple)
     instances: dict[str, Any] = field(default_factory=dict)
-    """Of a traffic that rises and falls: instances needed at the trough and at the peak (`scaling`)."""
+    """Instances that a traffic which rises and falls needs at its trough and at its peak (`autoscale_range`)."""
     autoscale: dict[str, Any] = field(default_factory=dict)
     """Bounds of the scenario's autoscaler, and what it holds (`autoscaled`); `best` is that cut at a fixed number."""
 
@@ -165,8 +165,8 @@ def plan_serving(
         Infeasible: nothing keeps the objective; the nearest miss is named.
     """
     begun = time.perf_counter() if begun is None else begun
-    q = question_of(scenario, folder, lines)
-    objective = q.goals.objectives[0]
+    question = question_of(scenario, folder, lines)
+    objective = question.goals.objectives[0]
 
     def tell(screened: int, simulated: int = 0, best: float = float("nan"), bound: float = float("nan")) -> None:
         if report:
@@ -185,20 +185,20 @@ def plan_serving(
                 )
             )
 
-    runs = Runs(q=q, slo=q.goals.slo)
+    runs = Runs(question=question, slo=question.goals.slo)
     building = time.perf_counter()
-    kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0]))
+    kinds = kinds_of(question, runs.longest(loads_of(question, 1)[0]))
     building = time.perf_counter() - building
     if not kinds.kinds:
         rules = "; ".join(f"{rule} ({n})" for rule, n in kinds.excluded.items())
-        most = min(q.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in q.places))
+        most = min(question.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in question.places))
         rules = rules or f"tp, pp and dp of the space leave no cut within {most} devices"
-        raise Infeasible(f"no instance of {q.model.name} can be built: {rules}", kinds.nearest)
-    one = Searched.of(q, kinds, runs, tell, upper=q.wanted.slo_at == "upper" and _has_slo(q))
+        raise Infeasible(f"no instance of {question.model.name} can be built: {rules}", kinds.nearest)
+    one = Searched.of(question, kinds, runs, tell, upper=question.wanted.slo_at == "upper" and _has_slo(question))
     notes: list[str] = []
     other: Searched | None = None
     if one.upper and one.proof.complete:
-        other = Searched.of(q, kinds, runs, tell, upper=False, main=one.found.best is None)
+        other = Searched.of(question, kinds, runs, tell, upper=False, main=one.found.best is None)
         if one.found.best is None and other.found.best is not None:
             one, other = other, None
             notes.append(
@@ -209,13 +209,13 @@ def plan_serving(
         if not one.proof.complete:
             raise KeyboardInterrupt
         central = one if other is None else other
-        raise Infeasible(*nearest_miss(q, kinds.kinds, central.x, runs, central.found))
+        raise Infeasible(*nearest_miss(question, kinds.kinds, central.table, runs, central.found))
     one = replace(one, took_s=one.took_s + building)
-    return _result(q, kinds, one, other, notes, time.perf_counter() - begun, runs)
+    return _result(question, kinds, one, other, notes, time.perf_counter() - begun, runs)
 
 
-def _has_slo(q: Question) -> bool:
-    s = q.goals.slo
+def _has_slo(question: Question) -> bool:
+    s = question.goals.slo
     return any(v is not None for v in (s.ttft_s, s.tpot_s, s.e2e_s))
 
 
@@ -223,7 +223,7 @@ def _has_slo(q: Question) -> bool:
 class Searched:
     """One screen and search."""
 
-    x: Columns
+    table: CandidateTable
     found: Found
     proof: Proof
     upper: bool
@@ -231,63 +231,69 @@ class Searched:
 
     @classmethod
     def of(
-        cls, q: Question, kinds: Kinds, runs: Runs, tell: Callable[..., None], *, upper: bool, main: bool = True
+        cls, question: Question, kinds: Kinds, runs: Runs, tell: Callable[..., None], *, upper: bool, main: bool = True
     ) -> Searched:
         """Screen and search; the main one also tries other cuts to compare with."""
-        x, took = screen(q, kinds.kinds, runs, tell, upper=upper)
-        if not len(x):
-            most = min(q.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in q.places))
+        table, took = screen(question, kinds.kinds, runs, tell, upper=upper)
+        if not len(table):
+            most = min(question.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in question.places))
             least = min(k.devices for k in kinds.kinds)
             rule = f"no number of instances of the space (replicas, deployment) fits {most} devices"
             raise Infeasible(rule, f"an instance takes {least} devices or more, a split deployment {2 * least}")
         search = Search(
             kinds=kinds.kinds,
-            x=x,
+            table=table,
             runs=runs,
-            goals=q.goals,
+            goals=question.goals,
             upper=upper,
-            falling=q.free and len(q.goals.objectives) == 1,
-            tell=lambda n, best, bound: tell(len(x), n, best, bound),
+            falling=question.free and len(question.goals.objectives) == 1,
+            tell=lambda n, best, bound: tell(len(table), n, best, bound),
         )
         found, proof = search.run()
         if search.falling and found.best is not None and proof.complete:
-            each = _between(q, x, found.best)
-            finer, more = screen(q, kinds.kinds, runs, lambda n: None, upper=upper, each=each)
+            each = _between(question, table, found.best)
+            finer, more = screen(question, kinds.kinds, runs, lambda n: None, upper=upper, each=each)
             found, proof = search.further(finer)
             took += more
-        if main and len(q.goals.objectives) == 1:
+        if main and len(question.goals.objectives) == 1:
             search.runners_up()
-        return cls(search.x, found, proof, upper, took)
+        return cls(search.table, found, proof, upper, took)
 
 
-def _between(q: Question, x: Columns, best: Evaluated) -> tuple[float, ...]:
+def _between(question: Question, table: CandidateTable, best: Evaluated) -> tuple[float, ...]:
     """Loads from the best one's up to the next of the grid, a tenth of the way each; in flight: for each device."""
-    load = float(x.load[best.index])
-    if q.load == "concurrency":
-        load /= float(x.devices[best.index])
+    load = float(table.load[best.index])
+    if question.load == "concurrency":
+        load /= float(table.devices[best.index])
     return tuple(float(f"{load * GRID ** (k / FINER):.6g}") for k in range(1, FINER))
 
 
 def _result(
-    q: Question, kinds: Kinds, one: Searched, other: Searched | None, notes: list[str], elapsed_s: float, runs: Runs
+    question: Question,
+    kinds: Kinds,
+    one: Searched,
+    other: Searched | None,
+    notes: list[str],
+    elapsed_s: float,
+    runs: Runs,
 ) -> ServingPlan:
-    good = sorted((e for e in one.found.evaluated if e.good), key=lambda e: (e.key, _burden(one.x, kinds, e)))
-    chosen, scenario, result = _confirmed(q, kinds, one, good, notes)
+    good = sorted((e for e in one.found.evaluated if e.good), key=lambda e: (e.key, _burden(one.table, kinds, e)))
+    chosen, scenario, result = _confirmed(question, kinds, one, good, notes)
     simpler = next(
         (
             e
-            for e in sorted(good, key=lambda e: _burden(one.x, kinds, e))
+            for e in sorted(good, key=lambda e: _burden(one.table, kinds, e))
             if e.key[0] <= chosen.key[0] + TIE * abs(chosen.key[0])
         ),
         chosen,
     )
     central = None
     if other is not None and other.found.best is not None and other.found.best.key < chosen.key:
-        central = _deployment(q, kinds, other, other.found.best, runs)
+        central = _deployment(question, kinds, other, other.found.best, runs)
     cuts: dict[Any, Evaluated] = {}
     for e in good:
-        cuts.setdefault((int(one.x.kind[e.index]), int(one.x.answers[e.index])), e)
-    top = sorted(cuts.values(), key=lambda e: e.key)[: q.wanted.top]
+        cuts.setdefault((int(one.table.kind[e.index]), int(one.table.answers[e.index])), e)
+    top = sorted(cuts.values(), key=lambda e: e.key)[: question.wanted.top]
     proof = one.proof
     pruned = {
         "too_slow": proof.too_slow,
@@ -298,12 +304,14 @@ def _result(
         "settled": proof.settled,
         "refused": proof.refused,
     }
-    written = written_in(q, kinds.kinds, one.x, simpler.index).model_dump(mode="json", exclude_unset=True)
+    written = written_in(question, kinds.kinds, one.table, simpler.index).model_dump(mode="json", exclude_unset=True)
     bounds: dict[str, Any] = {}
-    if q.autoscale is not None:
+    if question.autoscale is not None:
         tried = [chosen, *(e for e in top if e.index != chosen.index)]
-        choices = [(one.x.at(kinds.kinds, e.index), written_in(q, kinds.kinds, one.x, e.index)) for e in tried]
-        scaled = autoscaled(q, choices, lambda s: _served(q, s), upper=one.upper)
+        choices = [
+            (one.table.at(kinds.kinds, e.index), written_in(question, kinds.kinds, one.table, e.index)) for e in tried
+        ]
+        scaled = autoscaled(question, choices, lambda s: _served(question, s), upper=one.upper)
         if scaled is None:
             notes.append("no bounds of serving.autoscale keep the objective: a fixed number of instances is shown")
         else:
@@ -311,56 +319,58 @@ def _result(
             scenario = scaled.scenario.model_dump(mode="json", exclude_unset=True)
 
     def shown(e: Evaluated) -> Deployment:
-        return _deployment(q, kinds, one, e, runs)
+        return _deployment(question, kinds, one, e, runs)
 
-    apart = _burden(one.x, kinds, simpler) < _burden(one.x, kinds, chosen)
+    apart = _burden(one.table, kinds, simpler) < _burden(one.table, kinds, chosen)
     return ServingPlan(
         scenario=scenario,
         best=shown(chosen),
         result=result,
-        objectives=tuple(m.name for m in q.goals.objectives),
-        load_of=q.load,
-        slo=q.goals.slo.model_dump(mode="json"),
+        objectives=tuple(m.name for m in question.goals.objectives),
+        load_of=question.load,
+        slo=question.goals.slo.model_dump(mode="json"),
         upper=one.upper,
         central=central,
         simpler=shown(simpler) if apart else None,
         simpler_scenario=written if apart else None,
         frontier=tuple(shown(e) for e in top),
         front=tuple(shown(e) for e in sorted(one.found.front, key=lambda e: e.key)),
-        tried=_tried(q, kinds, (one, other), runs),
+        tried=_tried(question, kinds, (one, other), runs),
         evaluated=runs.simulated,
         pruned=pruned,
         excluded=kinds.excluded,
         proof=proof,
-        screened_per_s=len(one.x) / max(one.took_s, 1e-9),
+        screened_per_s=len(one.table) / max(one.took_s, 1e-9),
         elapsed_s=elapsed_s,
         notes=tuple(notes),
-        instances=instances_needed(q, one.x.at(kinds.kinds, chosen.index), upper=one.upper),
+        instances=instances_needed(question, one.table.at(kinds.kinds, chosen.index), upper=one.upper),
         autoscale=bounds,
     )
 
 
-def _tried(q: Question, kinds: Kinds, searches: tuple[Searched | None, ...], runs: Runs) -> tuple[Deployment, ...]:
+def _tried(
+    question: Question, kinds: Kinds, searches: tuple[Searched | None, ...], runs: Runs
+) -> tuple[Deployment, ...]:
     """All simulated deployments that keep the objective at the central prediction, each once."""
     out: dict[Any, Deployment] = {}
     for one in (s for s in searches if s is not None):
         for e in one.found.evaluated:
-            if not {*e.missed} - {"slo"} and e.trial.share >= q.goals.slo.percentile:
-                out.setdefault(one.x.at(kinds.kinds, e.index), _deployment(q, kinds, one, e, runs))
+            if not {*e.missed} - {"slo"} and e.trial.share >= question.goals.slo.percentile:
+                out.setdefault(one.table.at(kinds.kinds, e.index), _deployment(question, kinds, one, e, runs))
     return tuple(out.values())
 
 
-def _burden(x: Columns, kinds: Kinds, e: Evaluated) -> tuple[float, ...]:
+def _burden(table: CandidateTable, kinds: Kinds, e: Evaluated) -> tuple[float, ...]:
     """What makes a deployment less simple: kinds of parallelism, limits unlike the engine's, devices of an instance."""
-    c = x.at(kinds.kinds, e.index)
-    sides = [c.kind] if c.answers is None else [c.kind, c.answers]
+    choice = table.at(kinds.kinds, e.index)
+    sides = [choice.kind] if choice.answers is None else [choice.kind, choice.answers]
     parallel = sum((k.plan.pp > 1) + (k.plan.dp > 1) + (k.plan.ep > 1) for k in sides) + len(sides)
-    changed = sum(a != b for a, b in zip((c.sequences, c.tokens), c.kind.default, strict=True))
-    return float(parallel), float(changed), float(sum(k.devices for k in sides)), -c.sequences, -c.tokens
+    changed = sum(a != b for a, b in zip((choice.sequences, choice.tokens), choice.kind.default, strict=True))
+    return float(parallel), float(changed), float(sum(k.devices for k in sides)), -choice.sequences, -choice.tokens
 
 
 def _confirmed(
-    q: Question, kinds: Kinds, one: Searched, good: list[Evaluated], notes: list[str]
+    question: Question, kinds: Kinds, one: Searched, good: list[Evaluated], notes: list[str]
 ) -> tuple[Evaluated, dict[str, Any], ServingResult]:
     """The best that keeps the objective when `serve` simulates its scenario.
 
@@ -368,50 +378,52 @@ def _confirmed(
     by what lies between two of its points, below 0.5 %.
     """
     for e in good[:20]:
-        written = written_in(q, kinds.kinds, one.x, e.index)
-        result = _served(q, written)
+        written = written_in(question, kinds.kinds, one.table, e.index)
+        result = _served(question, written)
         if result.slo_met and not result.saturated:
             if e is not good[0]:
                 notes.append("better ones kept the objective in the search and missed it by a hair when confirmed")
             return e, written.model_dump(mode="json", exclude_unset=True), result
-    written = written_in(q, kinds.kinds, one.x, good[0].index)
+    written = written_in(question, kinds.kinds, one.table, good[0].index)
     notes.append("the best keeps the objective in the search and misses it by a hair when confirmed")
-    return good[0], written.model_dump(mode="json", exclude_unset=True), _served(q, written)
+    return good[0], written.model_dump(mode="json", exclude_unset=True), _served(question, written)
 
 
-def _served(q: Question, written: Scenario) -> ServingResult:
+def _served(question: Question, written: Scenario) -> ServingResult:
     """A scenario as `serve` simulates it; files that it names are relative to the question's folder."""
-    inline = written.model_copy(update={"model": q.model}) if isinstance(written.model, ModelFile) else written
-    d, traffic = with_traffic(replace(prepare(inline), folder=q.folder))
+    inline = written.model_copy(update={"model": question.model}) if isinstance(written.model, ModelFile) else written
+    d, traffic = with_traffic(replace(prepare(inline), folder=question.folder))
     return serve_requests(d, traffic.requests, assumed=traffic.assumed)
 
 
-def written_in(q: Question, kinds: list[Kind], x: Columns, index: int) -> Scenario:
+def written_in(question: Question, kinds: list[InstanceType], table: CandidateTable, index: int) -> Scenario:
     """The scenario with a candidate written in."""
-    c = x.at(kinds, index)
-    kind = c.kind
-    update: dict[str, Any] = {"pools": c.pools(q.pool)}
-    if q.load != "given":
-        value: Any = int(x.load[index]) if q.load == "concurrency" else float(x.load[index])
-        update["traffic"] = q.serving.traffic.model_copy(update={q.load: value})
+    choice = table.at(kinds, index)
+    kind = choice.kind
+    update: dict[str, Any] = {"pools": choice.pools(question.pool)}
+    if question.load != "given":
+        value: Any = int(table.load[index]) if question.load == "concurrency" else float(table.load[index])
+        update["traffic"] = question.serving.traffic.model_copy(update={question.load: value})
     serving = kind.serving.model_copy(update=update)
     update = {"serving": serving, "cluster": kind.place.reference}
-    kept = {n: getattr(q.scenario, n) for n in q.scenario.model_fields_set - {"search", *update}}
+    kept = {n: getattr(question.scenario, n) for n in question.scenario.model_fields_set - {"search", *update}}
     return Scenario.model_construct({*kept, *update}, **kept, **update)
 
 
-def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated, runs: Runs) -> Deployment:
-    x = one.x
-    c = x.at(kinds.kinds, e.index)
-    at = replace(x.best, **{n: getattr(x.best, n)[e.index : e.index + 1] for n in type(x.best).__dataclass_fields__})
-    bounds = {m.name: float(m.bound(at)[0]) for m in q.goals.objectives}
+def _deployment(question: Question, kinds: Kinds, one: Searched, e: Evaluated, runs: Runs) -> Deployment:
+    table = one.table
+    c = table.at(kinds.kinds, e.index)
+    at = replace(
+        table.best, **{n: getattr(table.best, n)[e.index : e.index + 1] for n in type(table.best).__dataclass_fields__}
+    )
+    bounds = {m.name: float(m.bound(at)[0]) for m in question.goals.objectives}
     names = ("ttft_s", "tpot_s", "tokens_per_s")
-    estimate = {n: float(v) for n, v in zip(names, x.estimate[:, e.index], strict=True)}
+    estimate = {n: float(v) for n, v in zip(names, table.estimate[:, e.index], strict=True)}
     found = e.trial
     one_high = runs.upper(c.kind, "whole" if c.answers is None else "split", c.answers)
     return Deployment(
         plan=c.axes(),
-        load=float(x.load[e.index]),
+        load=float(table.load[e.index]),
         values=e.values,
         share=found.share,
         share_upper=found.share_upper,

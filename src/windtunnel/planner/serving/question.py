@@ -37,7 +37,7 @@ class Place:
     price: float | None
     """Money for a device and hour."""
     group: int | None = None
-    """Of a cluster of unlike devices; pools name it."""
+    """Name of the group in a heterogeneous cluster, as pools give it."""
     whole: ClusterSpec | None = None
     """All groups of that cluster."""
 
@@ -152,22 +152,22 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     )
 
 
-def loads_of(q: Question, most_devices: int) -> tuple[float, ...]:
+def loads_of(question: Question, most_devices: int) -> tuple[float, ...]:
     """Loads of the candidates: the given one, those of the space, or a grid.
 
     A grid of rates spans a factor of 64 below and above the traffic's rate; one of requests in flight goes from 1 to
     `MOST_IN_FLIGHT` a device.
     """
-    spec: TrafficSpec = q.serving.traffic
-    if q.load == "given":
+    spec: TrafficSpec = question.serving.traffic
+    if question.load == "given":
         return (0.0,)
-    listed = getattr(q.wanted.space, q.load)
+    listed = getattr(question.wanted.space, question.load)
     if listed:
         return tuple(sorted({float(x) for x in listed}))
-    own = float(getattr(spec, q.load))
-    if not q.free:
+    own = float(getattr(spec, question.load))
+    if not question.free:
         return (own,)
-    if q.load == "concurrency":
+    if question.load == "concurrency":
         top, out, x = min(MOST_IN_FLIGHT * most_devices, spec.num_requests or 10**9), [], 1.0
         while x <= top:
             out.append(float(round(x)))

@@ -13,7 +13,7 @@ from windtunnel.cost.serving import release_of
 from windtunnel.planner.serving.bounds import Sums
 from windtunnel.planner.serving.build_fleet import fleet_of
 from windtunnel.planner.serving.candidate_table import Choice
-from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.objectives import Figures
 from windtunnel.planner.serving.question import Question
 from windtunnel.serving.event_loop import run as loop
@@ -29,7 +29,7 @@ from windtunnel.serving.traffic import Traffic
 from windtunnel.specs.serving import SloSpec
 
 PARTS = ("ttft_s", "tpot_s", "e2e_s")
-"""Of an objective."""
+"""Parts of an objective."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Trial:
 
     figures: Figures
     share: float
-    """Of requests that keep the objective at the central prediction."""
+    """Share of requests that keep the objective at the central prediction."""
     share_upper: float
     """At the upper end of the prediction's interval."""
     saturated: bool
@@ -54,7 +54,7 @@ class Trial:
 class Runs:
     """Runs candidates, and remembers requests and equal runs."""
 
-    q: Question
+    question: Question
     slo: SloSpec
     simulated: int = 0
     settled: int = 0
@@ -68,14 +68,14 @@ class Runs:
     def traffic(self, load: float) -> Traffic:
         """Requests at a load, answers cut as the engine cuts them at its longest model length."""
         if load not in self._traffic:
-            self._traffic[load] = self.q.traffic(load)
+            self._traffic[load] = self.question.traffic(load)
         return self._traffic[load]
 
     def sums(self, load: float, caching: bool, step: int) -> Sums:
         """What the requests at a load ask for."""
         key = load, caching, step
         if key not in self._sums:
-            requests, warmup = self.traffic(load).requests, self.q.serving.traffic.warmup_requests
+            requests, warmup = self.traffic(load).requests, self.question.serving.traffic.warmup_requests
             self._sums[key] = Sums.of(requests, self.slo, warmup, caching=caching, step=step)
         return self._sums[key]
 
@@ -88,7 +88,7 @@ class Runs:
         requests = self.traffic(load).requests
         return int((requests.input_tokens + requests.output_tokens).max())
 
-    def upper(self, kind: Kind, form: str = "whole", other: Kind | None = None) -> dict[str, float]:
+    def upper(self, kind: InstanceType, form: str = "whole", other: InstanceType | None = None) -> dict[str, float]:
         """By how much measured times may exceed predicted ones, by part of the objective; of two kinds the most."""
         if other is not None and other.place is not kind.place:
             own, more = self.upper(kind, form), self.upper(other, form)
@@ -96,49 +96,49 @@ class Runs:
         s, device = kind.serving, kind.place.cluster.device
         key = release_of(s.engine, s.engine_version), device.generation, form
         if key not in self._high:
-            found = {name: band(*key[:2], self.q.model, name, form=form) for name in PARTS}
+            found = {name: band(*key[:2], self.question.model, name, form=form) for name in PARTS}
             self._high[key] = {n: max(b.high, 1.0) for n, b in found.items() if b is not None}
         return self._high[key]
 
-    def tightened(self, kind: Kind, form: str = "whole", other: Kind | None = None) -> SloSpec:
+    def tightened(self, kind: InstanceType, form: str = "whole", other: InstanceType | None = None) -> SloSpec:
         """The objective over how much longer things may take: who keeps it keeps the other at the upper end."""
         high = self.upper(kind, form, other)
         parts = {n: None if (v := getattr(self.slo, n)) is None else v / high.get(n, 1.0) for n in PARTS}
         return self.slo.model_copy(update=parts)
 
-    def run(self, c: Choice) -> Trial | None:
+    def run(self, choice: Choice) -> Trial | None:
         """Simulate a candidate; None where its engine does not start."""
-        traffic = self.traffic(c.load)
-        fleet = fleet_of(self.q, c, self.longest(c.load), traffic.concurrency)
+        traffic = self.traffic(choice.load)
+        fleet = fleet_of(self.question, choice, self.longest(choice.load), traffic.concurrency)
         if fleet is None:
             return None
         limits = fleet.limits[0]
         rest = replace(limits, max_seqs=0, blocks=0, watermark=0, swap_blocks=0)
-        key = id(c.kind), c.replicas, id(c.answers), c.answering, c.load, rest
+        key = id(choice.kind), choice.replicas, id(choice.answers), choice.answering, choice.load, rest
         for other, peak, trial in self._known.get(key, []):
-            alike = limits.caching and self._chains[c.load, fleet.block].common > 0
-            if c.answers is None and _same_run(limits, other, peak, traffic.requests, alike=alike):
+            alike = limits.caching and self._chains[choice.load, fleet.block].common > 0
+            if choice.answers is None and _same_run(limits, other, peak, traffic.requests, alike=alike):
                 self.settled += 1
                 return trial
-        trial = self._simulate(c, fleet, traffic)
+        trial = self._simulate(choice, fleet, traffic)
         self.simulated += 1
         self._known.setdefault(key, []).append((limits, trial.peak, trial))
         return trial
 
-    def _simulate(self, c: Choice, fleet: Fleet, traffic: Traffic) -> Trial:
-        q, instance, limits = self.q, c.kind.instance, fleet.limits[0]
+    def _simulate(self, choice: Choice, fleet: Fleet, traffic: Traffic) -> Trial:
+        question, instance, limits = self.question, choice.kind.instance, fleet.limits[0]
         requests = replace(traffic.requests, arrival_s=traffic.requests.arrival_s.copy())
         if longest := instance.max_model_len:
             room = np.maximum(longest - requests.input_tokens, 1)
             requests.output_tokens = np.minimum(requests.output_tokens, room).astype(np.int32)
         chains = None
         if fleet.caching:
-            block = c.load, fleet.block
+            block = choice.load, fleet.block
             if block not in self._chains:
-                self._chains[block] = chains_of(requests, fleet.block, q.serving.traffic.shared_prefix_tokens)
+                self._chains[block] = chains_of(requests, fleet.block, question.serving.traffic.shared_prefix_tokens)
             chains = self._chains[block]
         plainly = requests.after is not None
-        sides = [c.kind] if c.answers is None else [c.kind, c.answers]
+        sides = [choice.kind] if choice.answers is None else [choice.kind, choice.answers]
         hooks = [hooks_of(k.instance, k.serving, limits, len(requests), plainly=plainly) for k in sides]
         if instance.queue.id == "fcfs" and requests.priority.any():
             requests.priority = np.zeros(len(requests), np.int32)
@@ -155,27 +155,27 @@ class Runs:
                 admission=hook.admission,
                 pace=hook.pace,
             )
-        return self._trial(c, fleet, requests, outcome.totals, traffic)
+        return self._trial(choice, fleet, requests, outcome.totals, traffic)
 
-    def _trial(self, c: Choice, fleet: Fleet, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
-        spec, kind = traffic.spec, c.kind
+    def _trial(self, choice: Choice, fleet: Fleet, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
+        spec, kind = traffic.spec, choice.kind
         found = measures(requests, kind.iteration.request_s, spec.warmup_requests)
         done = requests.state == DONE
         count = max(int(found.done.sum()), 1)
         share = float(found.good(self.slo).sum()) / count
-        form = "whole" if c.answers is None else "split"
-        upper = float(found.good(self.tightened(kind, form, c.answers)).sum()) / count
+        form = "whole" if choice.answers is None else "split"
+        upper = float(found.good(self.tightened(kind, form, choice.answers)).sum()) / count
         first = float(np.nanmin(requests.arrival_s)) if len(requests) else 0.0
         last = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
         duration, tokens = max(last - first, 1e-12), float(requests.output_tokens[done].sum())
         rejected = int((~done).sum())
         if longest := kind.instance.max_model_len:
             rejected += int((requests.input_tokens >= longest).sum())
-        mean_w = self._watts(c, fleet, totals, duration, tokens) if self.q.goals.needs("power") else None
+        mean_w = self._watts(choice, fleet, totals, duration, tokens) if self.question.goals.needs("power") else None
         quantiles = _quantiles(found, self.slo)
         figures = Figures(
-            devices=c.devices,
-            price=c.price,
+            devices=choice.devices,
+            price=choice.price,
             duration_s=duration,
             output_tokens=tokens,
             completed=int(done.sum()),
@@ -194,13 +194,13 @@ class Runs:
             peak=int(totals["running_max"].max()),
         )
 
-    def _watts(self, c: Choice, fleet: Fleet, totals: Any, duration_s: float, tokens: float) -> float:
+    def _watts(self, choice: Choice, fleet: Fleet, totals: Any, duration_s: float, tokens: float) -> float:
         """Mean draw of all devices."""
         out = 0.0
-        for i, kind in enumerate([c.kind] if c.answers is None else [c.kind, c.answers]):
+        for i, kind in enumerate([choice.kind] if choice.answers is None else [choice.kind, choice.answers]):
             own = totals[fleet.pool == i]
             instance = PowerModel(
-                model=self.q.model,
+                model=self.question.model,
                 cluster=kind.place.cluster,
                 shape=kind.instance.shape,
                 iteration=kind.iteration,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
-from windtunnel.planner.serving.bounds import busy_s, closed_s, latest_s, light, step_limit_s, work
-from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, Columns, idle_w_of
-from windtunnel.planner.serving.disaggregated import split_columns
-from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.bounds import Sums, busy_s, closed_s, latest_s, light, step_limit_s, work
+from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, CandidateTable, idle_w_of
+from windtunnel.planner.serving.disaggregated import disaggregated_candidates
+from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.question import Question, loads_of
 from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.steady_state import settled
@@ -19,18 +20,18 @@ from windtunnel.specs.serving import SloSpec
 
 
 def screen(
-    q: Question,
-    kinds: list[Kind],
+    question: Question,
+    kinds: list[InstanceType],
     runs: Runs,
     tell: Callable[[int], None],
     *,
     upper: bool = False,
     each: tuple[float, ...] | None = None,
-) -> tuple[Columns, float]:
+) -> tuple[CandidateTable, float]:
     """All candidates with their bounds, and the seconds that bounds took.
 
     Args:
-        q: the question.
+        question: what is asked.
         kinds: of instances.
         runs: whose requests are counted.
         tell: called with the number of candidates as they are screened.
@@ -38,11 +39,11 @@ def screen(
         each: loads instead of the question's: rates of all instances, or requests in flight on a device.
     """
     begun = time.perf_counter()
-    wanted = q.wanted.space.deployment or ("aggregated",)
-    parts: list[Columns] = []
+    wanted = question.wanted.space.deployment or ("aggregated",)
+    parts: list[CandidateTable] = []
     group = done = 0
 
-    def take(made: Columns) -> None:
+    def take(made: CandidateTable) -> None:
         nonlocal group, done
         parts.append(made)
         group, done = int(made.group.max()) + 1, done + len(made)
@@ -50,81 +51,100 @@ def screen(
 
     if "aggregated" in wanted:
         for index, kind in enumerate(kinds):
-            slo = runs.tightened(kind) if upper else q.goals.slo
-            made = _of_kind(q, index, kind, runs, group, slo, each)
+            slo = runs.tightened(kind) if upper else question.goals.slo
+            made = _of_kind(question, index, kind, runs, group, slo, each)
             if made is not None and len(made):
                 take(made)
     if "disaggregated" in wanted:  # bounds of both pools
-        for made in split_columns(q, kinds, runs, group, upper=upper, each=each):
+        for made in disaggregated_candidates(question, kinds, runs, group, upper=upper, each=each):
             take(made)
-    return Columns.joined(parts), time.perf_counter() - begun
+    return CandidateTable.joined(parts), time.perf_counter() - begun
 
 
-def _replicas(q: Question, kind: Kind) -> Ints:
+def _replicas(question: Question, kind: InstanceType) -> Ints:
     """Numbers of instances to choose from."""
-    most = min(q.wanted.limits.devices or 10**9, kind.place.cluster.num_devices) // kind.devices
-    if q.wanted.space.replicas:
-        return np.array([r for r in sorted({*q.wanted.space.replicas}) if r <= most], np.int64)
-    if "replicas" in q.pinned:
-        return np.array([q.pool.replicas] if q.pool.replicas <= most else [], np.int64)
-    if q.free:
+    most = min(question.wanted.limits.devices or 10**9, kind.place.cluster.num_devices) // kind.devices
+    if question.wanted.space.replicas:
+        return np.array([r for r in sorted({*question.wanted.space.replicas}) if r <= most], np.int64)
+    if "replicas" in question.pinned:
+        return np.array([question.pool.replicas] if question.pool.replicas <= most else [], np.int64)
+    if question.free:
         return np.array([most] if most else [], np.int64)
     return np.arange(1, most + 1)
 
 
-def _of_kind(
-    q: Question, index: int, kind: Kind, runs: Runs, group: int, slo: SloSpec, each: tuple[float, ...] | None
-) -> Columns | None:
-    """One kind's candidates that compute prompts and answers."""
-    replicas = _replicas(q, kind)
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Numbers of instances and loads of one instance type, C cells."""
+
+    count: Ints
+    """(C,) instances."""
+    loads: Floats
+    """(C,) loads of all instances together."""
+    replicas: Ints
+    """Numbers of instances to choose from, rising."""
+
+
+def _cells(question: Question, kind: InstanceType, each: tuple[float, ...] | None) -> _Cells | None:
+    """Every number of instances at every load; None where there is none."""
+    replicas = _replicas(question, kind)
     if not len(replicas):
         return None
     if each is None:
-        own = np.array(loads_of(q, kind.devices))
+        own = np.array(loads_of(question, kind.devices))
     else:
         whole = [round(c * kind.devices) for c in each]
-        own = np.array(sorted({max(w, 1) for w in whole}), float) if q.load == "concurrency" else np.array(each)
+        own = np.array(sorted({max(w, 1) for w in whole}), float) if question.load == "concurrency" else np.array(each)
     count, loads = np.repeat(replicas, len(own)), np.tile(own, len(replicas))
-    if q.free and q.load == "concurrency":
+    if question.free and question.load == "concurrency":
         loads = loads * count
-        able = loads <= (q.serving.traffic.num_requests or 10**9)
+        able = loads <= (question.serving.traffic.num_requests or 10**9)
         count, loads = count[able], loads[able]
-    if not len(count):
+    return _Cells(count, loads, replicas) if len(count) else None
+
+
+def _of_kind(
+    question: Question,
+    index: int,
+    kind: InstanceType,
+    runs: Runs,
+    group: int,
+    slo: SloSpec,
+    each: tuple[float, ...] | None,
+) -> CandidateTable | None:
+    """Candidates of one instance type whose instances prefill and decode.
+
+    Args:
+        question: what is asked.
+        index: number of the instance type.
+        kind: the instance type.
+        runs: whose requests are counted.
+        group: first number of a group.
+        slo: the objective.
+        each: see `screen`.
+    """
+    cells = _cells(question, kind, each)
+    if cells is None:
         return None
-    limits = kind.instance.limits
-    sums = runs.sums(float(loads[0]), limits.caching, limits.step_tokens)
-    seqs, tokens = kind.lane_sequences(), kind.lane_tokens()
-    able_count, median = light(kind, sums, slo, tokens)
-    s, t = len(seqs), len(tokens)
-    shape = s, t, len(count)
-    lanes = count * kind.lanes
-    w = work(kind, sums, seqs, tokens)
-    impossible = np.zeros(shape, np.int64)
-    impossible[:, able_count < sums.needed, :] = TOO_SLOW
-    everything, some = busy_s(kind, sums, w, step_limit_s(sums, slo))
-    most = sums.output_tokens * lanes / everything[:, :, None]
-    if q.load == "concurrency":
-        most = np.minimum(most, sums.output_tokens / closed_s(kind, sums, w, loads, lanes.astype(float), tokens))
-    elif q.load == "rate_per_s":
-        span = np.array([runs.span_s(float(x)) for x in loads])
-        with np.errstate(divide="ignore"):
-            most = np.minimum(most, sums.output_tokens / span)
-        late = some[:, :, None] > lanes * (span + latest_s(sums, slo))
-        impossible[late & (impossible == NOTHING)] = TOO_MUCH
+    count, limits = cells.count, kind.instance.limits
+    sums = runs.sums(float(cells.loads[0]), limits.caching, limits.step_tokens)
+    most, impossible, median = _kind_bounds(question, kind, runs, sums, slo, cells)
+    s, t = most.shape[:2]
     i, j = np.meshgrid(np.arange(s), np.arange(t), indexing="ij")
-    groups = group + (np.arange(s * t).reshape(s, t, 1) * len(replicas) + np.searchsorted(replicas, count))
-    one = np.ones(shape)
-    return Columns.of(
+    places = np.arange(s * t).reshape(s, t, 1) * len(cells.replicas)
+    groups = group + (places + np.searchsorted(cells.replicas, count))
+    one = np.ones(most.shape)
+    return CandidateTable.of(
         kind=index * one,
         sequences=i[:, :, None] * one,
         tokens=j[:, :, None] * one,
         replicas=count * one,
-        load=loads * one,
+        load=cells.loads * one,
         group=groups * one,
         tokens_per_s=most * (1 + 1e-9),
         user_tokens_per_s=(1.0 / median if median else np.inf) * one,
         impossible=impossible,
-        estimate=_estimated(q, kind, runs, count, loads),
+        estimate=_estimated(question, kind, runs, count, cells.loads),
         devices=count * kind.devices * one,
         price=(kind.place.price or np.nan) * one,
         least_w=idle_w_of(kind) * count * kind.devices * one,
@@ -135,14 +155,47 @@ def _of_kind(
     )
 
 
-def _estimated(q: Question, kind: Kind, runs: Runs, replicas: Ints, loads: Floats) -> Floats:
+def _kind_bounds(
+    question: Question, kind: InstanceType, runs: Runs, sums: Sums, slo: SloSpec, cells: _Cells
+) -> tuple[Floats, Ints, float]:
+    """(S, T, C): tokens a second that no run exceeds, and why a candidate cannot keep the objective; least median TPOT.
+
+    Args:
+        question: what is asked.
+        kind: the instance type.
+        runs: whose requests are counted.
+        sums: of the traffic.
+        slo: the objective.
+        cells: numbers of instances and loads.
+    """
+    seqs, tokens, loads = kind.lane_sequences(), kind.lane_tokens(), cells.loads
+    able_count, median = light(kind, sums, slo, tokens)
+    lanes = cells.count * kind.lanes
+    weights = work(kind, sums, seqs, tokens)
+    impossible = np.zeros((len(seqs), len(tokens), len(cells.count)), np.int64)
+    impossible[:, able_count < sums.needed, :] = TOO_SLOW
+    everything, some = busy_s(kind, sums, weights, step_limit_s(sums, slo))
+    most = sums.output_tokens * lanes / everything[:, :, None]
+    if question.load == "concurrency":
+        closed = closed_s(kind, sums, weights, loads, lanes.astype(float), tokens)
+        most = np.minimum(most, sums.output_tokens / closed)
+    elif question.load == "rate_per_s":
+        span = np.array([runs.span_s(float(x)) for x in loads])
+        with np.errstate(divide="ignore"):
+            most = np.minimum(most, sums.output_tokens / span)
+        late = some[:, :, None] > lanes * (span + latest_s(sums, slo))
+        impossible[late & (impossible == NOTHING)] = TOO_MUCH
+    return most, impossible, median
+
+
+def _estimated(question: Question, kind: InstanceType, runs: Runs, replicas: Ints, loads: Floats) -> Floats:
     """(3, S, T, C): seconds of TTFT and TPOT, tokens a second."""
     limits = kind.instance.limits
     sums = runs.sums(float(loads[0]), limits.caching, limits.step_tokens)
     lanes = replicas * kind.lanes
     per = np.where(loads > 0, loads, float(sums.count)) / lanes
-    open_loop = q.load == "rate_per_s"
-    if q.load == "given" and sums.span_s > 0:
+    open_loop = question.load == "rate_per_s"
+    if question.load == "given" and sums.span_s > 0:
         per, open_loop = sums.count / sums.span_s / lanes, True
     found = settled(
         kind,

@@ -13,7 +13,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.planner.serving.bounds import Sums
-from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.instance_types import InstanceType
 
 STEPS = 24
 
@@ -30,7 +30,7 @@ class Settled:
 
 
 def settled(
-    kind: Kind, sums: Sums, sequences: Floats, tokens: Floats, *, rate: Floats | None, in_flight: Floats | None
+    kind: InstanceType, sums: Sums, sequences: Floats, tokens: Floats, *, rate: Floats | None, in_flight: Floats | None
 ) -> Settled:
     """Steady states of one lane that computes prompts and answers.
 
@@ -77,7 +77,7 @@ def settled(
 class _Mean:
     """The mean request of a traffic on a kind of instance."""
 
-    def __init__(self, kind: Kind, sums: Sums) -> None:
+    def __init__(self, kind: InstanceType, sums: Sums) -> None:
         limits = kind.instance.limits
         self.kind, self.step = kind, limits.step_tokens
         self.pace = limits.tokens_per_step / 1e6
@@ -105,7 +105,7 @@ def _wait(rate: Floats, each_s: Floats) -> Floats:
 
 
 def decoding(
-    kind: Kind, sums: Sums, most: float, *, rate: Floats | None = None, in_flight: Floats | None = None
+    kind: InstanceType, sums: Sums, most: float, *, rate: Floats | None = None, in_flight: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Seconds a token and tokens a second of a lane that decodes up to `most` sequences and nothing else.
 
@@ -124,7 +124,7 @@ def decoding(
     return t, b / t
 
 
-def prompting(kind: Kind, sums: Sums, rate: Floats) -> Floats:
+def prompting(kind: InstanceType, sums: Sums, rate: Floats) -> Floats:
     """Seconds to the first token of a lane that computes prompts alone, in turn; infinite past its limit."""
     mean = _Mean(kind, sums)
     each = max(float(mean.seconds(np.zeros(1), mean.prompt)[0]), mean.floor_s)

@@ -7,7 +7,7 @@ are legal and not a repetition of another (sequence parallelism at tp 1, ZeRO wi
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, product
@@ -88,26 +88,29 @@ class Candidates:
         """Axis sizes, replicas and micro-batches of a layout."""
         return tuple(int(getattr(self, name)[layout]) for name in (*LAYOUT_AXES, "dp", "m"))
 
-    def plan(self, layout: int, policy: int) -> PlanSpec:
-        """The plan of one cell; until the partition decides (`planner.concrete`) even, with all layers recomputing."""
-        q = self.policies[policy]
-        pinned = q.stage_layers if isinstance(q.stage_layers, tuple) else None
+    def plan(self, layout: int, column: int) -> PlanSpec:
+        """The plan of one cell of the grid.
+
+        Where it is open, layers are split evenly and all recompute, until `search.close_open_plan` decides.
+        """
+        policy = self.policies[column]
+        pinned = policy.stage_layers if isinstance(policy.stage_layers, tuple) else None
         return self.base.model_copy(
             update={
                 **{name: int(getattr(self, name)[layout]) for name in LAYOUT_AXES},
                 "dp": int(self.dp[layout]),
-                "schedule": q.schedule if self.pp[layout] > 1 else None,
-                "recompute": q.recompute,
-                "zero": q.zero,
-                "shard_group": q.shard_group,
-                "sp": q.sp if self.tp[layout] > 1 else None,
-                "cp_kind": q.cp_kind,
-                "offload": q.offload,
-                "overlap": q.overlap,
-                "order": q.order,
-                "stage_layers": self.base.stage_layers if q.stage_layers is None else pinned,
-                "cp_all_to_all": q.cp_all_to_all if self.cp[layout] > 1 else 1,
-                "reshard_after_forward": q.reshard_after_forward,
+                "schedule": policy.schedule if self.pp[layout] > 1 else None,
+                "recompute": policy.recompute,
+                "zero": policy.zero,
+                "shard_group": policy.shard_group,
+                "sp": policy.sp if self.tp[layout] > 1 else None,
+                "cp_kind": policy.cp_kind,
+                "offload": policy.offload,
+                "overlap": policy.overlap,
+                "order": policy.order,
+                "stage_layers": self.base.stage_layers if policy.stage_layers is None else pinned,
+                "cp_all_to_all": policy.cp_all_to_all if self.cp[layout] > 1 else 1,
+                "reshard_after_forward": policy.reshard_after_forward,
             }
         )
 
@@ -136,10 +139,27 @@ def axis_of(space: Space, plan: PlanSpec, name: str, default: list[int]) -> list
 def _layouts(
     model: ModelSpec, devices: int, training: TrainingSpec, plan: PlanSpec, space: Space, excluded: dict[str, int]
 ) -> dict[str, Ints]:
-    """Axis sizes that the model, the cluster and the batch allow."""
-    of_devices = divisors(devices)
-    depth, copies = len(model.layer_kinds()), _most_copies(plan, space)
-    heads, experts, batch = model.num_attention_heads, model.num_experts, training.global_batch
+    """Axis sizes, replicas and micro-batches that the model, the cluster and the batch allow, by name, (N,) each.
+
+    Args:
+        model: what is trained.
+        devices: of the cluster.
+        training: how it is trained.
+        plan: what all candidates share, and axes that are not searched.
+        space: listed values.
+        excluded: rule → combinations that it took out; added to.
+    """
+    sizes = _axis_grid(model, devices, training, plan, space)
+    inner = sizes["tp"] * sizes["cp"] * sizes["pp"]
+    sizes["dp"] = np.maximum(devices // inner, 1)
+    sizes["m"] = training.global_batch // np.maximum(sizes["mbs"] * sizes["dp"], 1)
+    return keep_legal(sizes, _layout_rules(sizes, devices, model, training, plan, space), excluded)
+
+
+def _axis_grid(model: ModelSpec, devices: int, training: TrainingSpec, plan: PlanSpec, space: Space) -> dict[str, Ints]:
+    """Every combination of axis sizes, by name of the axis."""
+    of_devices, depth = divisors(devices), len(model.layer_kinds())
+    heads, experts = model.num_attention_heads, model.num_experts
     axes = {
         "tp": axis_of(space, plan, "tp", [d for d in of_devices if heads % d == 0]),
         "cp": axis_of(space, plan, "cp", [d for d in of_devices if d == 1 or training.seq_len % (2 * d) == 0]),
@@ -147,47 +167,63 @@ def _layouts(
         "vpp": axis_of(space, plan, "vpp", chunk_counts(depth)),
         "ep": axis_of(space, plan, "ep", divisors(experts) if experts else [1]),
         "etp": axis_of(space, plan, "etp", [d for d in of_devices if heads % d == 0] if experts else [1]),
-        "mbs": axis_of(space, plan, "mbs", divisors(batch)),
+        "mbs": axis_of(space, plan, "mbs", divisors(training.global_batch)),
     }
-    grid = np.array(list(product(*(sorted(set(axes[name])) for name in LAYOUT_AXES))), np.int64).reshape(-1, 7)
+    grid = axis_product(axes)
     if experts and space.etp is None and "etp" not in plan.model_fields_set:  # uncut experts, or cut as the rest
         grid = grid[(grid[:, 5] == 1) | (grid[:, 5] == grid[:, 0])]
-    tp, cp, pp, vpp, ep, etp, mbs = grid.T
-    inner = tp * cp * pp
-    dp = np.maximum(devices // inner, 1)
-    m = batch // np.maximum(mbs * dp, 1)
+    return dict(zip(LAYOUT_AXES, grid.T, strict=True))
+
+
+def axis_product(axes: dict[str, list[int]]) -> Ints:
+    """(N, 7): every combination of the values of all axes, in the order of `LAYOUT_AXES`."""
+    return np.array(list(product(*(sorted(set(axes[name])) for name in LAYOUT_AXES))), np.int64).reshape(-1, 7)
+
+
+def _layout_rules(
+    sizes: dict[str, Ints], devices: int, model: ModelSpec, training: TrainingSpec, plan: PlanSpec, space: Space
+) -> dict[str, Mask]:
+    """Rule → layouts (N,) that keep to it."""
+    tp, cp, pp, vpp, dp, m = (sizes[name] for name in ("tp", "cp", "pp", "vpp", "dp", "m"))
+    depth, copies = len(model.layer_kinds()), _most_copies(plan, space)
+    parts, everything = pp * vpp, np.ones(len(tp), np.bool_)
     fixed = plan.dp if plan.dp != "auto" else None
-    rules: dict[str, Mask] = {
-        "tp · cp · pp divides the devices": devices % inner == 0,
-        "stage_layers has pp · vpp entries": np.full(len(tp), True)
-        if not plan.stage_layers
-        else (pp * vpp == len(plan.stage_layers)),
-        "dp is the one the plan sets": (dp == fixed) if fixed else np.ones(len(tp), np.bool_),
-        "mbs · dp divides the global batch": (batch % np.maximum(mbs * dp, 1) == 0) & (m >= 1),
-        "tp divides the attention heads": heads % tp == 0,
+    return {
+        "tp · cp · pp divides the devices": devices % (tp * cp * pp) == 0,
+        "stage_layers has pp · vpp entries": everything if not plan.stage_layers else (parts == len(plan.stage_layers)),
+        "dp is the one the plan sets": (dp == fixed) if fixed else everything,
+        "mbs · dp divides the global batch": (training.global_batch % np.maximum(sizes["mbs"] * dp, 1) == 0) & (m >= 1),
+        "tp divides the attention heads": model.num_attention_heads % tp == 0,
         "2 · cp divides the sequence": (cp == 1) | (training.seq_len % (2 * cp) == 0),
-        "ep divides the experts, ep · etp the ranks": (
-            (np.ones(len(tp), np.bool_) if not experts else experts % ep == 0)
-            & ((dp * cp * tp) % (ep * etp) == 0)
-            & ((experts > 0) | ((ep == 1) & (etp == 1)))
-        ),
-        "pp · vpp fits the layers": (pp * vpp <= copies * (depth + 2)) & ((pp > 1) | (vpp == 1)),
+        "ep divides the experts, ep · etp the ranks": _experts_fit(sizes, model.num_experts),
+        "pp · vpp fits the layers": (parts <= copies * (depth + 2)) & ((pp > 1) | (vpp == 1)),
         "layers divide over pp · vpp, the ends counted or not": (  # a split that the plan sets need not be even
             (vpp == 1)
             | bool(plan.stage_layers or space.stage_layers)
-            | (depth % (pp * vpp) == 0)
-            | ((depth + 2) % (pp * vpp) == 0)
-            | ((copies > 1) & ((copies * depth % (pp * vpp) == 0) | (copies * (depth + 2) % (pp * vpp) == 0)))
+            | (depth % parts == 0)
+            | ((depth + 2) % parts == 0)
+            | ((copies > 1) & ((copies * depth % parts == 0) | (copies * (depth + 2) % parts == 0)))
         ),
         f"at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
     }
-    keep = np.ones(len(tp), np.bool_)
+
+
+def _experts_fit(sizes: dict[str, Ints], experts: int) -> Mask:
+    """Where experts can be cut over ep and etp."""
+    tp, cp, dp, ep, etp = (sizes[name] for name in ("tp", "cp", "dp", "ep", "etp"))
+    divides = np.ones(len(tp), np.bool_) if not experts else experts % ep == 0
+    fits = divides & ((dp * cp * tp) % (ep * etp) == 0)
+    return np.asarray(fits & ((experts > 0) | ((ep == 1) & (etp == 1))))
+
+
+def keep_legal(sizes: dict[str, Ints], rules: dict[str, Mask], excluded: dict[str, int]) -> dict[str, Ints]:
+    """Sizes of the layouts that keep to all rules; each rule counts what it takes out after those before it."""
+    keep = np.ones(len(sizes["tp"]), np.bool_)
     for rule, ok in rules.items():
         if out := int((keep & ~ok).sum()):
             excluded[rule] = out
         keep &= ok
-    found = {name: column[keep] for name, column in zip(LAYOUT_AXES, grid.T, strict=True)}
-    return {**found, "dp": dp[keep], "m": m[keep]}
+    return {name: column[keep] for name, column in sizes.items()}
 
 
 def _most_copies(plan: PlanSpec, space: Space) -> int:
@@ -198,7 +234,14 @@ def _most_copies(plan: PlanSpec, space: Space) -> int:
 
 
 def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> tuple[Policy, ...]:
-    """Every choice of switches, each once. `cp` says how a hybrid exchange may be cut."""
+    """Every choice of switches, each once.
+
+    Args:
+        plan: what all candidates share, and switches that are not searched.
+        space: listed values.
+        behaviour: defaults of the framework.
+        cp: (N,) sizes of cp in the space, which say how a hybrid exchange may be cut.
+    """
 
     def listed(name: str, given: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
         values = getattr(space, name)
@@ -206,164 +249,200 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
             return tuple(values)
         return (given,) if name.split("_", maxsplit=1)[0] in plan.model_fields_set else default
 
-    recompute = listed("recompute", plan.recompute, ("none", "selective", "full"))
+    kept = {name: getattr(plan.overlap, name) for name in _NOT_SEARCHED}
     offloads = [listed(f"offload_{name}", getattr(plan.offload, name), (0.0,)) for name in OFFLOADS]
     overlaps = [listed(f"overlap_{name}", getattr(plan.overlap, name), (None,)) for name in OVERLAPS]
-    sharding = "zero" in plan.model_fields_set
-    zero = space.zero or ((plan.zero,) if sharding else (3,) if behaviour.param_bytes == 4.0 else (1,))
-    schedule = space.schedule or ((plan.schedule,) if plan.schedule else (None,))
+    zero = (plan.zero,) if "zero" in plan.model_fields_set else (3,) if behaviour.param_bytes == 4.0 else (1,)
+    switches: dict[str, Iterable[Any]] = {
+        "schedule": space.schedule or ((plan.schedule,) if plan.schedule else (None,)),
+        "recompute": listed("recompute", plan.recompute, ("none", "selective", "full")),
+        "zero": space.zero or zero,
+        "shard_group": [None if g == "all" else g for g in space.shard_group or (plan.shard_group,)],
+        "sp": space.sp or (plan.sp,),
+        "cp_kind": _context_exchanges(plan, space, cp),
+        "offload": [
+            plan.offload.model_copy(update=dict(zip(OFFLOADS, shares, strict=True))) for shares in product(*offloads)
+        ],
+        "overlap": [Overlap(**kept, **dict(zip(OVERLAPS, chosen, strict=True))) for chosen in product(*overlaps)],
+        "order": space.order or (plan.order,),
+        "stage_layers": space.stage_layers or (None,),
+        "reshard_after_forward": space.reshard_after_forward or (plan.reshard_after_forward,),
+    }
+    choices = (dict(zip(switches, values, strict=True)) for values in product(*switches.values()))
+    return tuple(dict.fromkeys(_policy(chosen) for chosen in choices))
+
+
+def _context_exchanges(plan: PlanSpec, space: Space, cp: Ints) -> list[tuple[str, int]]:
+    """Kinds of context parallelism, a hybrid one with every size of its all-to-all."""
     inner: list[int] = list(space.cp_all_to_all or ())
     if not inner and "cp_all_to_all" not in plan.model_fields_set:
         inner = [d for d in divisors(int(np.lcm.reduce(np.append(cp, 1)))) if d > 1 and (cp % d == 0).any()]
     inner = inner or [plan.cp_all_to_all]
-    cp_kind = [
-        (kind, size) for kind in space.cp_kind or (plan.cp_kind,) for size in (inner if kind == "hybrid" else [1])
-    ]
-    reshard = space.reshard_after_forward or (plan.reshard_after_forward,)
-    groups = [None if g == "all" else g for g in space.shard_group or (plan.shard_group,)]
-    sp = space.sp or (plan.sp,)
-    out = []
-    for s, r, z, g, q, (c, size), o, v, order, split, again in product(
-        schedule,
-        recompute,
-        zero,
-        groups,
-        sp,
-        cp_kind,
-        product(*offloads),
-        product(*overlaps),
-        space.order or (plan.order,),
-        space.stage_layers or (None,),
-        reshard,
-    ):
-        offload = plan.offload.model_copy(update=dict(zip(OFFLOADS, o, strict=True)))
-        kept = {name: getattr(plan.overlap, name) for name in _NOT_SEARCHED}
-        overlap = Overlap(**kept, **dict(zip(OVERLAPS, v, strict=True)))
-        how, free = recompute_of(r), is_balanced(r)
-        again = again if z == 3 else None
-        group = g if z else None
-        out.append(
-            Policy(
-                schedule=s,
-                recompute=how,
-                zero=z,
-                shard_group=group,
-                sp=q,
-                cp_kind=c,
-                offload=offload,
-                overlap=overlap,
-                order=order,
-                stage_layers=split,
-                balanced_recompute=free,
-                cp_all_to_all=size,
-                reshard_after_forward=again,
-            )
-        )
-    return tuple(dict.fromkeys(out))
+    return [(kind, size) for kind in space.cp_kind or (plan.cp_kind,) for size in (inner if kind == "hybrid" else [1])]
 
 
-def _legal(
-    x: dict[str, Ints],
-    policies: tuple[Policy, ...],
-    model: ModelSpec,
-    behaviour: Behaviour,
-    excluded: dict[str, int],
-    *,
-    split: bool,
-) -> Mask:
-    """Which policies a layout can have, each distinct one once. `split`: whether layers need not divide evenly."""
-    tp, cp, pp, vpp, dp, m = x["tp"], x["cp"], x["pp"], x["vpp"], x["dp"], x["m"]
-    n = len(tp)
-    ok = np.ones((n, len(policies)), np.bool_)
-    shapes, of = np.unique(np.stack([pp, m, vpp]), axis=1, return_inverse=True)
-    replicas = dp * cp
-    kinds = {q.cp_kind for q in policies}
-    checks: dict[str | None, Mask] = {}
-    alike: dict[tuple[str, ...], Mask] = {}
-    splits = [p.stage_layers for p in policies if not isinstance(p.stage_layers, tuple)]
-    judged: dict[Hashable, tuple[Mask, dict[str, int]]] = {}
-    for j, q in enumerate(policies):
-        asked = (
-            q.schedule,
-            q.zero,
-            q.shard_group,
-            q.sp,
-            q.cp_kind,
-            q.cp_all_to_all,
-            q.overlap,
-            q.order,
-            q.stage_layers,
-            q.is_open,
-            q.reshard_after_forward,
-            q.recompute.num_layers if isinstance(q.recompute.num_layers, tuple) else None,
-        )
-        if asked in judged:  # recomputation and offloading are legal everywhere
+def _policy(chosen: dict[str, Any]) -> Policy:
+    """One choice of every switch; what sharding alone reads is dropped without it."""
+    kind, all_to_all = chosen["cp_kind"]
+    zero, recompute = chosen["zero"], chosen["recompute"]
+    return Policy(
+        schedule=chosen["schedule"],
+        recompute=recompute_of(recompute),
+        zero=zero,
+        shard_group=chosen["shard_group"] if zero else None,
+        sp=chosen["sp"],
+        cp_kind=kind,
+        offload=chosen["offload"],
+        overlap=chosen["overlap"],
+        order=chosen["order"],
+        stage_layers=chosen["stage_layers"],
+        balanced_recompute=is_balanced(recompute),
+        cp_all_to_all=all_to_all,
+        reshard_after_forward=chosen["reshard_after_forward"] if zero == 3 else None,
+    )
+
+
+class _LegalCells:
+    """Which policies a layout can have, each distinct one once."""
+
+    def __init__(
+        self,
+        sizes: dict[str, Ints],
+        policies: tuple[Policy, ...],
+        model: ModelSpec,
+        behaviour: Behaviour,
+        *,
+        split: bool,
+    ) -> None:
+        """Nothing is judged yet.
+
+        Args:
+            sizes: Axis sizes, replicas and micro-batches of the layouts.
+            policies: All of them; the first value of a switch counts where the switch does nothing.
+            model: What is trained.
+            behaviour: Defaults of the framework.
+            split: Whether layers need not divide evenly.
+        """
+        self.sizes, self.policies, self.model, self.behaviour, self.split = sizes, policies, model, behaviour, split
+        self.replicas = sizes["dp"] * sizes["cp"]
+        shapes = np.stack([sizes["pp"], sizes["m"], sizes["vpp"]])
+        self.shapes, self.shape_of = np.unique(shapes, axis=1, return_inverse=True)
+        self.kinds = {policy.cp_kind for policy in policies}
+        self.splits = [policy.stage_layers for policy in policies if not isinstance(policy.stage_layers, tuple)]
+        self._runs: dict[str | None, Mask] = {}
+        self._alike: dict[tuple[str, ...], Mask] = {}
+
+    def mask(self, excluded: dict[str, int]) -> Mask:
+        """(N, P): legal cells; what rules take out is added to `excluded`."""
+        ok = np.ones((len(self.replicas), len(self.policies)), np.bool_)
+        judged: dict[Hashable, tuple[Mask, dict[str, int]]] = {}
+        for j, policy in enumerate(self.policies):
+            asked = _legality_key(policy)
+            if asked not in judged:
+                judged[asked] = self._column(policy)
             ok[:, j], counts = judged[asked]
             for rule, out in counts.items():
                 excluded[rule] = excluded.get(rule, 0) + out
-            continue
-        counts = {}
-        if q.schedule not in checks:
-            runs = [_schedule_runs(q.schedule, int(p), int(mb), int(v), behaviour) for p, mb, v in shapes.T]
-            checks[q.schedule] = np.array(runs, np.bool_)
-        column = np.ones(n, np.bool_)
-        column &= _splits(q, pp, vpp, model, splits)
-        for when, plain in _idle(q, tp, cp, pp, replicas, policies):
+        return ok
+
+    def _column(self, policy: Policy) -> tuple[Mask, dict[str, int]]:
+        """(N,): layouts that can have a policy; and rule → layouts that it takes out."""
+        sizes, counts = self.sizes, dict[str, int]()
+        cp, pp, vpp = sizes["cp"], sizes["pp"], sizes["vpp"]
+        column = np.ones(len(pp), np.bool_)
+        column &= _splits(policy, pp, vpp, self.model, self.splits)
+        for when, plain in _idle(policy, sizes["tp"], cp, pp, self.replicas, self.policies):
             column &= ~(when & plain)
-        if q.order not in alike:
-            alike[q.order] = _same_mesh(q.order, list(alike), {"tp": tp, "cp": cp, "pp": pp, "dp": dp})
-        column &= ~alike[q.order]
-        size = {"all_to_all": cp, "hybrid": np.where(cp > 1, q.cp_all_to_all, 1)}.get(q.cp_kind, np.ones_like(cp))
-        if q.cp_kind == "hybrid" and "all_to_all" in kinds:
-            column &= (cp == 1) | (size < cp)  # the whole axis is all_to_all
-        rules: dict[str, Mask] = {
-            "the schedule can run pp, vpp and the micro-batches": checks[q.schedule][of.reshape(-1)] | (pp == 1),
-            "the layers fit and divide over the parts of a copy of the model": _whole(q, pp, vpp, model, split=split),
-            "cp_all_to_all divides cp": cp % size == 0,
-            "tp · all-to-all size of cp divides the attention heads": model.num_attention_heads % (tp * size) == 0,
-        }
-        if q.shard_group:
-            rules["shard_group divides dp · cp and is smaller"] = (replicas % q.shard_group == 0) & (
-                q.shard_group < replicas
-            )
-        if isinstance(q.recompute.num_layers, tuple):
-            listed = len(q.recompute.num_layers)
-            rules["recomputed layers are counted by stage or virtual stage, of a split that is not balanced"] = (
-                (listed == 1) | (pp == listed) | (pp * vpp == listed)
-            ) & (q.stage_layers != "balanced")
-        for rule, runs_so in rules.items():
-            if out := int((column & ~runs_so).sum()):
-                excluded[rule] = excluded.get(rule, 0) + out
+        if policy.order not in self._alike:
+            mesh = {name: sizes[name] for name in ("tp", "cp", "pp", "dp")}
+            self._alike[policy.order] = _same_mesh(policy.order, list(self._alike), mesh)
+        column &= ~self._alike[policy.order]
+        hybrid = np.where(cp > 1, policy.cp_all_to_all, 1)
+        exchanged = {"all_to_all": cp, "hybrid": hybrid}.get(policy.cp_kind, np.ones_like(cp))
+        if policy.cp_kind == "hybrid" and "all_to_all" in self.kinds:
+            column &= (cp == 1) | (exchanged < cp)  # the whole axis is all_to_all
+        for rule, keeps in self._rules(policy, exchanged).items():
+            if out := int((column & ~keeps).sum()):
                 counts[rule] = out
-            column &= runs_so
-        ok[:, j] = column
-        judged[asked] = column, counts
-    return ok
+            column &= keeps
+        return column, counts
+
+    def _rules(self, policy: Policy, exchanged: Ints) -> dict[str, Mask]:
+        """Rule → layouts that keep to it.
+
+        Args:
+            policy: the switches.
+            exchanged: (N,) ranks of cp that exchange heads by all-to-all.
+        """
+        sizes = self.sizes
+        tp, cp, pp, parts = sizes["tp"], sizes["cp"], sizes["pp"], sizes["pp"] * sizes["vpp"]
+        fits = _whole(policy, pp, sizes["vpp"], self.model, split=self.split)
+        heads = self.model.num_attention_heads
+        rules: dict[str, Mask] = {
+            "the schedule can run pp, vpp and the micro-batches": self._schedule_runs(policy.schedule) | (pp == 1),
+            "the layers fit and divide over the parts of a copy of the model": fits,
+            "cp_all_to_all divides cp": cp % exchanged == 0,
+            "tp · all-to-all size of cp divides the attention heads": heads % (tp * exchanged) == 0,
+        }
+        if group := policy.shard_group:
+            rules["shard_group divides dp · cp and is smaller"] = (self.replicas % group == 0) & (group < self.replicas)
+        if isinstance(policy.recompute.num_layers, tuple):
+            listed = len(policy.recompute.num_layers)
+            rules["recomputed layers are counted by stage or virtual stage, of a split that is not balanced"] = (
+                (listed == 1) | (pp == listed) | (parts == listed)
+            ) & (policy.stage_layers != "balanced")
+        return rules
+
+    def _schedule_runs(self, schedule: str | None) -> Mask:
+        """(N,): layouts whose shape a schedule can run."""
+        if schedule not in self._runs:
+            shapes = self.shapes.T
+            runs = [_schedule_runs(schedule, int(p), int(m), int(v), self.behaviour) for p, m, v in shapes]
+            self._runs[schedule] = np.array(runs, np.bool_)
+        return np.asarray(self._runs[schedule][self.shape_of.reshape(-1)])
 
 
-def _whole(q: Policy, pp: Ints, vpp: Ints, model: ModelSpec, *, split: bool) -> Mask:
+def _legality_key(policy: Policy) -> Hashable:
+    """Every field that decides where a policy is legal; recomputation and offloading are legal everywhere."""
+    return (
+        policy.schedule,
+        policy.zero,
+        policy.shard_group,
+        policy.sp,
+        policy.cp_kind,
+        policy.cp_all_to_all,
+        policy.overlap,
+        policy.order,
+        policy.stage_layers,
+        policy.is_open,
+        policy.reshard_after_forward,
+        policy.recompute.num_layers if isinstance(policy.recompute.num_layers, tuple) else None,
+    )
+
+
+def _whole(policy: Policy, pp: Ints, vpp: Ints, model: ModelSpec, *, split: bool) -> Mask:
     """Where layouts that fit several copies of a model fit as many as this policy has."""
-    copies = schedules.describe(q.schedule).copies if q.schedule else 1
+    copies = schedules.describe(policy.schedule).copies if policy.schedule else 1
     depth, parts = len(model.layer_kinds()), np.maximum(pp * vpp // copies, 1)
     divides = (vpp == 1) | (depth % parts == 0) | ((depth + 2) % parts == 0) | split
     return np.asarray((pp == 1) | ((parts <= depth + 2) & divides))
 
 
-def _splits(q: Policy, pp: Ints, vpp: Ints, model: ModelSpec, named: list[str | None]) -> Mask:
+def _splits(policy: Policy, pp: Ints, vpp: Ints, model: ModelSpec, named: list[str | None]) -> Mask:
     """Where a policy's split belongs: written-out ones to their number of virtual stages, others once without any."""
-    if isinstance(q.stage_layers, tuple):
-        fits = sum(q.stage_layers) == len(model.layer_kinds())
-        return np.asarray((pp * vpp == len(q.stage_layers)) & fits)
+    if isinstance(policy.stage_layers, tuple):
+        fits = sum(policy.stage_layers) == len(model.layer_kinds())
+        return np.asarray((pp * vpp == len(policy.stage_layers)) & fits)
     depth = len(model.layer_kinds())
     divides = (vpp == 1) | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
-    column = (pp > 1) | (q.stage_layers == named[0])
-    if q.stage_layers == "balanced":
+    column = (pp > 1) | (policy.stage_layers == named[0])
+    if policy.stage_layers == "balanced":
         return np.asarray(column & (pp * vpp <= np.where(vpp > 1, depth, depth + 2)))
-    return np.asarray(column & (divides | (q.stage_layers is None)))  # what the plan says need not divide
+    return np.asarray(column & (divides | (policy.stage_layers is None)))  # what the plan says need not divide
 
 
 def _idle(
-    q: Policy, tp: Ints, cp: Ints, pp: Ints, replicas: Ints, policies: tuple[Policy, ...]
+    policy: Policy, tp: Ints, cp: Ints, pp: Ints, replicas: Ints, policies: tuple[Policy, ...]
 ) -> list[tuple[Mask, bool]]:
     """Where a switch does nothing, only its first value counts: (layouts, whether this policy has another value)."""
 
@@ -372,10 +451,10 @@ def _idle(
             found = getattr(p, name)
             return getattr(found, part) if part else found
 
-        return bool(value(q) != value(policies[0]))
+        return bool(value(policy) != value(policies[0]))
 
     alone = replicas == 1
-    whole = np.full(len(tp), q.zero not in (1, 2))  # parameters are gathered in buckets under ZeRO-1 and 2 alone
+    whole = np.full(len(tp), policy.zero not in (1, 2))  # parameters are gathered in buckets under ZeRO-1 and 2 alone
     return [
         (tp == 1, other("sp")),
         (cp == 1, other("cp_kind")),
@@ -408,7 +487,7 @@ def _schedule_runs(schedule: str | None, p: int, m: int, v: int, behaviour: Beha
     return schedules.describe(chosen_schedule(schedule, v, behaviour)).check(p, m, v) is None
 
 
-def candidates(
+def enumerate_candidates(
     model: ModelSpec,
     cluster: ClusterSpec,
     training: TrainingSpec,
@@ -418,12 +497,12 @@ def candidates(
 ) -> Candidates:
     """All legal plans of a scenario's search space on one cluster."""
     excluded: dict[str, int] = {}
-    x = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
-    return with_policies(x, model, plan, search, behaviour, excluded)
+    sizes = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
+    return with_policies(sizes, model, plan, search, behaviour, excluded)
 
 
 def with_policies(
-    x: dict[str, Ints],
+    sizes: dict[str, Ints],
     model: ModelSpec,
     plan: PlanSpec,
     search: SearchSpec,
@@ -431,7 +510,7 @@ def with_policies(
     excluded: dict[str, int],
 ) -> Candidates:
     """Layouts with every choice of switches that they can have."""
-    policies = _policies(plan, search.space, behaviour, x["cp"])
+    policies = _policies(plan, search.space, behaviour, sizes["cp"])
     split = bool(plan.stage_layers or search.space.stage_layers)
-    legal = _legal(x, policies, model, behaviour, excluded, split=split)
-    return Candidates(**x, policies=policies, legal=legal, base=plan, excluded=excluded)
+    legal = _LegalCells(sizes, policies, model, behaviour, split=split).mask(excluded)
+    return Candidates(**sizes, policies=policies, legal=legal, base=plan, excluded=excluded)

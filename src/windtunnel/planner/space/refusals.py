@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from windtunnel import schedules
 from windtunnel.errors import BadInput, Problem, ProblemList
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
-from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.case import Case
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.step_setup import schedule_case
 

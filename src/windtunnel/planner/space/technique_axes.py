@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from windtunnel.errors import BadInput
-from windtunnel.planner.bounds.data_parallel_costs import Case
-from windtunnel.planner.space.candidates import Candidates, candidates
+from windtunnel.planner.case import Case
+from windtunnel.planner.space.candidates import Candidates, enumerate_candidates
 from windtunnel.planner.space.technique_rewrites import Decided, became, rewriting
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.search import SearchSpec
@@ -23,9 +23,9 @@ _ROUNDS = 3
 """How often sizes may follow from others that a technique has set."""
 
 
-def laid_out(case: Case, plan: PlanSpec, wanted: SearchSpec) -> Candidates:
+def candidates_under_techniques(case: Case, plan: PlanSpec, wanted: SearchSpec) -> Candidates:
     """All candidates of a search on one cluster, with the sizes that techniques set."""
-    x = candidates(case.model, case.cluster, case.training, plan, wanted, case.behaviour)
+    x = enumerate_candidates(case.model, case.cluster, case.training, plan, wanted, case.behaviour)
     if not rewriting(case.techniques):
         return x
     told: dict[str, int] = {}
@@ -43,7 +43,7 @@ def laid_out(case: Case, plan: PlanSpec, wanted: SearchSpec) -> Candidates:
         words = " · ".join(f"{name} {' or '.join(map(str, sorted(values)))}" for name, values in fixed.items())
         verb = "sets" if len(names) == 1 else "set"
         told = {f"{' and '.join(names)} {verb} {words}, whatever the space lists": number + sum(told.values())}
-        x = candidates(case.model, case.cluster, case.training, plan, anew, case.behaviour)
+        x = enumerate_candidates(case.model, case.cluster, case.training, plan, anew, case.behaviour)
     return replace(x, excluded=told | x.excluded) if told else x
 
 

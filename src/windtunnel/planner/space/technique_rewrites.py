@@ -15,7 +15,7 @@ import numpy as np
 
 from windtunnel.arrays import Ints
 from windtunnel.errors import BadInput
-from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.case import Case
 from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, Policy
 from windtunnel.planner.space.refusals import Refusals
 from windtunnel.specs.plan import PlanSpec
@@ -91,7 +91,7 @@ def _planned(case: Case, plan: PlanSpec) -> PlanSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class RewrittenGrid:
     """Rewritten candidates that share every field which no axis varies."""
 
     candidates: Candidates
@@ -107,7 +107,7 @@ class Grid:
 class Rewritten:
     """All candidates of a search space after the techniques."""
 
-    grids: tuple[Grid, ...]
+    grids: tuple[RewrittenGrid, ...]
     unknown: Ints
     """Cells (n, 2) of which only a simulation tells what they become."""
     again: Ints
@@ -191,7 +191,7 @@ def _rest(plan: PlanSpec, base: PlanSpec) -> Hashable:
     return tuple(out)
 
 
-def _grid(base: PlanSpec, cells: list[tuple[int, int, tuple[int, ...], Policy]]) -> Grid:
+def _grid(base: PlanSpec, cells: list[tuple[int, int, tuple[int, ...], Policy]]) -> RewrittenGrid:
     layouts = {sizes: at for at, sizes in enumerate(dict.fromkeys(c[2] for c in cells))}
     policies = {policy: at for at, policy in enumerate(dict.fromkeys(c[3] for c in cells))}
     to_rows, to_columns = (
@@ -204,4 +204,4 @@ def _grid(base: PlanSpec, cells: list[tuple[int, int, tuple[int, ...], Policy]])
     axes = dict(zip((*LAYOUT_AXES, "dp", "m"), columns, strict=True))
     y = Candidates(**axes, policies=tuple(policies), legal=legal, base=base.model_copy(update={"stage_layers": None}))
     rows, origin = (np.array([c[k] for c in cells], np.int64) for k in (0, 1))
-    return Grid(y, rows, origin, to_rows, to_columns)
+    return RewrittenGrid(y, rows, origin, to_rows, to_columns)

@@ -18,15 +18,15 @@ SEARCHED = {name for name, switch in switches_of(PlanSpec).items() if switch.fre
 _POLICIES = ("none", "selective", "full")
 
 
-def freed(scenario: Scenario, model: ModelSpec) -> Scenario:
+def unpin_axes(scenario: Scenario, model: ModelSpec) -> Scenario:
     """The scenario without its plan's axes; what the plan sets beyond their usual values joins the space."""
     wanted = scenario.search or SearchSpec()
     more = {n: v for n, v in _unusual(scenario, model).items() if getattr(wanted.space, n) is None}
     space = type(wanted.space).model_validate({**wanted.space.model_dump(exclude_unset=True), **more})
-    return bare(scenario).model_copy(update={"search": wanted.model_copy(update={"space": space})})
+    return without_plan_axes(scenario).model_copy(update={"search": wanted.model_copy(update={"space": space})})
 
 
-def bare(scenario: Scenario) -> Scenario:
+def without_plan_axes(scenario: Scenario) -> Scenario:
     """The scenario without what a free search chooses anew."""
     kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - SEARCHED}
     return scenario.model_copy(update={"plan": PlanSpec.model_validate(kept)})

@@ -11,7 +11,7 @@ from windtunnel.report.quantities import gib, seconds
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import Why
     from windtunnel.planner.analysis.stability import Edge, Resource, Stability
-    from windtunnel.planner.plan import PlanResult, Ranked
+    from windtunnel.planner.result import PlanResult, Ranked
 
 INK, MUTED, GRID = "#1f2a33", "#66757f", "#e6eaee"
 BEST, TAKEN, OTHER, BAD = "#1565c0", "#2e8b57", "#e0862c", "#b71c1c"
@@ -42,16 +42,10 @@ def memory_figure(result: PlanResult) -> Any:
 
     figure = go.Figure()
     best, why = result.best, result.why
-    capacity = best.memory.capacity_bytes
-    own = best_row(result)
-    rows = [
-        r
-        for r in (*result.frontier, *result.front)
-        if r.reserved_bytes is not None and (own is None or (r.cluster, r.precision) == (own.cluster, own.precision))
-    ]
+    capacity, rows = best.memory.capacity_bytes, _rows_of_best_cluster(result)
     times = [best.step_time_s, *(r.step_time_s for r in rows)]
     sizes = [best.peak_memory_reserved_bytes, capacity, *(r.reserved_bytes or 0.0 for r in rows)]
-    if why is not None and why.floors.time_s:
+    if why is not None and why.bound_front.time_s:
         x, y, text = _floor_line(why)
         figure.add_scatter(
             x=x,
@@ -64,18 +58,7 @@ def memory_figure(result: PlanResult) -> Any:
             text=text,
             hovertemplate="%{text}<extra></extra>",
         )
-    for name, fits, mark, tone in (("simulated", True, "circle", OTHER), ("breaks a limit", False, "x", BAD)):
-        part = [r for r in rows if (bool(r.fits) and not r.missed) is fits]
-        if part:
-            figure.add_scatter(
-                x=[(r.reserved_bytes or 0.0) / 2**30 for r in part],
-                y=[r.step_time_s for r in part],
-                mode="markers",
-                marker={"symbol": mark, "size": 8, "color": tone, "opacity": 0.85},
-                name=name,
-                text=[_hover(r) for r in part],
-                hovertemplate="%{text}<extra></extra>",
-            )
+    _add_simulated(figure, rows)
     for name, symbol, tone, size, time_s, words in _named(result):
         figure.add_scatter(
             x=[size / 2**30],
@@ -88,21 +71,9 @@ def memory_figure(result: PlanResult) -> Any:
         )
         times.append(time_s)
         sizes.append(size)
-    figure.add_vline(x=capacity / 2**30, line={"color": BAD, "width": 1.5, "dash": "dash"})
-    figure.add_annotation(
-        x=math.log10(capacity / 2**30),
-        y=1,
-        yref="paper",
-        text=f"device memory {gib(capacity)}",
-        showarrow=False,
-        xanchor="left",
-        yanchor="top",
-        xshift=6,
-        font={"color": BAD, "size": 11.5},
-    )
+    _mark_capacity(figure, capacity)
     low, high = _window(why, times, best.step_time_s)
-    left = min(*sizes, *(() if why is None else _inside(why, high)))
-    ends = 0.85 * left / 2**30, 2.2 * max(sizes) / 2**30
+    ends = 0.85 * min(*sizes, *(() if why is None else _inside(why, high))) / 2**30, 2.2 * max(sizes) / 2**30
     ticks = [t for t in _TICKS if ends[0] <= t <= ends[1]]
     if len(ticks) > 8:
         ticks = ticks[::2]
@@ -118,18 +89,62 @@ def memory_figure(result: PlanResult) -> Any:
     return _style(figure, 430)
 
 
+def _rows_of_best_cluster(result: PlanResult) -> list[Ranked]:
+    """Simulated plans whose memory is known, on the best plan's cluster and precision."""
+    own = best_row(result)
+    return [
+        r
+        for r in (*result.frontier, *result.front)
+        if r.reserved_bytes is not None and (own is None or (r.cluster, r.precision) == (own.cluster, own.precision))
+    ]
+
+
+def _add_simulated(figure: Any, rows: list[Ranked]) -> None:
+    """Draw the simulated plans, those that keep to the limits apart from those that do not."""
+    for name, fits, mark, tone in (("simulated", True, "circle", OTHER), ("breaks a limit", False, "x", BAD)):
+        part = [r for r in rows if (bool(r.fits) and not r.missed) is fits]
+        if part:
+            figure.add_scatter(
+                x=[(r.reserved_bytes or 0.0) / 2**30 for r in part],
+                y=[r.step_time_s for r in part],
+                mode="markers",
+                marker={"symbol": mark, "size": 8, "color": tone, "opacity": 0.85},
+                name=name,
+                text=[_hover(r) for r in part],
+                hovertemplate="%{text}<extra></extra>",
+            )
+
+
+def _mark_capacity(figure: Any, capacity_bytes: float) -> None:
+    """Draw the memory of a device."""
+    figure.add_vline(x=capacity_bytes / 2**30, line={"color": BAD, "width": 1.5, "dash": "dash"})
+    figure.add_annotation(
+        x=math.log10(capacity_bytes / 2**30),
+        y=1,
+        yref="paper",
+        text=f"device memory {gib(capacity_bytes)}",
+        showarrow=False,
+        xanchor="left",
+        yanchor="top",
+        xshift=6,
+        font={"color": BAD, "size": 11.5},
+    )
+
+
 def _floor_line(why: Why) -> tuple[list[float], list[float], list[str]]:
     """The Pareto front of the bounds from little memory to much, and what stands for it."""
-    floors = why.floors
-    rows = sorted(zip(floors.memory_bytes, floors.time_s, floors.plans, strict=True), key=lambda row: row[0])
+    bound_front = why.bound_front
+    rows = sorted(
+        zip(bound_front.memory_bytes, bound_front.time_s, bound_front.plans, strict=True), key=lambda row: row[0]
+    )
     text = [f"bound {seconds(t)}, {gib(m)}<br>{plan_words(p)}" for m, t, p in rows]
     x, y = [m / 2**30 for m, _, _ in rows], [t for _, t, _ in rows]
     return [*x, 1e6], [*y, y[-1]], [*text, text[-1]]
 
 
 def _window(why: Why | None, times: list[float], best_s: float) -> tuple[float, float]:
-    floors = () if why is None else why.floors.time_s
-    low = min([*times, *floors[:1]])
+    bound_front = () if why is None else why.bound_front.time_s
+    low = min([*times, *bound_front[:1]])
     high = max([*times, best_s * 1.35])
     room = 0.06 * (high - low)
     return max(0.0, low - 2 * room), high + room
@@ -137,7 +152,7 @@ def _window(why: Why | None, times: list[float], best_s: float) -> tuple[float, 
 
 def _inside(why: Why, high_s: float) -> tuple[float, ...]:
     """Memory of the floors that a window up to `high_s` shows."""
-    return tuple(m for m, t in zip(why.floors.memory_bytes, why.floors.time_s, strict=True) if t <= high_s)
+    return tuple(m for m, t in zip(why.bound_front.memory_bytes, why.bound_front.time_s, strict=True) if t <= high_s)
 
 
 def _named(result: PlanResult) -> list[tuple[str, str, str, float, float, str]]:

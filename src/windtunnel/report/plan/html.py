@@ -34,7 +34,7 @@ from windtunnel.training.results.serialise import plain
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import Why
-    from windtunnel.planner.plan import PlanResult, Ranked
+    from windtunnel.planner.result import PlanResult, Ranked
 
 
 def write(result: PlanResult, path: str | Path) -> Path:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from windtunnel.planner.analysis.explain_best import Why
     from windtunnel.planner.analysis.stability import Stability
-    from windtunnel.planner.plan import PlanResult, Ranked
+    from windtunnel.planner.result import PlanResult, Ranked
 
 _NARROW = 100
 """Columns of the terminal below which a table's own columns stand closer."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.report.quantities import gib, seconds
 
 if TYPE_CHECKING:
-    from windtunnel.planner.analysis.explain_best import CellBest, ClusterBest, LimitCost
+    from windtunnel.planner.analysis.explain_best import ClusterBest, LimitCost, TpPpBest
     from windtunnel.planner.analysis.recommend import Choice
     from windtunnel.planner.analysis.stability import Resource
-    from windtunnel.planner.plan import PlanResult, Ranked
+    from windtunnel.planner.result import PlanResult, Ranked
     from windtunnel.training.results.training_result import TrainingResult
 
 AXES = (
@@ -147,7 +147,7 @@ def cluster_words(cell: ClusterBest, objective: str) -> str:
 
 
 def instead_words(best: TrainingResult, other_s: float | None) -> str:
-    """How the best plan over groups of unlike devices compares with another use of them."""
+    """How the best plan over a heterogeneous cluster compares with another use of them."""
     if other_s is None:
         return "nothing fits"
     gain = 1.0 - best.step_time_s / other_s
@@ -190,7 +190,7 @@ def gap_words(result: PlanResult) -> str:
     return f"a plan up to {100 * result.proof.gap:.1f} % better may exist."
 
 
-def cell_words(cell: CellBest) -> str:
+def cell_words(cell: TpPpBest) -> str:
     """Seconds of a cell, marked where they are a bound."""
     return seconds(cell.simulated_s) if cell.simulated_s is not None else f"≥ {seconds(cell.bound_s)}"
 

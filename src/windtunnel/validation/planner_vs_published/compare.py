@@ -11,7 +11,8 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.errors import Infeasible, WindtunnelError
 from windtunnel.parallel.resolve import ResolvedPlan
-from windtunnel.planner.plan import PlanResult, plan
+from windtunnel.planner.plan import plan
+from windtunnel.planner.result import PlanResult
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
