@@ -122,7 +122,7 @@ class BadInput(WindtunnelError):
         return type(self), (self.problems,)
 
     def located(self, source: SourceLines, prefix: str = "") -> BadInput:
-        """The same problems with file and line filled in where they lack them.
+        """These problems with file and line filled in where they lack them.
 
         Args:
             source: knows where each field was written.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from windtunnel.network import NetworkModel, clock, placement
 from windtunnel.network.collectives import ALGORITHMS, get
-from windtunnel.network.collectives.all_to_all import all_to_all_traffic
+from windtunnel.network.collectives.all_to_all import AllToAllLoad, all_to_all_traffic
 from windtunnel.network.topology import TorusGraph, TwoLevel
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
@@ -116,8 +116,8 @@ def test_placement_equals_counting(size: int, stride: int, domain: int) -> None:
 @settings(max_examples=60, deadline=None)
 def test_all_to_all_imbalance_only_adds(n: int, imbalance: float, unique: float) -> None:
     place = placement(n, 1, 8)
-    even, uneven = all_to_all_traffic(SIZE, place), all_to_all_traffic(SIZE, place, imbalance=imbalance)
-    fewer = all_to_all_traffic(SIZE, place, unique_out_fraction=unique)
+    even, uneven = all_to_all_traffic(SIZE, place), all_to_all_traffic(SIZE, place, AllToAllLoad(imbalance=imbalance))
+    fewer = all_to_all_traffic(SIZE, place, AllToAllLoad(unique_out_fraction=unique))
     assert float(even.up_bytes + even.out_bytes) <= SIZE
     assert float(uneven.up_bytes) == pytest.approx(imbalance * float(even.up_bytes))
     assert float(fewer.out_bytes) <= float(even.out_bytes)

@@ -24,7 +24,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """The same for equal cases."""
+        """A text that equal cases share."""
         return f"{self.kind} {json.dumps(self.shape, sort_keys=True)}"
 
 

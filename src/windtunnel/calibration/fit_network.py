@@ -121,7 +121,7 @@ def _numbers(
 
 
 def _with(start: NetworkCoefficients, values: dict[str, float]) -> NetworkCoefficients:
-    """As `NetworkCoefficients.measured` reads them from a profile."""
+    """Coefficients with `values` laid over them, as `NetworkCoefficients.measured` reads them from a profile."""
     from windtunnel.specs.device import Profile
 
     out = dict(values)

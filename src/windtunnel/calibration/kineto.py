@@ -35,9 +35,9 @@ CLASSES = {
 """Class of kernels → the coefficient that stands for its rate."""
 _ROUNDS = 6
 _LEAST_SHARE = 0.005
-"""Of the step: classes below say nothing worth keeping."""
+"""Share of the step below which a class of kernels says nothing worth keeping."""
 _LEAST_ERROR = 0.02
-"""Of one step's class of kernels: what steps of one run differ by even when their lengths agree."""
+"""Relative scatter of one class of kernels between steps of one run whose lengths agree."""
 
 
 @dataclass(slots=True)

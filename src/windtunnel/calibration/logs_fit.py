@@ -74,7 +74,7 @@ class FittedRow:
     """Predicted and measured peak bytes, where the log states it."""
 
     def error(self, which: str) -> float:
-        """Of `before`, `after` or `left_out`."""
+        """Relative error of the prediction `before`, `after` or `left_out`."""
         return float(getattr(self, f"{which}_s") or math.nan) / self.measured_s - 1.0
 
 
@@ -96,7 +96,7 @@ class LogFit:
     """Network and nodes of the first row, for scenarios that name the profile and nothing else."""
 
     def median_error(self, which: str) -> float:
-        """Median size of the rows' errors, of `before`, `after` or `left_out`."""
+        """Median absolute relative error over the rows of the prediction `before`, `after` or `left_out`."""
         return float(np.median([abs(r.error(which)) for r in self.rows]))
 
 
@@ -274,7 +274,7 @@ class _Work:
         return simulate_step(prepared, memory=False).step_time_s
 
     def seconds(self, theta: Floats) -> Floats:
-        """Of all rows."""
+        """Predicted step time of every row, shape (rows,)."""
         return np.array([self.one(row, theta) for row in self.rows])
 
     def residual(self, seconds: Floats) -> Floats:

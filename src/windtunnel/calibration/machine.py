@@ -52,7 +52,7 @@ def cache_bytes() -> float:
 
 
 def cpu_name() -> str:
-    """As the system calls its processor."""
+    """The name that the system gives its processor."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -108,7 +108,7 @@ def named_device(name: str) -> list[DeviceSpec]:
 
 
 def facts(ranks: int) -> dict[str, Any]:
-    """Of one rank's share of a CPU."""
+    """Name, memory, cache and cores of one rank's share of this machine's CPU."""
     units = max(cores() // ranks, 1)
     identity = "this-cpu" if ranks == 1 else f"this-cpu-1-of-{ranks}"
     return {

@@ -90,7 +90,7 @@ class Decoded:
 
     @property
     def ttft_error(self) -> float:
-        """The same for the prompt."""
+        """Predicted over measured time of the prompt, less 1."""
         return self.predicted_ttft_s / self.run.prompt_s - 1.0
 
     def rows(self) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ class Measured:
 
     @property
     def memory_error(self) -> float:
-        """The same for the peak of allocated tensors."""
+        """Predicted over measured peak of allocated bytes, less 1."""
         return self.predicted.peak_memory_allocated_bytes / self.run.peak_bytes - 1.0
 
     def classes(self) -> dict[str, tuple[float, float]]:

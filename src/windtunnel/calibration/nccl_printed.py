@@ -46,7 +46,7 @@ class Printed:
     hosts: int
     """0: not stated."""
     device: str
-    """As the driver calls it; empty: not stated."""
+    """Name that the driver gives the device; empty: not stated."""
     rows: tuple[tuple[int, float], ...]
     """Bytes and seconds."""
     notes: tuple[str, ...] = ()

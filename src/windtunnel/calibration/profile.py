@@ -44,7 +44,7 @@ class Calibration:
         }
 
     def with_profile(self, profile: Profile) -> Calibration:
-        """The same with another profile."""
+        """This calibration with another profile for its device."""
         return replace(self, device=self.device.model_copy(update={"profile": profile}))
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from windtunnel.arrays import Floats
 
 _NOISE = 0.1
-"""Of one measurement around the model, in logs."""
+"""Scatter of one measurement around the model, in natural logarithms."""
 
 
 def least_squares(

@@ -229,7 +229,7 @@ class _ShardedLoss(torch.autograd.Function):
 
 
 def sharded_loss_of(logits: Tensor, targets: Tensor) -> Tensor:
-    """The same over logits whose vocabulary is cut over the tensor axis.
+    """Cross entropy over logits whose vocabulary is cut over the tensor axis.
 
     Rows' maxima, sums of exponentials and targets' logits cross the axis, as in Megatron-LM (arXiv 1909.08053).
     """

@@ -18,7 +18,7 @@ from windtunnel.specs.device import DeviceSpec, Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficients:
-    """How one software generation uses one device. Fractions are of data-sheet peaks; times in seconds."""
+    """How one software generation uses one device. Fractions refer to data-sheet peaks; times are in seconds."""
 
     gemm_fraction: dict[str, float] = field(default_factory=lambda: {"bf16": 0.76, "fp8": 0.66, "fp4": 0.6})
     """Maximum achievable matrix throughput by format ("mamf"); fp16 and tf32 use the bf16 entry."""
@@ -54,7 +54,7 @@ class Coefficients:
     host_power: float = 4.0
     """Exponent of the smooth maximum of host and device time (jitter)."""
     host_drained_power: float = 2.0
-    """The same for layers whose host waits for the device: its lead is gone after each read."""
+    """`host_power` of layers whose host waits for the device, and so loses its lead at each read."""
     moe_sync_s: float = 0.0
     """Latency of the device-to-host reads of one dropless mixture layer and micro-batch, beside its launches."""
     optimizer_fraction: float = 0.7
@@ -72,7 +72,7 @@ class Coefficients:
     multi_node_host: float = 1.0
     """Host time of a launch in a job over several nodes over that in a job on one."""
     multi_node_skew: float = 1.0
-    """The same for `collective_skew_s`."""
+    """`collective_skew_s` in a job over several nodes over that in a job on one."""
     quantise_bytes: dict[str, float] = field(
         default_factory=lambda: {
             "fp8": 4.0,
@@ -101,7 +101,7 @@ class Coefficients:
     """Coefficients that nobody measured on this pair and that partial pooling scaled."""
 
     def across_nodes(self) -> Coefficients:
-        """As a job that spans several nodes sees them."""
+        """Coefficients with the host time and rank skew of a job that spans several nodes."""
         if self.multi_node_host == self.multi_node_skew == 1.0:
             return self
         return replace(

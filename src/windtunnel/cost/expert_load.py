@@ -39,7 +39,7 @@ class ExpertLoad:
     coherent: bool = False
     """Whether every rank keeps the context of all tokens, which then need not return to the rank they came from."""
     mesh: ExpertMesh | None = None
-    """Of the domains that ranks lie in, where their network is a mesh or torus."""
+    """Links between the domains of the ranks, where their network is a mesh or torus."""
     near: bool = False
     """Whether copies are placed on that mesh so that tokens have short ways."""
 
@@ -137,7 +137,7 @@ def crowded(experts: int, topk: float, ranks: int, load: ExpertLoad) -> tuple[fl
 
 
 def slowest(experts: int, topk: float, ranks: int, load: ExpertLoad, tokens: Floats) -> tuple[Floats, Floats]:
-    """Of the slowest of `ranks`: its rows over the mean of all ranks, and experts whose weights it reads.
+    """The rows of the slowest of `ranks` over the mean of all ranks, and the experts whose weights that rank reads.
 
     Rows of a rank are sums of many draws: normal, with the spread of independent draws; the largest of independent
     normal values is integrated.

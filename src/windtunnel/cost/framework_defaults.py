@@ -27,12 +27,13 @@ class Behaviour:
     grad_bytes: float = 4.0
     """Bytes of one gradient on the wire."""
     fp16_grad_bytes: float | None = None
-    """The same under fp16 training with loss scaling; absent: `grad_bytes`."""
+    """Bytes of one gradient on the wire under fp16 training with loss scaling; absent: `grad_bytes`."""
     grad_buffer_bytes: float = 4.0
     fp16_grad_buffer_bytes: float | None = None
-    """The same under fp16 training, where gradients stay in the model's own format; absent: `grad_buffer_bytes`."""
+    """Bytes of one gradient in its buffer under fp16 training, where gradients stay in the model's own format; absent:
+    `grad_buffer_bytes`."""
     host_grad_bytes: float | None = None
-    """Of a gradient that is kept on the host, where the optimizer's step reads it; absent: as on the device."""
+    """Bytes of one gradient that is kept on the host, where the optimizer's step reads it; absent: as on the device."""
     fused_accumulation: bool = True
     """Whether the weight gradient's GEMM adds to the gradient buffer itself; else a kernel of its own does."""
     grads_persist: bool = True
@@ -118,7 +119,9 @@ class Behaviour:
         return stated or own or self.grad_bytes
 
     def in_precision(self, precision: str, autocast: bool | None = None) -> Behaviour:
-        """The same framework under a training precision: full precision has four bytes everywhere and no second copy.
+        """Defaults of this framework under a training precision.
+
+        Full precision has four bytes everywhere and no second copy.
 
         `autocast` is the framework's own unless given. It casts fp32 weights.
 

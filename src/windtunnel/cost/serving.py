@@ -44,17 +44,17 @@ class ServingCoefficients:
     prompt_layer_s: float = 300e-6
     """Launches of a dense layer's kernels one by one: an iteration that holds prompts takes at least those of all."""
     launch_layer_s: float = 110e-6
-    """What a layer takes longer in every iteration without captured graphs."""
+    """Seconds that a layer takes longer in every iteration without captured graphs."""
     quantise_layer_s: float = 0.0
     """A layer's casts of activations where weights are 8-bit and scales are found at run time."""
     all_reduce_s: float = 10e-6
     """Latency of one all-reduce inside a scale-up domain."""
     all_reduce_fraction: float = 0.35
-    """Its rate on long messages, of the link's one-way bandwidth."""
+    """Rate of an all-reduce on long messages over the link's one-way bandwidth."""
     in_switch_s: float = 14.5e-6
     """Latency of an all-reduce that the switch adds up (`plan.all_reduce: in_switch`)."""
     in_switch_fraction: float = 0.614
-    """Its rate on long messages, of the link's one-way bandwidth.
+    """Rate of an all-reduce in the switch on long messages over the link's one-way bandwidth.
 
     Source: 20 to 1,957 µs for 2 to 512 MiB between eight H100, a kernel of 16 blocks with multimem instructions
     (github.com/microsoft/tokenweave, artifacts_results, figure 7); within 4 % from 2 MiB on. Valid for: NVLink 4;
@@ -62,22 +62,22 @@ class ServingCoefficients:
     """
     all_to_all_s: float = 40e-6
     all_to_all_fraction: float = 0.7
-    """Rate of exchanges between ranks that share experts, of the link's one-way bandwidth.
+    """Rate of exchanges between ranks that share experts over the link's one-way bandwidth.
 
     Source: 153 and 158 GB/s of NVLink's 200 GB/s between eight H800 (github.com/deepseek-ai/DeepEP, normal kernels).
     """
     host_s: float = 1.5e-3
-    """Scheduling, preparing inputs, sampling and sending tokens: what an iteration waits for the host."""
+    """Seconds that an iteration waits for the host: scheduling, preparing inputs, sampling and sending tokens."""
     sequence_s: float = 12e-6
-    """The same for each sequence of the batch."""
+    """Seconds by which `host_s` is longer for each sequence of the batch."""
     ranks_s: float = 0.0
-    """What `host_s` is longer by where an instance has several ranks: messages to processes of their own."""
+    """Seconds by which `host_s` is longer where an instance has several ranks: messages to their processes."""
     ranks_sequence_s: float = 0.0
-    """The same for each sequence of the batch and rank."""
+    """Seconds by which `host_s` is longer for each sequence of the batch and rank."""
     stream_s: float = 0.0
-    """An iteration's wait for a server in the engine's loop, for each sequence whose answer is streamed."""
+    """Seconds that an iteration waits for a server in the engine's loop, for each sequence whose answer is streamed."""
     request_s: float = 20e-3
-    """Client, HTTP and tokeniser, once a request."""
+    """Seconds of client, HTTP and tokeniser, once a request."""
     roofline_power: float = 3.0
     """Exponent of the smooth maximum of compute and memory time of one product."""
     grades: dict[str, str] = field(default_factory=dict)

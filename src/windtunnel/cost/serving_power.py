@@ -46,7 +46,7 @@ class PowerCoefficients:
     spread: float
     """Standard deviation of log(predicted / measured) watts of models that no coefficient has seen, times given."""
     energy_spread: float
-    """The same of joules per token, times predicted."""
+    """Standard deviation of log(predicted / measured) joules per token of such models, times predicted."""
     grade: str
     level: str
     """default, a generation or a device."""

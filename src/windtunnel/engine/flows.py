@@ -45,9 +45,9 @@ def simulate_flows(
     Args:
         routes: Link ids, shape (flows, longest), −1 where a route is shorter (`network.topology` makes them).
         capacity: Bytes/s of each link, one direction, shape (links,).
-        nbytes: Of each flow.
-        start_s: When each flow starts.
-        weight: Share of each flow where a link is shared (a flow of two sub-flows counts 2).
+        nbytes: Bytes of each flow, shape (flows,).
+        start_s: When each flow starts, shape (flows,) or one number.
+        weight: Share of each flow where a link is shared (a flow of two sub-flows counts 2), shaped like `start_s`.
         tolerance: 0 is exact; above, rates may rise late by half of this share of the youngest flow's age, which moved
             completion times by less than the share itself on random traffic.
 

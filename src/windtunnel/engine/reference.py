@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -361,50 +362,59 @@ class _Simulation:
         return DEADLOCK if any(task.end < 0.0 for task in self.tasks) else OK
 
 
-def run(
-    alone: _Array,
-    weight: _Array,
-    stream_ptr: _Array,
-    stream_idx: _Array,
-    dep_ptr: _Array,
-    dep_idx: _Array,
-    rate_ptr: _Array,
-    rate_idx: _Array,
-    rate_work: _Array,
-    slot_pool: _Array,
-    slots: _Array,
-    min_slots: _Array,
-    waves: _Array,
-    priority: _Array,
-    capacity: _Array,
-    pool_slots: _Array,
-) -> tuple[Floats, Floats, Int32s, int]:
-    """Twin of `kernels.run`: the same columns in, the same bits out."""
+class _Program(NamedTuple):
+    """Columns of a program, in the order in which the kernel takes them."""
+
+    alone: _Array
+    weight: _Array
+    stream_ptr: _Array
+    stream_idx: _Array
+    dep_ptr: _Array
+    dep_idx: _Array
+    rate_ptr: _Array
+    rate_idx: _Array
+    rate_work: _Array
+    slot_pool: _Array
+    slots: _Array
+    min_slots: _Array
+    waves: _Array
+    priority: _Array
+    capacity: _Array
+    pool_slots: _Array
+
+
+def run(*columns: _Array) -> tuple[Floats, Floats, Int32s, int]:
+    """Simulate a program: the plain twin of `kernels.run`, with the same columns and the same bits.
+
+    Returns:
+        Start and end of each task in seconds (−1 where never reached), the task that released it, and a status code.
+    """
+    program = _Program(*columns)
     tasks = []
-    sizes, levels = pool_slots.tolist(), priority.tolist()
+    sizes, levels = program.pool_slots.tolist(), program.priority.tolist()
     last: dict[int, int] = {}
-    for i in range(len(alone)):
-        entries = slice(int(rate_ptr[i]), int(rate_ptr[i + 1]))
-        pairs = list(zip(rate_idx[entries].tolist(), rate_work[entries].tolist(), strict=True))
-        task = _Task(i, float(alone[i]), float(weight[i]), pairs)
+    for i in range(len(program.alone)):
+        entries = slice(int(program.rate_ptr[i]), int(program.rate_ptr[i + 1]))
+        pairs = list(zip(program.rate_idx[entries].tolist(), program.rate_work[entries].tolist(), strict=True))
+        task = _Task(i, float(program.alone[i]), float(program.weight[i]), pairs)
         tasks.append(task)
-        if sizes and slot_pool[i] >= 0 and slots[i] > 0 and task.alone > 0.0:
-            task.pool, task.total, task.waves = int(slot_pool[i]), int(slots[i]), int(waves[i])
+        if sizes and program.slot_pool[i] >= 0 and program.slots[i] > 0 and task.alone > 0.0:
+            task.pool, task.total, task.waves = int(program.slot_pool[i]), int(program.slots[i]), int(program.waves[i])
             task.want = min(task.total, sizes[task.pool])
-            task.least = max(int(min_slots[i]), 1)
+            task.least = max(int(program.min_slots[i]), 1)
             task.blocks = task.waves * task.total
-            mine = stream_idx[int(stream_ptr[i]) : int(stream_ptr[i + 1])].tolist()
+            mine = program.stream_idx[int(program.stream_ptr[i]) : int(program.stream_ptr[i + 1])].tolist()
             task.priority = max((levels[s] for s in mine), default=0)
     for i, task in enumerate(tasks):
-        before = dep_idx[int(dep_ptr[i]) : int(dep_ptr[i + 1])].tolist()
-        for stream in stream_idx[int(stream_ptr[i]) : int(stream_ptr[i + 1])].tolist():
+        before = program.dep_idx[int(program.dep_ptr[i]) : int(program.dep_ptr[i + 1])].tolist()
+        for stream in program.stream_idx[int(program.stream_ptr[i]) : int(program.stream_ptr[i + 1])].tolist():
             if last.get(stream, i) != i:
                 before.append(last[stream])
             last[stream] = i
         for j in before:
             tasks[j].successors.append(i)
         task.pending = len(before)
-    simulation = _Simulation(tasks, [_Rate(c) for c in capacity.tolist()], [_Pool(q) for q in sizes])
+    simulation = _Simulation(tasks, [_Rate(c) for c in program.capacity.tolist()], [_Pool(q) for q in sizes])
     status = simulation.run()
     return (
         np.array([task.start for task in tasks], np.float64),

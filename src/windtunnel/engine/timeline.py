@@ -74,13 +74,15 @@ def simulate(tasks: TaskTable, streams: Streams, resources: Resources, *, refere
     Raises:
         ProgramError: The program cannot end (a cycle, a rate without capacity, more slots than there are).
     """
+    columns = _arguments(tasks, streams, resources)
     if reference:
-        from windtunnel.engine.reference import run
+        from windtunnel.engine import reference as twin
+
+        start, end, blame, status = twin.run(*columns)
     else:
-        from windtunnel.engine.kernels import (
-            run,  # late: Numba takes a quarter of a second that most commands do not need
-        )
-    start, end, blame, status = run(*_arguments(tasks, streams, resources))
+        from windtunnel.engine import kernels  # late: Numba takes a quarter of a second that most commands do not need
+
+        start, end, blame, status = kernels.run(*columns)
     if status:
         raise _fail(tasks, start, end, int(status))
     return Timeline(start, end, blame, float(end.max()) if len(end) else 0.0)

@@ -77,7 +77,7 @@ class Operator:
     """The part of these that moves fp32 whatever the precision (router probabilities, states of a recurrence)."""
     fp32_backward_bytes: float = 0.0
     element_bytes: float = 2.0
-    """Of one element that it reads or writes: what products write, what collectives of its tensors carry."""
+    """Bytes of one element that it reads or writes: what products write, what collectives of its tensors carry."""
     dependent_loads: float = 0.0
     """Element-wise work: loads of one thread that wait for one another forward (a sum down a column)."""
     row_reduction: bool = False
@@ -98,7 +98,7 @@ class Operator:
     input_cast_share: float = 1.0
     """Low precision: share of the input that this rank casts; the rest arrives quantised by a gather."""
     grad_cast_share: float = 1.0
-    """The same of the output's gradient."""
+    """Low precision: share of the output's gradient that this rank casts."""
     wgrad_accumulate_bytes: float = 0.0
     """Bytes per weight that the weight gradient reads and writes besides its own output (gradient accumulation)."""
     collective: str = ""
@@ -178,7 +178,7 @@ class ModelGraph:
     further_tokens: int = 0
     """Modules of multi-token prediction behind the last layer (see `graph.predicted`)."""
     element_bytes: float = 2.0
-    """Of an activation."""
+    """Bytes of one element of an activation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +227,7 @@ class Style:
     norm: tuple[float, float] = (3.0, 4.0)
     """Passes over hidden-width tensors for one norm (read input, write output; backward reads both, writes one)."""
     rms_norm: tuple[float, float] | None = None
-    """The same where a root-mean-square norm is not one kernel as a layer norm is, but written out in fp32."""
+    """Passes for one root-mean-square norm where it is written out in fp32, not one kernel as a layer norm is."""
     residual: tuple[float, float] = (2.0, 2.0)
     """One residual addition (with bias and dropout where the model has them)."""
     rope: tuple[float, float] = (2.0, 2.0)

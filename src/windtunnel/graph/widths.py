@@ -11,7 +11,7 @@ _WRITTEN_BYTES = 2.0
 
 
 def widened(block: Block, element_bytes: float) -> Block:
-    """The same block with tensors of `element_bytes` an element. Masks, statistics and fp32 states stay as they are."""
+    """A block whose tensors have `element_bytes` an element; masks, statistics and fp32 states stay as they are."""
     scale = element_bytes / _WRITTEN_BYTES
     operators = tuple(_operator(op, element_bytes, scale) for op in block.operators)
     return replace(block, operators=operators, tensors=tuple(_tensor(t, element_bytes) for t in block.tensors))

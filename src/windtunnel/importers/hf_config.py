@@ -264,7 +264,7 @@ def from_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = No
 
 
 def read_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = None) -> HfImport:
-    """As `from_hf_config`, with the list of what was assumed."""
+    """Read a Hugging Face configuration as `from_hf_config` does, and list what was assumed."""
     file: str | None = None
     if isinstance(config, str | Path):
         file = str(config)

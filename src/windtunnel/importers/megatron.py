@@ -88,7 +88,7 @@ class Flags:
         self.given: dict[str, tuple[list[str], int]] = {}
         self.used: set[str] = set()
         self.valued: set[str] = set()
-        """Those of which a value was read; others are switches."""
+        """Options of which a value was read; the others are switches."""
         name: str | None = None
         for word in words:
             text = _SHORT.get(word.text, word.text)

@@ -22,7 +22,7 @@ from windtunnel.importers.shell import Word, read_script
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 _SCIENTIFIC = re.compile(r"\d+(\.\d+)?[eE][+-]?\d+")
 _FACTOR = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2, "g": 1000**3, "G": 1024**3}
-"""As vLLM reads them: small letters are decimal, capitals binary."""
+"""Factors of suffixes as vLLM reads them: small letters are decimal, capitals binary."""
 
 
 LISTS = frozenset({"cudagraph-capture-sizes", "cuda-graph-sizes", "cuda-graph-bs", "cuda-graph-bs-decode"})

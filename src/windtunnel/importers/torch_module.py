@@ -34,7 +34,7 @@ class TracedGraph:
     dense_flop: float
     """Forward FLOPs as PyTorch counts them: attention without credit for a causal mask."""
     counted_flop: float
-    """The same from `torch.utils.flop_counter.FlopCounterMode`."""
+    """Forward FLOPs that `torch.utils.flop_counter.FlopCounterMode` counts."""
     other_calls: Mapping[str, int]
     """ATen calls that became memory traffic → number."""
 
@@ -294,7 +294,7 @@ class _Recorder:
 
 
 def _storage(tensor: Any) -> int:
-    """What a tensor and its views have in common."""
+    """Identity of the storage that a tensor shares with its views."""
     return int(tensor.untyped_storage()._cdata)
 
 
@@ -325,7 +325,7 @@ def _vector(a: Any, b: Any) -> tuple[float, float, float, float]:
 
 
 def _convolution(args: Any, out: Any) -> tuple[float, float, float, float]:
-    """As a matrix product over output positions. A transposed one multiplies every input position."""
+    """Sizes of a convolution as a product over output positions, of a transposed one over input positions."""
     image, weight = args[0], args[1]
     transposed, groups = bool(args[6]), float(args[8])
     taps = 1.0

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from windtunnel.arrays import Floats, Mask
 from windtunnel.network import clock, collectives, fabric, nccl
 from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
-from windtunnel.network.collectives.all_to_all import all_to_all_traffic
+from windtunnel.network.collectives.all_to_all import EVEN, AllToAllLoad, all_to_all_traffic
 from windtunnel.network.collectives.base import OPS, Traffic
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.result import CollectiveTime
@@ -44,7 +44,7 @@ class NetworkModel:
         named: Iterable[tuple[str, str]] = (),
         software: str | None = None,
     ) -> None:
-        """Of a cluster.
+        """A model of one cluster's networks.
 
         Args:
             cluster: devices and links.
@@ -76,9 +76,7 @@ class NetworkModel:
         algorithm: str | None = None,
         protocol: str | None = None,
         software: str | None = None,
-        imbalance: npt.ArrayLike = 1.0,
-        unique_out_fraction: npt.ArrayLike = 1.0,
-        two_level: bool = False,
+        load: AllToAllLoad = EVEN,
     ) -> CollectiveTime:
         """Time and work of one collective (or of arrays of them).
 
@@ -92,9 +90,7 @@ class NetworkModel:
             software: A key of `selector.SELECTORS`: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, generic, mscclpp,
                 nvrar …; absent: the vendor's own library. Libraries without a published tuner take what is fastest by
                 our clock.
-            imbalance: all_to_all: busiest rank over the mean.
-            unique_out_fraction: all_to_all: part of the leaving bytes left after de-duplication per domain.
-            two_level: all_to_all: NIC hop to the same rail, then the scale-up network.
+            load: Imbalance, de-duplication and path of an all_to_all; other operations do not read it.
 
         Raises:
             ValueError: unknown operation, algorithm or protocol.
@@ -104,41 +100,37 @@ class NetworkModel:
         software = software or self.software or self.library
         if algorithm is None and self.named:
             algorithm = self.named.get(f"{axis}.{op}", self.named.get(f"all.{op}"))
-        args = (nbytes, imbalance, unique_out_fraction)
+        sizes = (nbytes, load.imbalance, load.unique_out_fraction)
         fields = (place.size, place.ranks_per_domain, place.num_domains, place.groups_per_domain, place.stride)
-        several = [np.asarray(a, np.float64) for a in (*args, *fields, place.torus_axes, place.torus_hops)]
+        several = [np.asarray(a, np.float64) for a in (*sizes, *fields, place.torus_axes, place.torus_hops)]
         if sum(a.size for a in several) > _LONGEST:
-            return self._collective(op, place, algorithm, protocol, software, two_level, *args)
+            return self._collective(op, nbytes, place, algorithm, protocol, software, load)
         numbers = [float(a) if a.ndim == 0 else (a.shape, a.tobytes()) for a in several]
-        key = (op, algorithm, protocol, software, two_level, *numbers)
+        key = (op, algorithm, protocol, software, load.two_level, *numbers)
         if key not in self._memo:
             if len(self._memo) >= _MEMO:
                 self._memo.clear()
-            self._memo[key] = self._collective(op, place, algorithm, protocol, software, two_level, *args)
+            self._memo[key] = self._collective(op, nbytes, place, algorithm, protocol, software, load)
         return self._memo[key]
 
     def _collective(
         self,
         op: str,
+        nbytes: npt.ArrayLike,
         place: GroupPlacement,
         algorithm: str | None,
         protocol: str | None,
         software: str,
-        two_level: bool,
-        nbytes: npt.ArrayLike,
-        imbalance: npt.ArrayLike,
-        unique_out_fraction: npt.ArrayLike,
+        load: AllToAllLoad,
     ) -> CollectiveTime:
         size = np.asarray(nbytes, dtype=np.float64)
         rate = clock.rates(self.cluster, place, self.params)
         thin = clock.oversubscription(self.cluster, place, op, self.params.leaf_domains)
         torus = self.cluster.scale_up.topology == "torus"
         if op == "all_to_all" and torus:
-            size = np.asarray(size * np.asarray(imbalance, dtype=np.float64))
+            size = np.asarray(size * np.asarray(load.imbalance, dtype=np.float64))
         if op == "all_to_all" and algorithm in (None, "all_to_all") and not torus:
-            traffic = all_to_all_traffic(
-                size, place, imbalance=imbalance, unique_out_fraction=unique_out_fraction, two_level=two_level
-            )
+            traffic = all_to_all_traffic(size, place, load)
             rate = clock.Rates(rate.up * self.params.up.all_to_all_efficiency, rate.up_switch, rate.out)
             return self._time(op, traffic, rate, thin, "simple", "all_to_all", place)
         if op == "send_recv" and algorithm is None:
@@ -157,9 +149,7 @@ class NetworkModel:
             names = (protocol,) if protocol else (("simple",) if traffic.in_network else PROTOCOLS)
             return self._best([self._time(op, traffic, rate, thin, p, algorithm, place) for p in names])
         if software in OVER and not torus:
-            below = self._collective(
-                op, place, None, protocol, self.library, two_level, nbytes, imbalance, unique_out_fraction
-            )
+            below = self._collective(op, nbytes, place, None, protocol, self.library, load)
             return self._best([below, *self._added(op, size, place, rate, thin, software)])
         if software in OWN_CLOCK and not torus:
             return self._best(
@@ -180,7 +170,7 @@ class NetworkModel:
     def _added(
         self, op: str, size: Floats, place: GroupPlacement, rate: clock.Rates, thin: Floats, software: str
     ) -> list[CollectiveTime]:
-        """What a library adds to the vendor's; those of many nodes are not for one."""
+        """Times of the algorithms that a library adds to the vendor's; those for several nodes take forever on one."""
         out = []
         for name in OVER[software]:
             chosen = collectives.get(name)

@@ -44,15 +44,15 @@ class Packer:
     """Link between device and host, one direction."""
     wire_bytes_per_s: float
     copy_s: float = 10e-6
-    """A copy of its own, issued and waited for by the host (10 µs; 5 to 20 on POWER9 and x86; prior)."""
+    """Seconds of a copy that the host issues and waits for (10 µs; 5 to 20 on POWER9 and x86; prior)."""
     kernel_s: float = 10e-6
-    """A kernel that is launched and waited for (10 µs; prior)."""
+    """Seconds of a kernel that the host launches and waits for (10 µs; prior)."""
     device_message_s: float = 20e-6
     """Least of a message from device memory (two-node send_recv of 1 KiB: 17 to 30 µs, vidur and apex_plus rows)."""
     host_message_s: float = 2.5e-6
-    """The same from host memory (InfiniBand EDR with MPI: 2 to 3 µs; prior)."""
+    """Least of a message from host memory (InfiniBand EDR with MPI: 2 to 3 µs; prior)."""
     memory_efficiency: float = 0.8
-    """Of memory's rate that a copying kernel reaches (prior; streaming kernels 0.75 to 0.92)."""
+    """Share of memory's rate that a copying kernel reaches (prior; streaming kernels 0.75 to 0.92)."""
 
     def copied_s(self, what: Strided) -> float:
         """Pieces copied one by one into a buffer."""

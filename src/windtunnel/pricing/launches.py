@@ -14,6 +14,7 @@ from windtunnel.cost.gemm import gemm_time_s
 from windtunnel.cost.memory_bound import DEPENDENT_LOAD_S, pointwise_time_s, scan_time_s
 from windtunnel.cost.tiled import operand_reads
 from windtunnel.graph import Kind, Operator
+from windtunnel.network.collectives.all_to_all import AllToAllLoad
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
 from windtunnel.network.result import CollectiveTime
@@ -526,8 +527,7 @@ class Lowering:
             size,
             place,
             axis=op.axis.partition("_")[0],
-            two_level=pricing.two_level_a2a and operation == "all_to_all",
-            unique_out_fraction=unique_out_fraction,
+            load=AllToAllLoad(1.0, unique_out_fraction, pricing.two_level_a2a and operation == "all_to_all"),
         )
 
 

@@ -74,7 +74,7 @@ def evaluate(table: InstructionTable, costs: ScheduleCosts) -> tuple[Floats, Flo
 
 
 def _evaluate_units(table: InstructionTable, took: Floats, comm_s: float) -> tuple[Floats, Floats, float, float]:
-    """The same where rows run in units: a unit waits for all its inputs, its results leave when it ends."""
+    """Times of rows that run in units: a unit waits for all its inputs, and its results leave when it ends."""
     needs, last = unit_needs(table), table.units()[1].tolist()
     stage = table.stage.tolist()
     start, end, left = np.zeros(len(table)), np.full(len(table), -1.0), np.full(len(table), -1.0)

@@ -8,7 +8,7 @@ from windtunnel.schedules.table import InstructionTable, ScheduleCosts, Schedule
 
 
 def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
-    """As `interleaved_1f1b`, without its special case m = p: the last stage keeps one micro-batch and not m.
+    """The order of `interleaved_1f1b` without its special case m = p: the last stage keeps one micro-batch and not m.
 
     Source: `torch/distributed/pipelining/schedules.py`, `ScheduleInterleaved1F1B` (warm-up capped at all forwards).
     """

@@ -195,7 +195,7 @@ class Technique:
     saves: str = ""
     """Resource whose cost it hides or cuts: where that resource is free it gains nothing."""
     resource: str = ""
-    """The same in terms of `limits.RESOURCES`; absent: `saves`, where that is one of them."""
+    """What it relieves in terms of `limits.RESOURCES`; absent: `saves`, where that is one of them."""
     quality: str = ""
     """What it may cost in accuracy or convergence, which no prediction counts; empty: results stay what they were."""
     lossless: Mapping[str, Any] = field(default_factory=dict)

@@ -30,7 +30,7 @@ FEW_BYTES: Mapping[str, Any] = {**FREE["network"], "training": {"global_batch": 
 
 
 LIMITS = Limits(scenario=ETHERNET, free=FEW_BYTES, vanishes=0.02, costly_scenario=FREE["network"])
-"""Of techniques that compress gradients alone: on a network that costs nothing their kernels are left."""
+"""Limits of techniques that compress gradients alone: on a network that costs nothing only their kernels are left."""
 
 
 def with_gradients(plan: PlanSpec, given: GradientCompression) -> PlanSpec:

@@ -58,14 +58,14 @@ class ServingLayers(Protocol):
 
     @property
     def hidden_size(self) -> int:
-        """Of the model."""
+        """Hidden size of the model."""
 
     def in_switch_s(self, size: float) -> float | None:
         """Seconds of an all-reduce of so many bytes that the switch adds up; None where it does not."""
 
     @property
     def attention_bytes(self) -> tuple[float, float]:
-        """Of one token in one layer on one device: queries (outputs are as many), and keys and values."""
+        """Bytes of one token in one layer on one device: queries (outputs have as many), and keys and values."""
 
     @property
     def count(self) -> int:
@@ -73,7 +73,7 @@ class ServingLayers(Protocol):
 
     @property
     def batch(self) -> ServingBatch:
-        """Of the whole iteration."""
+        """Requests and tokens of the whole iteration."""
 
     def fastest(self, ways: Sequence[Callable[[int], Segment]]) -> int:
         """Index of the way to run the batch that takes the least time a layer; each makes a segment of n layers."""

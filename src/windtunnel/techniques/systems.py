@@ -26,7 +26,7 @@ class System:
     """A: its claim is a numeric test whose setting is known; B: a number whose setting is open; C: no number."""
     idea: str
     title: str
-    """Of its paper."""
+    """Title of its paper."""
 
     def record(self) -> dict[str, Any]:
         """Plain data, under the names that techniques use where they mean the same."""
@@ -52,7 +52,7 @@ def systems() -> tuple[System, ...]:
 
 
 def planned(built: Collection[str] = ()) -> tuple[System, ...]:
-    """Those that are neither a technique nor otherwise built.
+    """Systems that are neither a technique nor otherwise built.
 
     Args:
         built: further ids: papers whose experiment needs no technique of its own.

@@ -11,6 +11,7 @@ from three_term_fit import fit_three_term, predict_three_term
 
 from windtunnel.network import Mesh, NetworkCoefficients, NetworkModel, nccl, placement
 from windtunnel.network.collectives import ALGORITHMS, get
+from windtunnel.network.collectives.all_to_all import AllToAllLoad
 from windtunnel.network.topology import Dragonfly, FatTree, TorusGraph, TwoLevel
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
@@ -145,13 +146,13 @@ def test_sharp_halves_the_traffic_of_the_nics() -> None:
 def test_all_to_all_takes_imbalance_and_deduplication() -> None:
     model, where = NetworkModel(cluster()), placement(64, 1, 8)
     even = float(model.collective("all_to_all", 1e9, where).alone_s)
-    assert float(model.collective("all_to_all", 1e9, where, imbalance=1.5).alone_s) == pytest.approx(
+    assert float(model.collective("all_to_all", 1e9, where, load=AllToAllLoad(imbalance=1.5)).alone_s) == pytest.approx(
         1.5 * even, rel=0.02
     )
     domains, top_k = 8, 8
     copies = (domains - 1) * (1 - (1 - 1 / domains) ** top_k)  # domains that need a token, its own apart
     fraction = copies / (top_k * (domains - 1) / domains)
-    fewer = model.collective("all_to_all", 1e9, where, unique_out_fraction=fraction, two_level=True)
+    fewer = model.collective("all_to_all", 1e9, where, load=AllToAllLoad(1.0, fraction, two_level=True))
     assert 0.5 < fraction < 0.7
     assert float(fewer.alone_s) < 0.75 * even
 

@@ -31,7 +31,7 @@ class PrefixBlocks:
         return self.ids[self.start[request] : self.start[request + 1]]
 
     def take(self, first: int) -> PrefixBlocks:
-        """Of the first requests alone."""
+        """Blocks of the `first` requests alone."""
         return PrefixBlocks(self.start[: first + 1], self.ids[: self.start[first]], self.block_size)
 
     def known(self) -> Ints:
@@ -66,7 +66,7 @@ class RequestTrace:
     """Seconds between the end of the turn before and this one; 0 where there is none."""
     blocks: PrefixBlocks | None = None
     ttft_s: Floats | None = None
-    """As measured, where the file has it; nan where a request has none."""
+    """Measured seconds, where the file has them; nan where a request has none."""
     e2e_s: Floats | None = None
     stated: dict[str, Any] = field(default_factory=dict)
     """How the load was made, in the words of `traffic` (rate_per_s, concurrency …)."""

@@ -17,7 +17,7 @@ from windtunnel.network.groups import GroupPlacement
 
 @register
 class Pat:
-    """Same bytes as a ring; ⌈log2 n⌉ network hops."""
+    """It moves as many bytes as a ring in ⌈log2 n⌉ network hops."""
 
     id = "pat"
     ops = frozenset({"reduce_scatter", "all_gather"})
