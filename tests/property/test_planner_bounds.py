@@ -28,7 +28,8 @@ from windtunnel.planner.search.equivalent_plans import program_key
 from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, enumerate_candidates
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, power_of, run, step_time
+from windtunnel.training.simulate import memory_of, run, step_time
+from windtunnel.training.step_figures.power import power_of
 
 pytestmark = pytest.mark.property
 SAMPLES = 12

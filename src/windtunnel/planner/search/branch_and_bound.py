@@ -28,7 +28,8 @@ from windtunnel.program.tables import Timeline
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, power_of, run
+from windtunnel.training.simulate import memory_of, run
+from windtunnel.training.step_figures.power import power_of
 from windtunnel.training.step_setup import PreparedStep
 
 Report = Callable[[int, int, float, float], None]

@@ -1,0 +1,1 @@
+"""Figures of a simulated step: power, warnings, and the tables of stages and groups."""
