@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers technique-pages targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned torch real clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers technique-pages screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned torch real clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -80,6 +80,9 @@ serving-papers training-papers: %-papers:
 technique-pages: $(COMPILED)  ## rewrite docs/generated/techniques/; gain maps of new techniques, of all with ALL=1
 	$(BIN)/python -m windtunnel.reproduce.pages.gain_maps $(if $(ALL),--all) --jobs $(JOBS)
 	$(BIN)/python -m windtunnel.reproduce.pages.technique_pages
+
+screenshots: setup  ## draw the pictures of the documentation anew (needs Chromium: scripts/install-browser)
+	scripts/screenshots
 
 docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table of coefficients
 	mkdir -p docs/generated
