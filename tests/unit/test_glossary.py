@@ -14,7 +14,8 @@ from windtunnel.report.serving.terminal import summary as serving_summary
 from windtunnel.report.training.terminal import summary
 
 ROOT = Path(__file__).parents[2]
-OF_THE_SCENARIO = re.compile(r"^(plan|cluster|training|serving|pools|kv|limits|traffic|router|autoscale|transfer|engine)\b")
+OF_THE_SCENARIO =
+re.compile(r"^(plan|cluster|training|serving|pools|kv|limits|traffic|router|autoscale|transfer|engine)\b")
 """First column of the table of assumptions: fields of a scenario, which the schema explains."""
 
 
