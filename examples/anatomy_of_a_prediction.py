@@ -39,8 +39,8 @@ def main(path: str) -> float:
     model, cluster = catalog.model(scenario.model), catalog.resolve_cluster(scenario.cluster)
     training, device = scenario.training, cluster.device
     print(f"{model.name}: {model.num_hidden_layers} layers, hidden size {model.hidden_size}, layers {model.family}")
-    print(f"{cluster.num_devices} x {device.id}: {device.memory_bytes / GIB:.1f} GiB, {device.memory_bytes_per_s:.3g}
-    B/s")
+    memory_gib, bandwidth = device.memory_bytes / GIB, device.memory_bytes_per_s
+    print(f"{cluster.num_devices} x {device.id}: {memory_gib:.1f} GiB of memory at {bandwidth:.3g} B/s")
 
     heading("2. Plan: defaults of the framework filled in, rules checked (parallel/resolve.py)")
     defaults = behaviour(training.framework)
@@ -67,8 +67,7 @@ def main(path: str) -> float:
 
     heading("5. Price: operators to launches to seconds (cost/, network/, pricing/, training/stage_costs/)")
     fitted = coefficients(training.framework, device)
-    print(f"a kernel costs the host {fitted.host_kernel_s * 1e6:.3g} us; coefficients of {training.framework} on
-    {device.id}")
+    print(f"coefficients of {training.framework} on {device.id}: a launch costs {fitted.host_kernel_s * 1e6:.3g} us")
     prepared, _ = prepare(path)  # steps 2 to 6 with everything that techniques, precision and recomputation change
     forward_s, backward_s, weight_s = prepared.stages.seconds
     print(f"seconds of a micro-batch by virtual stage: forward {np.round(forward_s, 5).tolist()[:4]} ...")
@@ -79,8 +78,8 @@ def main(path: str) -> float:
     print(f"{len(table.kind)} instructions on {plan.pp} stages")
     program = prepared.program
     tags = np.bincount(program.tasks.tag, minlength=len(program.tasks.tags))
-    print(f"{len(program.tasks)} tasks: " + ", ".join(f"{n} {t}" for t, n in zip(program.tasks.tags, tags, strict=True)
-    if n))
+    counts = [f"{n} {tag}" for tag, n in zip(program.tasks.tags, tags, strict=True) if n]
+    print(f"{len(program.tasks)} tasks: {', '.join(counts)}")
 
     heading("7. Simulate: tasks hold streams and slots and share rates (engine/)")
     timeline = simulate(program.tasks, program.streams, program.resources)

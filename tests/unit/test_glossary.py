@@ -14,8 +14,8 @@ from windtunnel.report.serving.terminal import summary as serving_summary
 from windtunnel.report.training.terminal import summary
 
 ROOT = Path(__file__).parents[2]
-OF_THE_SCENARIO =
-re.compile(r"^(plan|cluster|training|serving|pools|kv|limits|traffic|router|autoscale|transfer|engine)\b")
+SECTIONS = "plan cluster training serving pools kv limits traffic router autoscale transfer engine".split()
+OF_THE_SCENARIO = re.compile(rf"^({'|'.join(SECTIONS)})\b")
 """First column of the table of assumptions: fields of a scenario, which the schema explains."""
 
 
@@ -33,7 +33,7 @@ def printed(what: object) -> str:
 
 def terms(text: str) -> set[str]:
     """First cells of rows and headlines, and the cells of header lines."""
-    body = text.split("\n\n", 1)[1].split("\nAssumed")[0]
+    body = text.split("\n\n", 1)[1].split("\nAssumed", maxsplit=1)[0]
     found = set()
     for line in body.splitlines():
         row = re.match(r"^ {0,2}([A-Za-z][\w/ -]*?) {2,}\S", line)
