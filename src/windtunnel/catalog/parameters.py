@@ -60,6 +60,8 @@ def _attention(model: ModelSpec, *, windowed: bool = False) -> int:
         up = _linear(rank, heads * (model.qk_nope_head_dim + d_v), False)
         return query + down + up + _linear(heads * d_v, h, bias)
     count = _linear(h, heads * d, bias) + projections * _linear(h, kv_heads * d, bias) + _linear(heads * d, h, bias)
+    if model.attention_output_gate:
+        count += h * heads * d
     if model.qk_norm:
         count += 2 * d
     if model.attention_sinks:

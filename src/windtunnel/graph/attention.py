@@ -80,6 +80,8 @@ def self_attention(
     operators, tensors = norm_and_residual(model, t, style, "attn")
     params = h * (a + made) + bias * (a + made)
     operators.append(linear("qkv", "qkv", "column", m=t, n=a + made, k=h, params=params))
+    if model.attention_output_gate:
+        operators.append(linear("attn_gate", "qkv", "column", m=t, n=a, k=h, params=h * a))
     if style.qkv_split[0]:
         operators.append(pointwise("qkv_split", "qkv", "features", _moved(style.qkv_split, (a + made) * t * 2), (3, 3)))
     passes = _rotation_passes(model, style)
@@ -99,6 +101,10 @@ def self_attention(
     operators += core
     tensors += kept
     tensors.append(Tensor("attention_out", a * t, "heads", producer="core_attn", consumers=("core_attn", "proj")))
+    if model.attention_output_gate:
+        gate = _moved(style.activation_gated, a * t * 2)
+        operators.append(pointwise("attn_gating", "core_attn", "features", gate, (1, 1)))
+        tensors.append(Tensor("attn_gate_out", a * t, "heads", producer="qkv", consumers=("core_attn",)))
     operators.append(linear("proj", "proj", "row", m=t, n=h, k=a, params=h * a + bias * h))
     return Parts(operators, tensors, sum(op.params for op in operators))
 

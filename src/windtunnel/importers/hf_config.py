@@ -16,13 +16,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from windtunnel.errors import UNSET, BadInput, Problem, ProblemList
+from windtunnel.importers.huggingface.known_types import DEFAULTS, TRAITS
 from windtunnel.specs.loader import explain, lines_of
 from windtunnel.specs.model import ModelSpec, Provenance
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
-    "hidden_size": ("hidden_size", "n_embd", "d_model", "model_dim", "hidden_dim"),
+    "hidden_size": ("hidden_size", "n_embd", "d_model", "model_dim", "hidden_dim", "emb_dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
-    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "attn_config.n_heads"),
+    "num_attention_heads": (
+        "num_attention_heads",
+        "n_head",
+        "n_heads",
+        "num_heads",
+        "attention_heads",
+        "attn_config.n_heads",
+    ),
     "vocab_size": ("vocab_size", "padded_vocab_size", "n_vocab"),
     "num_key_value_heads": (
         "num_key_value_heads",
@@ -39,6 +47,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "n_inner",
         "ffn_dim",
         "d_ff",
+        "dff",
         "ffn_hidden_size",
         "intermediate_dim",
         "ffn_config.ffn_hidden_size",
@@ -84,7 +93,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "shared_intermediate_size",
         "moe_shared_expert_intermediate_size",
     ),
-    "first_k_dense_replace": ("first_k_dense_replace",),
+    "first_k_dense_replace": ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"),
     "moe_layer_freq": ("moe_layer_freq", "decoder_sparse_step", "interleave_moe_layer_step"),
     "q_lora_rank": ("q_lora_rank",),
     "kv_lora_rank": ("kv_lora_rank",),
@@ -116,118 +125,10 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
-_GPT = {"gated_mlp": False, "norm": "layernorm", "hidden_act": "gelu", "attention_bias": True, "mlp_bias": True}
-_LEARNED = {**_GPT, "position_embedding": "learned", "tie_word_embeddings": True}
-_COHERE = {"norm": "layernorm", "parallel_block": True, "tie_word_embeddings": True}
-_GEMMA = {"hidden_act": "gelu", "tie_word_embeddings": True}
-_MLA = {"family": "mla_moe"}
-
-TRAITS: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "mistral": {},
-    "mixtral": {},
-    "olmo": {},
-    "internlm": {},
-    "internlm2": {},
-    "granite": {},
-    "yi": {},
-    "granitemoe": {},
-    "phi3": {},
-    "ministral": {},
-    "mistral3": {},
-    "baichuan": {},
-    "minicpm": {},
-    "exaone": {},
-    "seed_oss": {},
-    "ernie4_5": {},
-    "ernie4_5_moe": {},
-    "smollm3": {},
-    "llama4_text": {},
-    "llama4": {},
-    "qwen2": {"attention_bias": True},
-    "qwen2_moe": {"attention_bias": True},
-    "qwen3": {"qk_norm": True},
-    "qwen3_moe": {"qk_norm": True},
-    "qwen3_next": {"family": "hybrid", "qk_norm": True},
-    "qwen3_5_moe": {"family": "hybrid", "qk_norm": True},
-    "olmo2": {"qk_norm": True},
-    "olmo3": {"qk_norm": True},
-    "olmoe": {"qk_norm": True},
-    "gemma": _GEMMA,
-    "gemma2": {**_GEMMA, "post_norm": True, "sliding_window_pattern": 2},
-    "gemma3": {**_GEMMA, "post_norm": True, "qk_norm": True, "sliding_window_pattern": 6},
-    "phi": {**_GPT, "parallel_block": True},
-    "phimoe": {"norm": "layernorm", "attention_bias": True},
-    "gpt2": _LEARNED,
-    "gpt_bigcode": _LEARNED,
-    "opt": {**_LEARNED, "hidden_act": "relu"},
-    "gpt_neo": {**_LEARNED, "attention_bias": False},
-    "codegen": {**_GPT, "parallel_block": True, "attention_bias": False},
-    "gpt_neox": {**_GPT, "parallel_block": True},
-    "gptj": {**_GPT, "parallel_block": True, "attention_bias": False},
-    "bloom": {**_GPT, "position_embedding": "alibi", "tie_word_embeddings": True},
-    "mpt": {
-        "gated_mlp": False,
-        "norm": "layernorm",
-        "hidden_act": "gelu",
-        "tie_word_embeddings": True,
-        "position_embedding": "learned",
-    },
-    "falcon": {
-        "gated_mlp": False,
-        "norm": "layernorm",
-        "hidden_act": "gelu",
-        "tie_word_embeddings": True,
-        "parallel_block": True,
-    },
-    "dbrx": {"norm": "layernorm"},
-    "stablelm": {"norm": "layernorm"},
-    "starcoder2": {**_GPT},
-    "cohere": _COHERE,
-    "cohere2": {**_COHERE, "sliding_window_pattern": 4},
-    "deepseek_v2": _MLA,
-    "deepseek_v3": _MLA,
-    "kimi_k2": _MLA,
-    "deepseek_v32": _MLA,
-    "glm_moe_dsa": _MLA,
-    "glm4": {"attention_bias": True},
-    "glm4_moe": {"attention_bias": True},
-    "chatglm": {"attention_bias": True},
-    "minimax_m2": {"qk_norm": True},
-    "gpt_oss": {
-        "attention_bias": True,
-        "mlp_bias": True,
-        "attention_sinks": True,
-        "sliding_window_pattern": 2,
-        "hidden_act": "clamped_silu",
-    },  # swiglu_limit
-    "nemotron": {"gated_mlp": False, "norm": "layernorm", "hidden_act": "relu2"},
-    "nemotron_h": {"family": "hybrid", "gated_mlp": False, "hidden_act": "relu2", "position_embedding": "none"},
-    "t5": {
-        "family": "encoder_decoder",
-        "gated_mlp": False,
-        "hidden_act": "relu",
-        "position_embedding": "relative",
-        "tie_word_embeddings": True,
-    },
-    "bert": {**_LEARNED, "family": "encoder"},
-    "roberta": {**_LEARNED, "family": "encoder"},
-    "distilbert": {**_LEARNED, "family": "encoder"},
-    "electra": {**_LEARNED, "family": "encoder"},
-    "vit": {**_GPT, "family": "vit", "position_embedding": "learned"},
-}
-"""`model_type` → what the model's code, not its config, decides."""
-
-TRAITS["gemma3_text"] = TRAITS["gemma3"]
-TRAITS["mt5"] = TRAITS["umt5"] = TRAITS["t5"]
-TRAITS["xlm-roberta"] = TRAITS["roberta"]
-
-_GEMMA3 = {"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
-DEFAULTS: dict[str, dict[str, Any]] = {"gemma3": _GEMMA3, "gemma3_text": _GEMMA3, "gemma": {"head_dim": 256}}
-"""Dimensions that published files of a type leave out because they equal the library's default (transformers 4.50)."""
-
 # Types whose feed-forward width is four times the hidden size when the config does not say.
-_FOUR_TIMES = frozenset({"gpt2", "gptj", "gpt_neo", "bloom", "falcon", "mpt", "codegen", "gpt_bigcode"})
+_FOUR_TIMES = frozenset(
+    {"gpt2", "gptj", "gpt_neo", "bloom", "falcon", "mpt", "codegen", "gpt_bigcode", "openai-gpt", "xlm"}
+)
 _ACTIVATIONS = {
     "gelu_new": "gelu",
     "gelu_fast": "gelu",
@@ -239,6 +140,18 @@ _ACTIVATIONS = {
     "gelu_10": "gelu",
     "squared_relu": "relu2",
 }
+
+
+def _leading_dense_layers(config: Mapping[str, Any], depth: Any) -> int | None:
+    """Dense layers before the first mixture where the file lists them, or None where it does not."""
+    kinds, dense = config.get("mlp_layer_types"), config.get("mlp_only_layers")
+    if isinstance(kinds, list) and "sparse" in kinds and "dense" not in kinds[kinds.index("sparse") :]:
+        return kinds.index("sparse")
+    if isinstance(dense, list) and dense and dense == list(range(len(dense))):
+        return len(dense)
+    if isinstance(dense, list) and isinstance(depth, int) and len(dense) == depth:
+        return depth
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +311,14 @@ class _Reader:
             fields["attention_bias"] = fields["mlp_bias"] = bool(c.get("use_bias", True))
         if kind == "stablelm":
             fields["attention_bias"] = bool(c.get("use_qkv_bias", False))
+        if kind == "glm4_moe" and not fields.get("head_dim") and isinstance(fields.get("hidden_size"), int):
+            fields["head_dim"] = fields["hidden_size"] // (fields.get("num_attention_heads") or 1)
+        if kind == "moshi" and isinstance(fields.get("intermediate_size"), int):
+            fields["intermediate_size"] //= 2  # `ffn_dim` counts gate and input together
+        of_layers = c.get("per_layer_config")
+        if isinstance(of_layers, Mapping) and not fields.get("global_head_dim"):
+            sizes = {each.get("head_dim") for each in of_layers.values() if isinstance(each, Mapping)} - {None}
+            fields["global_head_dim"] = sizes.pop() if len(sizes) == 1 else None
         if kind in ("bert", "roberta", "electra", "vit", "opt", "gpt2"):
             fields["attention_bias"] = fields["mlp_bias"] = True
         if kind in ("qwen2", "qwen2_moe") and not c.get("use_sliding_window", False):
@@ -427,6 +348,7 @@ class _Reader:
         hidden = fields.get("hidden_size")
         if fields.get("intermediate_size") is None and isinstance(hidden, int):
             ratio = self.config.get("expansion_ratio")
+            ratio = ratio or self.config.get("intermediate_multiple_size")
             if ratio or self.model_type in _FOUR_TIMES:
                 fields["intermediate_size"] = int((ratio or 4) * hidden)
         if isinstance(fields.get("intermediate_size"), list):
@@ -457,6 +379,9 @@ class _Reader:
             fields["intermediate_size"] = c.get("intermediate_size_mlp") or fields.get("intermediate_size")
         if not fields.get("moe_intermediate_size") and fields.get("intermediate_size"):
             fields["moe_intermediate_size"] = fields["intermediate_size"]
+        dense = _leading_dense_layers(c, fields.get("num_hidden_layers"))
+        if dense is not None:
+            fields["first_k_dense_replace"] = dense
         if isinstance(fields.get("moe_layer_freq"), list):
             flags = fields["moe_layer_freq"]
             fields["first_k_dense_replace"] = flags.index(1) if 1 in flags else len(flags)

@@ -62,6 +62,8 @@ class ModelSpec(Spec):
     """Key/value heads of those layers; absent means `num_key_value_heads`."""
     attention_k_eq_v: bool = False
     """Those layers project keys once and use them as values."""
+    attention_output_gate: bool = False
+    """A projection as wide as the queries gates the output of attention, element by element (Qwen3.5, AFMoE)."""
     # -- mixture of experts
     num_experts: int = Field(default=0, ge=0)
     num_experts_per_tok: int = Field(default=0, ge=0)
@@ -110,6 +112,8 @@ class ModelSpec(Spec):
     patch_size: int = Field(default=0, ge=0)
     num_channels: int = Field(default=3, ge=0)
     num_labels: int = Field(default=0, ge=0)
+    tower_parameters: int = Field(default=0, ge=0)
+    """Weights of vision and audio towers, with their projectors, in front of a text model."""
     # -- record
     num_parameters_published: float | None = None
     num_active_parameters_published: float | None = None
