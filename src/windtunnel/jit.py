@@ -26,7 +26,7 @@ import llvmlite
 import numba
 from numba.core import config
 
-KERNEL_SOURCES = ("jit.py", "engine/*kernel*.py", "serving/event_loop/kernels*.py")
+KERNEL_SOURCES = ("jit.py", "engine/*kernel*.py", "serving/event_loop/kernels/*.py")
 """Files that hold jitted functions, or constants that these read: patterns below the package's folder."""
 PREFIX = "windtunnel-kernels-"
 KEPT = 4

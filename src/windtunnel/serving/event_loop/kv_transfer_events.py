@@ -34,7 +34,7 @@ class Answers:
     def split(self, one: Instance, q: Request) -> None:
         """A request came: where its instance hands on, the answer becomes a request of its own."""
         q.output, q.answer = self.full[q.index], None
-        if not one.hands or self.twin.router.keeps(one, q):
+        if not one.prefill_only or self.twin.router.keeps(one, q):
             return
         if q.output > 1 or self.rule.first is FirstToken.DECODE:
             made = 0 if self.rule.first is FirstToken.DECODE else 1

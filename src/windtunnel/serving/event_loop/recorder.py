@@ -22,17 +22,19 @@ class Recorder:
     """
 
     def __init__(self, instances: int, every: int) -> None:
-        from windtunnel.serving.event_loop import kernels
+        from windtunnel.serving.event_loop.kernels import records
+        from windtunnel.serving.event_loop.kernels.histogram import add_gaps_in_python
 
-        self.kernels, self.every, self.events = kernels, every, 0
-        self.totals = np.zeros(instances, kernels.TOTAL)
-        self.between_tokens: Floats = np.zeros(kernels.HISTOGRAM_BINS)
+        self.records, self.add_gaps = records, add_gaps_in_python
+        self.every, self.events = every, 0
+        self.totals = np.zeros(instances, records.TOTAL)
+        self.between_tokens: Floats = np.zeros(records.HISTOGRAM_BINS)
         self.rows: list[tuple[float, ...]] = []
 
     @property
     def series(self) -> Any:
-        """(E,) records `kernels.SERIES`."""
-        return np.array(self.rows, self.kernels.SERIES)
+        """(E,) records `records.SERIES`."""
+        return np.array(self.rows, self.records.SERIES)
 
     def entered(self, one: Instance, q: Request) -> None:
         """A request was scheduled for the first time."""
@@ -56,19 +58,19 @@ class Recorder:
 
     def first_step(self, seconds: float, gap: float | None) -> None:
         """A step that is no time between two tokens of an answer that has just joined; what is, if anything."""
-        self.kernels.count_in_python(self.between_tokens, seconds, 0.0, 1, -1)
+        self.add_gaps(self.between_tokens, seconds, 0.0, 1, -1)
         if gap is not None:
-            self.kernels.count_in_python(self.between_tokens, gap, 0.0, 1, 1)
+            self.add_gaps(self.between_tokens, gap, 0.0, 1, 1)
 
     def returned(self, gap: float, step_s: float | None) -> None:
         """A request that was taken out makes its next token: the time since its last one, in place of a step's."""
         if step_s is not None:
-            self.kernels.count_in_python(self.between_tokens, step_s, 0.0, 1, -1)
-        self.kernels.count_in_python(self.between_tokens, gap, 0.0, 1, 1)
+            self.add_gaps(self.between_tokens, step_s, 0.0, 1, -1)
+        self.add_gaps(self.between_tokens, gap, 0.0, 1, 1)
 
     def since(self, gap: float) -> None:
         """A token after its request had been taken out: the time since the one before."""
-        self.kernels.count_in_python(self.between_tokens, gap, 0.0, 1, 1)
+        self.add_gaps(self.between_tokens, gap, 0.0, 1, 1)
 
     def ended(self, one: Instance, now: float) -> None:
         """It ends; nothing of the instance has changed yet."""
@@ -82,7 +84,7 @@ class Recorder:
         total["busy_s"] += seconds
         total["running_s"] += seconds * one.running
         if steps and decoding:
-            self.kernels.count_in_python(self.between_tokens, one.step_s, one.slope_s, steps, decoding)
+            self.add_gaps(self.between_tokens, one.step_s, one.slope_s, steps, decoding)
             total["iterations"] += steps
             total["decode_tokens"] += float(steps) * decoding
             pace = one.limits.tokens_per_step * 1e-6

@@ -1,4 +1,4 @@
-"""The plain twin of `kernels.py`, and the loop that runs policies and routers written in Python.
+"""The plain twin of `kernels/`, and the loop that runs policies and routers written in Python.
 
 Same events, same arithmetic, same results; slower. A policy of one's own overrides hooks of `Policy` and `Router`
 (`serving/twin/`); the built-in ones are the switches that the jitted loop has.
@@ -96,7 +96,11 @@ class Twin:
         own = [fleet.limits[p] for p in fleet.pool]
         self.instances = [
             Instance(
-                index=k, limits=own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.prefill_only[k])
+                index=k,
+                limits=own[k],
+                ratio=own[k].ratio_start,
+                queue=self.queue,
+                prefill_only=bool(fleet.prefill_only[k]),
             )
             for k in range(fleet.lanes)
         ]

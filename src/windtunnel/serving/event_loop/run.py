@@ -69,11 +69,11 @@ class Outcome:
     """What a run left behind beside the requests' own times."""
 
     totals: Any
-    """(N,) records `kernels.TOTAL`."""
+    """(N,) records `records.TOTAL`."""
     between_tokens: Floats
-    """Counts by bin of time between tokens (`kernels.HISTOGRAM_*`)."""
+    """Counts by bin of time between tokens (`records.HISTOGRAM_*`)."""
     series: Any
-    """(E,) records `kernels.SERIES`."""
+    """(E,) records `records.SERIES`."""
 
 
 def serve(
@@ -213,11 +213,12 @@ def serve_fleet_plainly(
 
 
 def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
-    from windtunnel.serving.event_loop import kernels
+    from windtunnel.serving.event_loop.kernels import records as record_types
+    from windtunnel.serving.event_loop.kernels.serve import serve as serve_jitted
 
     fleet = long_enough(fleet, requests)
     count, instances, flow = len(requests), fleet.lanes, _flow(fleet)
-    rows = np.zeros(count if flow is None else 2 * count, kernels.REQUEST)
+    rows = np.zeros(count if flow is None else 2 * count, record_types.REQUEST)
     for name, own in _FIELDS:
         rows[name][:count] = getattr(requests, own)
         rows[name][count:] = 0 if own == "cached_tokens" else getattr(requests, own)[: len(rows) - count]
@@ -226,22 +227,22 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
     rows["arrival"][count:] = np.nan  # of answers: when their cache came
     for name in _LINKS:
         rows[name] = -1
-    records = np.zeros(len(fleet.limits), kernels.LIMITS)
+    limits = np.zeros(len(fleet.limits), record_types.LIMITS)
     for f in fields(Limits):
-        records[f.name] = [getattr(own, f.name) for own in fleet.limits]
-    state = np.zeros(instances, kernels.INSTANCE)
-    state["end"], state["pool"], state["hands"] = np.inf, fleet.pool, fleet.prefill_only
-    state["ratio"] = records["ratio_start"][fleet.pool]
+        limits[f.name] = [getattr(own, f.name) for own in fleet.limits]
+    state = np.zeros(instances, record_types.INSTANCE)
+    state["end"], state["pool"], state["prefill_only"] = np.inf, fleet.pool, fleet.prefill_only
+    state["ratio"] = limits["ratio_start"][fleet.pool]
     for name in _LISTS:
         state[name] = -1
     shared: tuple[Any, ...] = (None, None, None, None, flow)
     if chains is not None:
         state["common"], state["row"] = chains.common, np.arange(instances) * chains.common
         state["single"] = (instances - 1) * chains.common
-        nodes = np.zeros(len(chains.size) + (instances - 1) * chains.common, kernels.NODE)
+        nodes = np.zeros(len(chains.size) + (instances - 1) * chains.common, record_types.NODE)
         start = np.append(chains.start, np.full(len(rows) - count, chains.start[-1]))
         shared = nodes, start, chains.nodes, chains.size, flow
-    totals, histogram, series = kernels.serve(rows, requests.order(), fleet.tables, records, state, *shared)
+    totals, histogram, series = serve_jitted(rows, requests.order(), fleet.tables, limits, state, *shared)
     asked, answered = rows[:count], rows[:count]
     if flow is not None:
         assert fleet.kv_transfer is not None
@@ -266,13 +267,13 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
 
 
 def _flow(fleet: Fleet) -> tuple[Any, ...] | None:
-    """The handover as the jitted loop reads it."""
-    from windtunnel.serving.event_loop.kernels_kv_transfer import HANDOVER
+    """The KV transfer between pools as the jitted loop reads it; None where no pool hands its caches on."""
+    from windtunnel.serving.event_loop.kernels.records import KV_TRANSFER
 
     own = fleet.kv_transfer
     if own is None:
         return None
-    record = np.zeros(1, HANDOVER)
+    record = np.zeros(1, KV_TRANSFER)
     record["control"], record["pieces"], record["chunk"] = own.control_s, own.pieces, own.chunk
     record["early"], record["first"], record["router"] = own.early, own.first, own.router
     record["entries"] = fleet.entries

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from windtunnel.serving.event_loop import kernels
 from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.kernels.histogram import add_gaps_in_python
+from windtunnel.serving.event_loop.kernels.records import HISTOGRAM_BINS, SERIES, TOTAL
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 from windtunnel.serving.event_loop.run import Outcome
 from windtunnel.serving.event_loop.twin.router import Router
@@ -102,8 +103,8 @@ class Split:
         self.requests, self.limits, self.spec, self.priced, self.router = requests, limits, spec, priced, router
         self.ttft_s, self.tpot_s = objectives
         self.halves = [Half(index=k, share=spec.prefill_share, look=spec.period_s) for k in range(instances)]
-        self.totals = np.zeros(instances, kernels.TOTAL)
-        self.histogram = np.zeros(kernels.HISTOGRAM_BINS)
+        self.totals = np.zeros(instances, TOTAL)
+        self.histogram = np.zeros(HISTOGRAM_BINS)
         self.rows: list[tuple[float, ...]] = []
         self.order = requests.order()
         self.events: list[tuple[float, int, int, int]] = []
@@ -124,7 +125,7 @@ class Split:
             self._advance(one, now)
             self._end(one, now)
             self._start(one, now)
-        return Outcome(self.totals, self.histogram, np.array(self.rows, kernels.SERIES))
+        return Outcome(self.totals, self.histogram, np.array(self.rows, SERIES))
 
     # -- requests ------------------------------------------------------------------------------------------------------
     def _send_first(self) -> None:
@@ -274,7 +275,7 @@ class Split:
         if one.decode and one.decode.left_s <= 1e-12:
             took = now - one.decode.begun
             steps, one.decode = one.decode.chunks, None
-            kernels.count_in_python(self.histogram, max(took, 1e-12), 0.0, 1, len(steps))
+            add_gaps_in_python(self.histogram, max(took, 1e-12), 0.0, 1, len(steps))
             self._keep(now - took, took, row)
             for q, _ in steps:
                 q.made, q.stored = q.made + 1, q.stored + 1

@@ -263,7 +263,7 @@ def _fullest(run: ServedRun) -> Any:
 
 
 def _by_pool(run: ServedRun) -> list[tuple[Pool, Any]]:
-    """Each pool with the records `kernels.TOTAL` of its lanes."""
+    """Each pool with the records `records.TOTAL` of its lanes."""
     pools, totals = run.deployment.pools, run.outcome.totals
     ends = np.cumsum([p.lanes for p in pools])
     return [(p, totals[end - p.lanes : end]) for p, end in zip(pools, ends, strict=True)]

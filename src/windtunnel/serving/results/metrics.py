@@ -13,7 +13,7 @@ from windtunnel.specs.serving import SloSpec
 
 PERCENTILES = (50, 75, 90, 95, 99)
 HISTOGRAM_LOW_S, HISTOGRAM_PER_DECADE = 1e-5, 200
-"""Bins of `kernels.HISTOGRAM_*` (a test holds them equal; importing the loop would import Numba)."""
+"""Bins of `records.HISTOGRAM_*` (a test holds them equal; importing the loop would import Numba)."""
 _SESSION_SHARE = 0.25
 """Mean length of a session over the time in which sessions begin, beyond which a run is never steady (assumed)."""
 _ANSWERS_BETWEEN = 3.0

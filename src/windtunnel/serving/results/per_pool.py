@@ -24,7 +24,7 @@ class PoolRun:
 
     pool: Pool
     totals: Any
-    """(N,) records `kernels.TOTAL` of its lanes."""
+    """(N,) records `records.TOTAL` of its lanes."""
     record: Record
     mean: Mean
     parts: dict[str, dict[str, float]]

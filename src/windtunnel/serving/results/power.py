@@ -37,7 +37,7 @@ SUMS = (
     "prompt_pairs",
     "kv_tokens",
 )
-"""Fields of `kernels.TOTAL` that are read."""
+"""Fields of `records.TOTAL` that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def phases(totals: Any, iteration: IterationModel, *, mixed: bool = True) -> tup
     The loop keeps seconds in all; they are split as the mean iterations of both kinds would take them.
 
     Args:
-        totals: records `kernels.TOTAL`, shape (N,).
+        totals: records `records.TOTAL`, shape (N,).
         iteration: the closed form that the loop ran on.
         mixed: whether decode steps run in the iterations that hold prompts.
     """
@@ -197,7 +197,7 @@ def power_report(
 
     Args:
         instance: each instance of the run; all are equal.
-        totals: records `kernels.TOTAL`, one a lane (an instance, or one of the pp lanes of a pipeline).
+        totals: records `records.TOTAL`, one a lane (an instance, or one of the pp lanes of a pipeline).
         duration_s: seconds from the first arrival to the end of the last answer.
         output_tokens: tokens put out; absent: those of decode steps.
         mixed: whether decode steps run in iterations that hold prompts.

@@ -17,7 +17,7 @@ class Record:
 
     requests: Requests
     events: Any
-    """(E,) records `kernels.SERIES`, one in `every`."""
+    """(E,) records `records.SERIES`, one in `every`."""
     every: int
     lanes: int
     lanes_of_instance: int

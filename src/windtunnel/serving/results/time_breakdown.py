@@ -94,7 +94,7 @@ def iteration_parts(
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean batch of a run, from its sums (`kernels.TOTAL`) over instances."""
+    """The mean batch of a run, from its sums (`records.TOTAL`) over instances."""
 
     prompt_iterations: float
     decoding: float
@@ -112,7 +112,7 @@ def mean_batch(totals: Any, prompts: int, *, mixed: bool) -> Mean:
     """Means over all instances.
 
     Args:
-        totals: (N,) of `kernels.TOTAL`.
+        totals: (N,) of `records.TOTAL`.
         prompts: that were computed, those of preempted requests again.
         mixed: whether sequences decode in iterations that hold prompts.
     """

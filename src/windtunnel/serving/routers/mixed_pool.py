@@ -24,7 +24,7 @@ class MixedPool(Router):
 
     def begin(self, instances: Sequence[Instance]) -> None:
         """All instances of the run: those that answer follow those that take requests in."""
-        disaggregated = any(one.hands for one in instances)
+        disaggregated = any(one.prefill_only for one in instances)
         self.decode = [one for one in instances if one.answers_only] if disaggregated else ()
 
     def route(self, instances: list[Instance], q: Request) -> int:
@@ -32,7 +32,7 @@ class MixedPool(Router):
         best = min(range(len(instances)), key=lambda k: (instances[k].tokens_to_do, k))
         one = instances[best]
         ahead = one.asked + sum(p.left for p in one.prompts)
-        if not self.decode or not one.hands or ahead <= self.context.options["prompt_tokens"]:
+        if not self.decode or not one.prefill_only or ahead <= self.context.options["prompt_tokens"]:
             return best
         return min(self.decode, key=lambda other: (other.tokens_to_do, other.index)).index
 

@@ -23,7 +23,8 @@ def mesh(d: Deployment, requests: Requests) -> Outcome:
         d: pools of devices; each of their instances is one device.
         requests: of tenants, each with weights of its own.
     """
-    from windtunnel.serving.event_loop import kernels
+    from windtunnel.serving.event_loop.kernels.histogram import add_gaps_in_python
+    from windtunnel.serving.event_loop.kernels.records import HISTOGRAM_BINS, SERIES, TOTAL
 
     spec = d.serving.mesh
     assert spec is not None
@@ -46,8 +47,8 @@ def mesh(d: Deployment, requests: Requests) -> Outcome:
         )
         for i, at in enumerate(requests.arrival_s)
     ]
-    totals = np.zeros(len(devices), kernels.TOTAL)
-    between = np.zeros(kernels.HISTOGRAM_BINS)
+    totals = np.zeros(len(devices), TOTAL)
+    between = np.zeros(HISTOGRAM_BINS)
 
     def note(device: Device, seconds: float, prompt: int, steps: int, gaps: list[float], kv: float) -> None:
         total = totals[device.index]
@@ -64,7 +65,7 @@ def mesh(d: Deployment, requests: Requests) -> Outcome:
         total["decode_tokens"] += float(steps) * len(gaps)
         total["kv_tokens"] += steps * kv
         for gap in gaps:
-            kernels.count_in_python(between, gap, 0.0, steps, 1)
+            add_gaps_in_python(between, gap, 0.0, steps, 1)
 
     loop = serve(jobs, devices, rules, note)
     for j in loop.ended:
@@ -73,7 +74,7 @@ def mesh(d: Deployment, requests: Requests) -> Outcome:
         requests.instance[j.index] = loop.where[j.index]
     for j in loop.refused:
         requests.state[j.index], requests.instance[j.index] = REJECTED, 0
-    return Outcome(totals, between, np.zeros(0, kernels.SERIES))
+    return Outcome(totals, between, np.zeros(0, SERIES))
 
 
 def devices_of(d: Deployment, spec: MeshSpec) -> list[Device]:

@@ -12,8 +12,9 @@ import yaml
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.serving.event_loop import kernels, reference, requests
+from windtunnel.serving.event_loop import reference, requests
 from windtunnel.serving.event_loop.instance_limits import Limits, Router
+from windtunnel.serving.event_loop.kernels import records
 from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.results import metrics
 from windtunnel.specs.serving import SloSpec
@@ -55,21 +56,21 @@ def test_warmup_is_left_out() -> None:
 
 
 def test_bins_are_those_of_the_loop() -> None:
-    assert metrics.HISTOGRAM_LOW_S == kernels.HISTOGRAM_LOW_S
-    assert metrics.HISTOGRAM_PER_DECADE == kernels.HISTOGRAM_PER_DECADE
+    assert metrics.HISTOGRAM_LOW_S == records.HISTOGRAM_LOW_S
+    assert metrics.HISTOGRAM_PER_DECADE == records.HISTOGRAM_PER_DECADE
 
 
 def test_the_loop_and_its_twin_have_the_same_constants() -> None:
     """Both write them down: Numba's cache of one file does not see a change in another."""
-    assert (kernels.MILLION, kernels.EXPECTED_MOST) == (reference.MILLION, reference.EXPECTED_MOST)
-    assert (kernels.DONE, kernels.REJECTED) == (requests.DONE, requests.REJECTED)
+    assert (records.MILLION, records.EXPECTED_MOST) == (reference.MILLION, reference.EXPECTED_MOST)
+    assert (records.DONE, records.REJECTED) == (requests.DONE, requests.REJECTED)
     names = ("ROUND_ROBIN", "RANDOM", "LEAST_REQUESTS", "LEAST_TOKENS", "POWER_OF_TWO", "STICKY")
-    assert {name: getattr(kernels, name) for name in names} == dict(Router.__members__)
-    assert set(kernels.LIMITS.names or ()) == {f.name for f in fields(Limits)}
+    assert {name: getattr(records, name) for name in names} == dict(Router.__members__)
+    assert set(records.LIMITS.names or ()) == {f.name for f in fields(Limits)}
 
 
 def test_histogram_is_within_a_bin() -> None:
-    counts = np.zeros(kernels.HISTOGRAM_BINS)
+    counts = np.zeros(records.HISTOGRAM_BINS)
     at = int(np.floor(np.log10(0.02 / metrics.HISTOGRAM_LOW_S) * metrics.HISTOGRAM_PER_DECADE))
     counts[at] = 100
     d = metrics.from_histogram(counts)

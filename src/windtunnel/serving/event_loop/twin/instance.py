@@ -100,7 +100,7 @@ class Instance:
     """Prompt tokens of requests in line."""
     linear: Floats = field(default_factory=lambda: np.zeros(1))
     """Seconds of an iteration by its computed tokens, for hooks that look ahead."""
-    hands: bool = False
+    prefill_only: bool = False
     """Prompts are computed for another pool."""
     promised: int = 0
     """Such prompts that are sent here while their answers wait for blocks."""

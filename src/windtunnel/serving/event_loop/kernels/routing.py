@@ -1,0 +1,59 @@
+"""Which instance takes a request."""
+
+# Numba's decorators and record arrays have no static types.
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+
+from __future__ import annotations
+
+import numpy as np
+
+from windtunnel.jit import helper
+from windtunnel.serving.event_loop.kernels.records import LEAST_TOKENS, POWER_OF_TWO, RANDOM, ROUND_ROBIN, STICKY, Array
+
+
+@helper
+def _draw(state: Array) -> float:
+    """A number in [0, 1) (Steele et al. 2014, SplitMix64)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@helper
+def _load(instances: Array, tokens: Array, r: int, router: int) -> float:
+    """The load that a router compares: tokens to do, or the number of requests."""
+    if router == LEAST_TOKENS:
+        return tokens[r]
+    return float(instances[r].decoding + instances[r].prefilling + instances[r].waiting + instances[r].promised)
+
+
+@helper
+def route(instances: Array, tokens: Array, q: Array, router: int, turn: int, state: Array, begin: int, end: int) -> int:
+    """One of the instances from `begin` up to `end`."""
+    n = end - begin
+    if n == 1:
+        return begin
+    if router == ROUND_ROBIN:
+        return begin + turn % n
+    if router == RANDOM:
+        return begin + int(_draw(state) * n)
+    if router == STICKY:
+        return begin + q.group % n
+    if router == POWER_OF_TWO:
+        a = int(_draw(state) * n)
+        b = int(_draw(state) * (n - 1))
+        if b >= a:
+            b += 1
+        a += begin
+        b += begin
+        x, y = _load(instances, tokens, a, router), _load(instances, tokens, b, router)
+        return a if x < y or (x == y and a < b) else b
+    best, least = begin, np.inf
+    for r in range(begin, end):
+        x = _load(instances, tokens, r, router)
+        if x < least:
+            best, least = r, x
+    return best
