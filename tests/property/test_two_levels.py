@@ -90,11 +90,11 @@ def test_plans(name: str) -> None:
 def test_the_same_work_is_inlined(name: str) -> None:
     """Every instruction's launches add up to what its reduced tasks stand for, so the comparison is not vacuous."""
     prepared = _prepare(CASES[name])
-    inlined, parts, table = expand(prepared), prepared.stages, prepared.schedule
+    inlined, work, table = expand(prepared), prepared.stages.work, prepared.schedule
     launches = np.isin(inlined.tasks.tag, (T_F, T_B, T_W))
     assert launches.sum() > 5 * np.isin(prepared.program.tasks.tag, (T_F, T_B, T_W)).sum()
     owner = np.repeat(np.arange(len(inlined.tasks)), np.diff(inlined.tasks.rate_ptr))
-    for rate, expected in ((1, parts.hbm_bytes), (2, parts.up_bytes), (3, parts.out_bytes)):
+    for rate, expected in ((1, work.hbm_bytes), (2, work.scale_up_bytes), (3, work.scale_out_bytes)):
         mine = launches[owner] & (inlined.tasks.rate_idx % len(RATES) == rate)
         total = expected[table.kind, prepared.program.part].sum()
         assert inlined.tasks.rate_work[mine].sum() == pytest.approx(total, rel=0.02)  # no kernel exceeds a rate

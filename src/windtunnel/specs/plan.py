@@ -228,30 +228,6 @@ class ShardLevels(Spec):
 class Overlap(Spec):
     """Communication that runs beside computation. Absent means the framework's default."""
 
-    grad_reduce: Annotated[
-        bool | None,
-        Switch(
-            framework_default="overlap_grad_reduce",
-            resolved_as="overlap_grad_reduce",
-            axis="policy",
-            block_prices=False,
-            ignored_when=by_layer,
-            assumed=Assumed(origin="as {framework}", when=lambda x: x.replicas > 1 and x.zero < 3),
-            exported=WRITTEN_BY_TARGETS,
-        ),
-    ] = None
-    param_gather: Annotated[
-        bool | None,
-        Switch(
-            framework_default="overlap_param_gather",
-            resolved_as="overlap_param_gather",
-            axis="policy",
-            block_prices=False,
-            ignored_when=by_layer,
-            assumed=Assumed(origin="as {framework}", when=lambda x: x.replicas > 1 and x.zero in (1, 2)),
-            exported=WRITTEN_BY_TARGETS,
-        ),
-    ] = None
     tp: Annotated[
         bool | None,
         Switch(
@@ -308,6 +284,30 @@ class Overlap(Spec):
     ] = None
     """ZeRO-3: gathers and reductions of shards go through one communicator and so one after the other, whatever their
     streams: the next layer's gather before this one's reduction. Absent: side by side."""
+    grad_reduce: Annotated[
+        bool | None,
+        Switch(
+            framework_default="overlap_grad_reduce",
+            resolved_as="overlap_grad_reduce",
+            axis="policy",
+            block_prices=False,
+            ignored_when=by_layer,
+            assumed=Assumed(origin="as {framework}", when=lambda x: x.replicas > 1 and x.zero < 3),
+            exported=WRITTEN_BY_TARGETS,
+        ),
+    ] = None
+    param_gather: Annotated[
+        bool | None,
+        Switch(
+            framework_default="overlap_param_gather",
+            resolved_as="overlap_param_gather",
+            axis="policy",
+            block_prices=False,
+            ignored_when=by_layer,
+            assumed=Assumed(origin="as {framework}", when=lambda x: x.replicas > 1 and x.zero in (1, 2)),
+            exported=WRITTEN_BY_TARGETS,
+        ),
+    ] = None
 
 
 class CarriedSwitches(Spec):

@@ -28,7 +28,9 @@ from windtunnel.specs.workload import TrainingSpec
 
 LAYOUT_AXES = ("tp", "cp", "pp", "vpp", "ep", "etp", "mbs")
 OFFLOADS = searched(Offload)
-OVERLAPS = searched(Overlap)
+_AXES = tuple(Space.model_fields)
+OVERLAPS = tuple(sorted(searched(Overlap), key=lambda name: _AXES.index(f"overlap_{name}")))
+"""Overlap switches that a search varies, in the order of the space's fields: the later ones vary fastest."""
 _NOT_SEARCHED = tuple(name for name in Overlap.model_fields if name not in OVERLAPS)
 """Overlap switches that every candidate has as the plan writes them."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from windtunnel.specs.plan import TENSOR_CLASSES, Overlap, PlanSpec, Recompute
 from windtunnel.specs.scenario import ModelFile, Scenario
-from windtunnel.specs.switches import Assumed, open_fields, switches_of
+from windtunnel.specs.switches import Assumed, StepFacts, open_fields, switches_of
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.explain.step_facts import step_facts
 from windtunnel.training.offload.memory_tiers import HOST_MEMORY_BYTES_PER_S, NVME_BYTES_PER_S
@@ -17,7 +17,15 @@ from windtunnel.training.step_setup import PreparedStep
 
 def assumptions(scenario: Scenario, prepared: PreparedStep, folder: Path) -> tuple[Assumption, ...]:
     """All settings that were filled in and act on this step, from the cluster to the plan."""
-    found = [*prepared.cluster.assumed, *_model(scenario, folder), *_host(prepared), *_declared(scenario, prepared)]
+    facts = step_facts(prepared, scenario.plan.recompute)
+    found = (
+        *prepared.cluster.assumed,
+        *_model(scenario, folder),
+        *_open_fields("training", prepared.training, prepared, facts),
+        *_host(prepared),
+        *_open_fields("plan", scenario.plan, prepared, facts),
+        *_open_fields("plan.overlap", scenario.plan.overlap, prepared, facts),
+    )
     return tuple(Assumption(*item) for item in found)
 
 
@@ -39,17 +47,13 @@ def _model(scenario: Scenario, folder: Path) -> Iterator[tuple[str, str, str]]:
         yield from read_hf_config(folder / scenario.model.config).assumed
 
 
-def _declared(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str, str]]:
-    """Fields of the workload and of the plan that were left open and whose default acts in this step."""
-    facts = step_facts(x, scenario.plan.recompute)
-    for prefix, record in (
-        ("training", x.training),
-        ("plan", scenario.plan),
-        ("plan.overlap", scenario.plan.overlap),
-    ):
-        found = sorted(open_fields(record, facts), key=lambda field: _importance(*field))
-        for name, assumed in found:
-            yield f"{prefix}.{name}", _value(f"{prefix}.{name}", x), assumed.origin.format(framework=facts.framework)
+def _open_fields(
+    section: str, record: TrainingSpec | PlanSpec | Overlap, x: PreparedStep, facts: StepFacts
+) -> Iterator[tuple[str, str, str]]:
+    """Fields of a section of the scenario that were left open and whose default acts in this step."""
+    for name, assumed in sorted(open_fields(record, facts), key=lambda field: _importance(*field)):
+        path = f"{section}.{name}"
+        yield path, _value(path, x), assumed.origin.format(framework=facts.framework)
 
 
 def _importance(name: str, assumed: Assumed) -> tuple[bool, bool]:

@@ -144,7 +144,7 @@ def test_gathers_of_weights_double_and_reductions_are_in_fp32(framework: str, re
         x = prepared(precision, framework=framework, plan={"zero": 1})
         options = options_of(x.training, x.plan, x.behaviour, x.coefficients, ())
         traffic = GroupComm(x.stages, x.plan, x.cluster, x.training, x.behaviour, options)
-        found.append([getattr(traffic, name)(1.0)[1].sum() for name in ("gather", "reduce")])
+        found.append([getattr(traffic, name)(1.0).scale_up_bytes.sum() for name in ("gather", "reduce")])
     (gather, reduce), (wide_gather, wide_reduce) = found
     assert wide_gather == pytest.approx(2 * gather)
     assert wide_reduce == pytest.approx(reduced * reduce)

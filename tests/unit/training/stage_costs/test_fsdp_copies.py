@@ -98,7 +98,7 @@ def test_old_checkpoints_run_the_final_projection_again() -> None:
 
 def test_row_wise_scaling_casts_twice_also_when_compiled() -> None:
     def cast(precision: str) -> float:
-        return parts(training={"precision": precision}).hbm_bytes.sum() - parts().hbm_bytes.sum()
+        return parts(training={"precision": precision}).work.hbm_bytes.sum() - parts().work.hbm_bytes.sum()
 
     assert cast("fp8_rowwise") > cast("fp8")
 
