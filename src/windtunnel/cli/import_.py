@@ -25,8 +25,9 @@ def import_(
             metavar="FILE",
             show_default=False,
             help="Hugging Face config.json, Megatron-LM script or flags, DeepSpeed JSON, torchtitan TOML or Python, "
-            "Megatron-Bridge Python, YAML or overrides, commands or YAML of vLLM, SGLang or TensorRT-LLM, or a trace "
-            "of requests, or FILE.py:NAME for a PyTorch module; `-` reads standard input.",
+            "Megatron-Bridge Python, YAML or overrides, commands or YAML of vLLM, SGLang or TensorRT-LLM (scripts, "
+            "docker, compose, Kubernetes, Markdown pages), a trace of requests, or FILE.py:NAME for a PyTorch module; "
+            "`-` reads standard input.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
@@ -44,7 +45,8 @@ def import_(
     model: Annotated[
         str | None,
         typer.Option(
-            help=_LAUNCH + "catalogue name of the model; absent: as in the file.", autocompletion=complete.models
+            help=_LAUNCH + "catalogue name of the model, or its config.json; absent: as in the file.",
+            autocompletion=complete.models,
         ),
     ] = None,
     seq_len: Annotated[int | None, typer.Option(min=1, help=_LAUNCH + "tokens per sequence.")] = None,
@@ -62,6 +64,10 @@ def import_(
             help="Scripts: a variable or positional parameter that comes from outside; Python: CONFIG names the "
             "function (repeatable).",
         ),
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(min=1, help="Markdown pages: which of the fenced blocks that start something, from 1."),
     ] = None,
     time_unit: Annotated[str | None, typer.Option(metavar="s|ms", help=_TRACE + "unit of its times.")] = None,
     block_size: Annotated[int | None, typer.Option(min=1, help=_TRACE + "tokens of one prefix hash.")] = None,
@@ -128,7 +134,7 @@ def import_(
     elif of_trace:
         raise BadInput(f"{config}: is no trace; --time-unit, --block-size and --characters-per-token are for traces")
     else:
-        import_configuration(config, format, wanted, output, as_json)
+        import_configuration(config, format, wanted, output, as_json, block)
 
 
 def register(app: typer.Typer) -> None:
@@ -139,6 +145,7 @@ def register(app: typer.Typer) -> None:
         "import ds_config.json --model meta-llama/Llama-3.1-8B --seq-len 4096 --device a100-sxm-80gb --nodes 2",
         "import train.toml --device h100-sxm-80gb --nodes 1",
         "import serve.sh --device h100-sxm-80gb -o scenario.yaml",
+        "import README.md --block 2 --device h200-sxm-141gb --model config.json",
         "import requests.csv -o traffic.yaml",
         "import model.py:build --input 2x4096:int64 -o operators.yaml",
     )

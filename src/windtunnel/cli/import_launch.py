@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from windtunnel.importers.launch import Launch, Wanted
 
 
-def import_configuration(config: Path, format: str, wanted: Wanted, output: Path | None, as_json: bool) -> None:
+def import_configuration(
+    config: Path, format: str, wanted: Wanted, output: Path | None, as_json: bool, block: int | None = None
+) -> None:
     """Read a configuration and write the scenario or the model block that it states.
 
     Args:
@@ -23,9 +25,11 @@ def import_configuration(config: Path, format: str, wanted: Wanted, output: Path
         wanted: what the command line adds to a launch file.
         output: where to write; None: to standard output.
         as_json: print JSON on standard output.
+        block: which of the blocks of a Markdown page, from 1.
 
     Raises:
-        BadInput: the file cannot be read as its format, or a model config came with options of launch files.
+        BadInput: the file cannot be read as its format, a model config came with options of launch files, or a page
+            has several blocks and none was chosen.
     """
     from windtunnel.errors import BadInput
     from windtunnel.importers import formats
@@ -34,6 +38,7 @@ def import_configuration(config: Path, format: str, wanted: Wanted, output: Path
 
     scripts = launch_folder(config)
     text = scripts or ("" if config.is_dir() else _text(config))
+    text = text if scripts else _chosen(text, str(config), block)
     kind = format or (formats.HF_CONFIG if not text else formats.detect(text, str(config)))
     if kind == formats.HF_CONFIG:
         if wanted != Wanted(name=wanted.name):
@@ -47,6 +52,31 @@ def import_configuration(config: Path, format: str, wanted: Wanted, output: Path
     if scripts:
         launch.forget_lines()
     _scenario(launch, wanted, output, as_json)
+
+
+def _chosen(text: str, file: str, number: int | None) -> str:
+    """The block of a Markdown page; any other text as it is."""
+    from windtunnel.errors import BadInput, Problem
+    from windtunnel.importers.formats import page_blocks
+
+    blocks = page_blocks(text, file)
+    if blocks is None:
+        if number is not None:
+            raise BadInput(f"{file}: is no Markdown page with fenced blocks, which --block chooses from")
+        return text
+    if not blocks:
+        raise BadInput(f"{file}: no fenced block of this page is in a format that is recognised")
+    if number is None and len(blocks) == 1:
+        return blocks[0].text
+    if number is None or number > len(blocks):
+        problems = []
+        for i, block in enumerate(blocks, 1):
+            shown = " ".join(block.text.replace("\\\n", " ").split())
+            under = f" under {block.heading!r}" if block.heading else ""
+            rule = f"reads the block{under}: {shown[:100]}{'…' if len(shown) > 100 else ''}"
+            problems.append(Problem(f"--block {i}", rule, file=file, line=block.line))
+        raise BadInput(problems)
+    return blocks[number - 1].text
 
 
 def _text(config: Path) -> str:
@@ -77,7 +107,7 @@ def pairs(env: list[str]) -> dict[str, str]:
 
 def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool) -> None:
     """Check and write the scenario that a launch file became."""
-    from windtunnel.errors import BadInput
+    from windtunnel.errors import BadInput, Infeasible
 
     serving = "serving.engine" in launch.fields
     if wanted.name:
@@ -101,6 +131,10 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
             predict.prepare(launch.scenario())
     except BadInput as error:
         raise launch.located(error) from None
+    except Infeasible as error:
+        if not serving:
+            raise
+        note(f"this deployment does not run on {launch.fields['cluster.device']}: {error}")
     if output is not None:
         output.write_text(launch.text(), encoding="utf-8")
         note(f"wrote {output}; next: windtunnel {'serve' if serving else 'train'} {output}")

@@ -13,8 +13,10 @@ from typing import cast
 from windtunnel import importers
 from windtunnel.errors import BadInput
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.launch_text import Block, container_text, fenced_blocks, is_page
 
 HF_CONFIG = "hf"
+ENGINES = frozenset({"vllm", "sglang", "trtllm"})
 STARTER = "serve.sh"
 """What starts the scripts of a folder that `export` wrote, one a pool."""
 
@@ -45,7 +47,10 @@ def detect(text: str, file: str) -> str:
     """
     if text.lstrip().startswith("{") and _is_model_config(text):
         return HF_CONFIG
+    text = container_text(text) or text
     claims = [name for name, module in _readers().items() if module.detect(text)]
+    if len(claims) > 1 and set(claims) <= ENGINES:  # the engine that a page starts first
+        claims = sorted(claims, key=lambda name: _readers()[name].PROGRAM.place(text))[:1]
     if len(claims) == 1:
         return claims[0]
     which = f"looks like {' and '.join(claims)}" if claims else "is in no format that is recognised"
@@ -54,7 +59,22 @@ def detect(text: str, file: str) -> str:
 
 def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
     """Read a launch file in a format of `names()` other than Hugging Face's."""
+    text = (container_text(text) or text) if format in ENGINES else text
     return cast("Launch", _readers()[format].read(text, file, wanted))
+
+
+def page_blocks(text: str, file: str) -> list[Block] | None:
+    """The blocks of a Markdown page that start or configure something; None when a text is no page."""
+    if not is_page(text, file):
+        return None
+    found = []
+    for block in fenced_blocks(text):
+        try:
+            detect(block.text, file)
+        except BadInput:
+            continue
+        found.append(block)
+    return found
 
 
 def launch_folder(folder: Path) -> str:

@@ -154,15 +154,36 @@ class Launch:
             self.wrong("training.global_batch", "does not follow from the file; --global-batch gives it")
 
     def named_model(self, name: str, said: str, line: int | None = None) -> bool:
-        """Use a catalogue model; a problem, and False, when there is none of that name."""
+        """Use a catalogue model, or a Hugging Face config.json; a problem, and False, when there is none."""
         from windtunnel import catalog
 
+        path = Path(name)
+        if path.suffix == ".json" or (path / "config.json").is_file():
+            return self._configured_model(path, said)
         try:
             self.set("model", catalog.model(name).name, said, line)
         except BadInput as error:
             self.problems.extend(error.problems)
             return False
         return True
+
+    def _configured_model(self, path: Path, said: str) -> bool:
+        """Use the model of a Hugging Face config, spelled out unless the catalogue has it."""
+        from windtunnel.importers.hf_config import read_hf_config
+
+        try:
+            read = read_hf_config(path, None)
+        except BadInput as error:
+            self.problems.extend(error.problems)
+            return False
+        for name, value, why in read.assumed:
+            self.assumed.append((f"model.{name}", str(value), why))
+        before = len(self.problems)
+        spelled = read.model.model_dump(mode="json", exclude_defaults=True, exclude={"provenance"})
+        self.model({**spelled, "name": read.model.name, "family": read.model.family}, {})
+        for place in (place for place in self.fields if place.split(".")[0] == "model"):
+            self.origin.setdefault(place, (f"{said}: {path}", None))
+        return len(self.problems) == before
 
     def model(self, fields: dict[str, Any], lines: Mapping[str, tuple[str, int | None]]) -> None:
         """Use spelled-out dimensions, by catalogue name where an entry has the very same ones."""

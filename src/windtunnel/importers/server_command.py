@@ -16,11 +16,14 @@ from typing import Any
 import yaml
 
 from windtunnel.importers.launch import Launch
+from windtunnel.importers.launch_text import tidy, written_files
 from windtunnel.importers.settings import flatten
 from windtunnel.importers.shell import Word, read_script
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 _SCIENTIFIC = re.compile(r"\d+(\.\d+)?[eE][+-]?\d+")
+_SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|da)?sh")
+_CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl|singularity|apptainer)( container)?\s+(?:run|create)\b")
 _FACTOR = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2, "g": 1000**3, "G": 1024**3}
 """Factors of suffixes as vLLM reads them: small letters are decimal, capitals binary."""
 
@@ -29,38 +32,93 @@ LISTS = frozenset({"cudagraph-capture-sizes", "cuda-graph-sizes", "cuda-graph-bs
 """Options that take several words."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starts:
+    """How a program is started."""
+
+    patterns: tuple[re.Pattern[str], ...]
+    """The words, joined by blanks, up to the program's own name."""
+    images: re.Pattern[str] | None = None
+    """Container images that start the program by themselves: `docker run IMAGE OPTIONS`."""
+    short: Mapping[str, str] = field(default_factory=dict)
+    """Short option → the long one."""
+
+    def begin(self, words: list[Word]) -> int | None:
+        """The first word after the program's name; None when the command starts something else."""
+        joined = " ".join(word.text for word in words)
+        for program in self.patterns:
+            if match := program.search(joined):
+                return len(joined[: match.end()].split())
+        if self.images is None or not _CONTAINER.search(joined):
+            return None
+        for i, word in enumerate(words[:-1]):
+            if self.images.fullmatch(word.text):  # with options after it; without them it opens a shell
+                return i + 2 if words[i + 1].text == "serve" else i + 1
+        return None
+
+    def place(self, text: str) -> int | None:
+        """Where a text starts the program first; None when it does not seem to."""
+        found = [match.start() for pattern in self.patterns if (match := pattern.search(text))]
+        if self.images is not None and _CONTAINER.search(text):
+            words = [match for match in re.finditer(r"\S+", text) if self.images.fullmatch(match.group().strip("'\""))]
+            found += [match.start() for match in words if text[match.end() :].strip()][:1]
+        return min(found, default=None)
+
+
 @dataclass(slots=True)
 class Command:
     """One start of a server."""
 
+    program: Word = field(default_factory=lambda: Word("", 0))
     positional: list[Word] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def commands(
-    text: str, programs: tuple[re.Pattern[str], ...], short: Mapping[str, str], launch: Launch, env: Mapping[str, str]
-) -> list[Command]:
+def commands(text: str, starts: Starts, launch: Launch, env: Mapping[str, str]) -> list[Command]:
     """Every command of a script that starts one of these programs.
 
     Args:
         text: the script.
-        programs: patterns of the words, joined by blanks, up to the program's own name.
-        short: short option → the long one.
+        starts: what starts the program.
         launch: takes notes of what cannot be known without running the script.
         env: values of variables that come from outside.
     """
-    script = read_script(text, {"INSTANCE": "0", "NODE_RANK": "0", "PORT": "8000", "LEADER": "leader", **env})
-    for what, line, why in script.notes:
-        launch.leave(what, "", line, why)
-    found = []
-    for words in script.commands:
-        joined = " ".join(word.text for word in words)
-        match = next((m for program in programs if (m := program.search(joined))), None)
-        if match is not None:
-            begin = len(joined[: match.end()].split())
-            found.append(_command(words[begin:], short, LISTS))
+    given = {"INSTANCE": "0", "NODE_RANK": "0", "PORT": "8000", "LEADER": "leader", **env}
+    found: list[Command] = []
+    _collect(tidy(text), 0, starts, launch, given, found)
     return found
+
+
+def _collect(
+    text: str, above: int, starts: Starts, launch: Launch, env: Mapping[str, str], found: list[Command]
+) -> None:
+    """Add the commands of a script, and of the scripts that it hands to a shell; `above`: lines before it."""
+    script = read_script(text, env)
+    for what, line, why in script.notes:
+        launch.leave(what, "", line + above, why)
+    variables = {name: " ".join(word.text for word in words) for name, words in script.variables.items()}
+    for words in script.commands:
+        words = [Word(word.text, word.line + above) for word in words]
+        inner = _handed_over(words)
+        if inner is not None:
+            _collect(inner.text, inner.line - 1, starts, launch, {**variables, **env}, found)
+            continue
+        begin = starts.begin(words)
+        if begin is not None:
+            command = _command(words[begin:], starts.short, LISTS)
+            command.program = words[min(max(begin - 1, 0), len(words) - 1)]
+            found.append(command)
+
+
+def _handed_over(words: list[Word]) -> Word | None:
+    """The script of `bash -c SCRIPT`, wherever it stands in a command."""
+    for i, word in enumerate(words[:-1]):
+        if not _SHELL.fullmatch(word.text) or not re.fullmatch(r"-\w*c", words[i + 1].text):
+            continue
+        rest = words[i + 2 :]
+        return Word(rest[0].text, rest[0].line) if rest else None
+    return None
 
 
 def _command(words: list[Word], short: Mapping[str, str], lists: frozenset[str]) -> Command:
@@ -149,14 +207,24 @@ def from_yaml(text: str) -> Command | None:
     return Command(values=values, lines=lines)
 
 
-def beside(command: Command, option: str, file: str, launch: Launch) -> None:
-    """Add the settings of a file that an option names, where it lies beside the script; options given win."""
+def beside(command: Command, option: str, text: str, launch: Launch) -> None:
+    """Add the settings of a file that an option names; options given win.
+
+    Args:
+        command: takes the settings.
+        option: names the file, which the script writes with a here-document, or which lies beside it.
+        text: the script.
+        launch: takes the note that there is no such file.
+    """
     named = command.values.pop(option, None)
     if named is None:
         return
-    path = Path(file).parent / Path(str(named)).name
+    name = Path(str(named)).name
+    path = Path(launch.file).parent / name
     made = None
-    if file != "-" and path.is_file():
+    if written := written_files(text).get(name):
+        made = from_yaml(written)
+    elif launch.file != "-" and path.is_file():
         made = from_yaml(path.read_text("utf-8"))
     if made is None:
         launch.leave(f"--{option}", str(named), command.lines.get(option), "a file that is not beside the script")

@@ -92,7 +92,7 @@ def model_of(launch: Launch, wanted: Wanted, name: str | None, said: str, line: 
             except BadInput:
                 continue
         if not found:
-            launch.wrong(said, "names no model of the catalogue; --model names one", name, line)
+            launch.wrong(said, "names no model of the catalogue; --model names one, or its config.json", name, line)
             return
         if format is not None:
             launch.set("serving.precision.weights", format, f"{said}: the checkpoint's name", line)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.importers.launch import Launch
-from windtunnel.importers.server_command import Command, commands
+from windtunnel.importers.server_command import Command, Starts, commands
 
 VLLM = re.compile(r"(^|/| )vllm bench serve\b|benchmark_serving\.py\b")
 SGLANG = re.compile(r"-m sglang\.(bench_serving|benchmark\.serving)\b")
@@ -25,7 +25,9 @@ def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
     """
     loads = []
     for program, is_range in ((VLLM, _around), (SGLANG, _below), (AIPERF, _around)):
-        found = commands(text, (program,), {}, Launch(format=launch.format, title=launch.title, file=launch.file), env)
+        found = commands(
+            text, Starts(patterns=(program,)), Launch(format=launch.format, title=launch.title, file=launch.file), env
+        )
         loads += [(command, is_range, _replayed(launch, command)) for command in found[:1]]
     for command, is_range, trace in sorted(loads, key=lambda one: one[2] is None)[:1]:
         _fields(launch, command, is_range, trace)

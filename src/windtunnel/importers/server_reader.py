@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from windtunnel.importers import server_load
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.server_command import Command, beside, commands, from_yaml
+from windtunnel.importers.launch_text import tidy
+from windtunnel.importers.server_command import Command, Starts, beside, commands, from_yaml
 from windtunnel.importers.server_fields import Pool, alike, cluster_of, router, traffic, written_copies
 
 Place = tuple[str, int | None]
@@ -21,21 +21,20 @@ class Program:
 
     format: str
     title: str
-    patterns: tuple[re.Pattern[str], ...]
+    starts: Starts
     signs: frozenset[str]
     """Options that a YAML file of this engine has; a dot and what follows it do not count."""
     least_signs: int = 2
-    short: Mapping[str, str] = field(default_factory=dict)
-    """Short option → the long one."""
     files: tuple[str, ...] = ("config",)
     """Options that name a YAML file beside the script."""
 
-    def starts(self, text: str) -> bool:
-        """Whether a text starts this engine, or is its YAML file."""
-        if any(pattern.search(text) for pattern in self.patterns):
-            return True
+    def place(self, text: str) -> int | None:
+        """Where a text starts this engine, or 0 for its YAML file; None for anything else."""
+        if (place := self.starts.place(tidy(text))) is not None:
+            return place
         made = from_yaml(text) if ":" in text and "\n" in text else None
-        return made is not None and len(self.signs & {key.split(".")[0] for key in made.values}) >= self.least_signs
+        own = made is not None and len(self.signs & {key.split(".")[0] for key in made.values}) >= self.least_signs
+        return 0 if own else None
 
     def read(
         self, text: str, file: str, wanted: Wanted, fill: Callable[[Launch, Pool, int], tuple[int, Place | None]]
@@ -49,9 +48,10 @@ class Program:
             fill: one server's fields from its options and number; returns its nodes and what said so.
         """
         launch = Launch(format=self.format, title=self.title, file=file)
-        found: list[Command] = commands(text, self.patterns, self.short, launch, wanted.env)
+        found: list[Command] = commands(text, self.starts, launch, wanted.env)
         if not found and (made := from_yaml(text)) is not None:
             found = [made]
+        found = _together(found, launch, one_by_one=not written_copies(text, len(found)))
         launch.set("serving.engine", self.format, "the program")
         nodes = 0
         place: Place = (self.title, None)
@@ -59,7 +59,7 @@ class Program:
         for i, command in enumerate(found):
             number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
             for option in self.files:
-                beside(command, option, file, launch)
+                beside(command, option, text, launch)
             pool = Pool(launch, command, number)
             own, said = fill(launch, pool, number)
             if own > nodes:
@@ -79,3 +79,49 @@ def nodes_of(pool: Pool) -> tuple[int, Place | None]:
     """Nodes of a server by `nnodes`, and what said so."""
     own = pool.number("nnodes") or 1
     return own, pool.said("nnodes") if own > 1 else None
+
+
+_FOLLOWS = ("headless", "node-rank", "data-parallel-start-rank")
+"""Options of a command that adds ranks to a server."""
+_ROLES = ("kv-transfer-config.kv-role", "disaggregation-mode", "cache-transceiver-config.backend", "config")
+
+
+def _together(found: list[Command], launch: Launch, *, one_by_one: bool) -> list[Command]:
+    """The servers of a script that run together; what is left out is listed.
+
+    Left out: another model than the first server's, ranks of a server that an earlier command starts and, `one_by_one`,
+    a server on the address of an earlier one, which is another way of starting it.
+    """
+    taken: list[Command] = []
+    for command in found:
+        why = ""
+        others = [_address(own) for own in taken]
+        if taken and any(_follows(command, option) for option in _FOLLOWS):
+            why = "further ranks of the first server"
+        elif taken and _names(command) not in ("", _names(taken[0])):
+            why = f"another model than {_names(taken[0])}, the first server's; a scenario has one"
+        elif one_by_one and _address(command) in others:
+            why = "on the address of an earlier server: another way of starting it"
+        if why:
+            line = command.program.line or next(iter(command.lines.values()), None)
+            launch.leave(launch.title, _names(command), line, why)
+        else:
+            taken.append(command)
+    return taken
+
+
+def _names(command: Command) -> str:
+    """The model that a command names."""
+    given = command.values.get("model", command.values.get("model-path"))
+    return str(given) if given not in (None, True) else command.positional[0].text if command.positional else ""
+
+
+def _follows(command: Command, option: str) -> bool:
+    """Whether a switch is on, or a rank is not the first."""
+    value = command.values.get(option)
+    return isinstance(value, int) and value > 0
+
+
+def _address(command: Command) -> tuple[str, ...]:
+    """Port, host and part in a split deployment."""
+    return tuple(str(command.values.get(name, "")) for name in ("port", "host", *_ROLES))

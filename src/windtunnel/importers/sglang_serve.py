@@ -10,12 +10,13 @@ import math
 import re
 
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.server_command import Starts
 from windtunnel.importers.server_fields import Pool, model_of
 from windtunnel.importers.server_reader import Place, Program, nodes_of
 
 FORMAT = "sglang"
 TITLE = "sglang.launch_server"
-PROGRAMS = (re.compile(r"-m sglang\.launch_server\b"), re.compile(r"(^|/| )sglang serve\b"))
+PROGRAMS = (re.compile(r"\bsglang[./]launch_server\b"), re.compile(r"(^|[/\s\"'])sglang serve\b", re.MULTILINE))
 SHORT = {"--tp": "--tp-size", "--pp": "--pp-size", "--dp": "--dp-size", "--ep": "--ep-size", "--model": "--model-path"}
 SIGNS = frozenset({"model-path", "tp-size", "mem-fraction-static", "chunked-prefill-size", "max-running-requests"})
 WEIGHTS = {
@@ -34,12 +35,12 @@ WEIGHTS = {
 METHODS = {"EAGLE": "mtp", "NEXTN": "mtp", "EAGLE3": "eagle", "STANDALONE": "draft", "NGRAM": "ngram"}
 
 
-PROGRAM = Program(format="sglang", title=TITLE, patterns=PROGRAMS, signs=SIGNS, short=SHORT)
+PROGRAM = Program(format="sglang", title=TITLE, starts=Starts(patterns=PROGRAMS, short=SHORT), signs=SIGNS)
 
 
 def detect(text: str) -> bool:
     """Whether a text starts SGLang."""
-    return PROGRAM.starts(text)
+    return PROGRAM.place(text) is not None
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
@@ -49,7 +50,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         if number == 0:
             name = pool.get("model-path", "model")
             said, line = pool.said("model-path", "model")
-            model_of(launch, wanted, None if name is None else str(name), said, line)
+            model_of(launch, wanted, None if name in (None, True) else str(name), said, line)
         _plan(pool)
         _limits(pool)
         _precision(pool, launch)

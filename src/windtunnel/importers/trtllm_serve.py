@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.server_command import Starts
 from windtunnel.importers.server_fields import Pool, model_of
 from windtunnel.importers.server_reader import Place, Program
 
 FORMAT = "trtllm"
 TITLE = "trtllm-serve"
-PROGRAMS = (re.compile(r"(^|/| )trtllm-serve( serve)?(?! disaggregated)\b"),)
+PROGRAMS = (re.compile(r"(^|[/\s\"'])trtllm-serve( serve)?(?! disaggregated)\b", re.MULTILINE),)
 SIGNS = frozenset(
     {"kv-cache-config", "cuda-graph-config", "enable-attention-dp", "cache-transceiver-config", "moe-config"}
 )
+SHORT = {"--tp": "--tp-size", "--pp": "--pp-size", "--ep": "--ep-size"}
 METHODS = {"MTP": "mtp", "Eagle": "eagle", "Eagle3": "eagle", "NGram": "ngram", "DraftTarget": "draft"}
 POLICIES = {"GUARANTEED_NO_EVICT": None, "MAX_UTILIZATION": "trtllm_max_utilization", "STATIC_BATCH": "static"}
 
@@ -26,7 +28,7 @@ POLICIES = {"GUARANTEED_NO_EVICT": None, "MAX_UTILIZATION": "trtllm_max_utilizat
 PROGRAM = Program(
     format="trtllm",
     title=TITLE,
-    patterns=PROGRAMS,
+    starts=Starts(patterns=PROGRAMS, short=SHORT),
     signs=SIGNS,
     least_signs=1,
     files=("config", "extra-llm-api-options"),
@@ -35,7 +37,7 @@ PROGRAM = Program(
 
 def detect(text: str) -> bool:
     """Whether a text starts TensorRT-LLM's server, or configures it."""
-    return PROGRAM.starts(text)
+    return PROGRAM.place(text) is not None
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:

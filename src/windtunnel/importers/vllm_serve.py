@@ -9,12 +9,18 @@ from __future__ import annotations
 import re
 
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.server_command import Starts
 from windtunnel.importers.server_fields import Pool, model_of
 from windtunnel.importers.server_reader import Place, Program, nodes_of
 
 FORMAT = "vllm"
 TITLE = "vllm serve"
-PROGRAMS = (re.compile(r"(^|/| )vllm serve\b"), re.compile(r"-m vllm\.entrypoints\.openai\.api_server\b"))
+PROGRAMS = (
+    re.compile(r"(^|[/\s\"'])vllm serve\b", re.MULTILINE),
+    re.compile(r"\bvllm\.entrypoints\.(openai\.|anthropic\.)?api_server\b|\bvllm/entrypoints/openai/api_server\.py\b"),
+)
+IMAGES = re.compile(r"\S*vllm[-/][\w-]*openai[\w.-]*(:\S+)?|(docker\.io/)?(rocm|vllm)/vllm[\w.-]*(:\S+)?")
+"""Images whose entry point is the server."""
 SHORT = {
     "-tp": "--tensor-parallel-size",
     "-pp": "--pipeline-parallel-size",
@@ -50,12 +56,13 @@ METHODS = {
 }
 
 
-PROGRAM = Program(format="vllm", title=TITLE, patterns=PROGRAMS, signs=SIGNS, short=SHORT)
+STARTS = Starts(patterns=PROGRAMS, images=IMAGES, short=SHORT)
+PROGRAM = Program(format="vllm", title=TITLE, starts=STARTS, signs=SIGNS)
 
 
 def detect(text: str) -> bool:
     """Whether a text starts vLLM."""
-    return PROGRAM.starts(text)
+    return PROGRAM.place(text) is not None
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
@@ -77,7 +84,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
 def _model(launch: Launch, pool: Pool, wanted: Wanted) -> None:
     given, positional = pool.get("model"), pool.positional
     line = pool.line("model") if given is not None else positional[0].line if positional else None
-    name = str(given) if given is not None else positional[0].text if positional else None
+    name = str(given) if given not in (None, True) else positional[0].text if positional else None
     model_of(launch, wanted, name, "the model", line)
 
 
