@@ -20,12 +20,10 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 $(COMPILED): $(STAMP)
-	@echo "compiling the engine, once"
-	@$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --json > /dev/null
-	@$(BIN)/windtunnel serve examples/serving/llama3-70b-4xh100.yaml --json > /dev/null
+	@$(BIN)/windtunnel doctor --warm
 	@touch $@
 
-demo: $(COMPILED)  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML report to out/
+demo: setup  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML report to out/
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --against 14.6-14.7 \
 		--trace $(OUT)/trace.json --report $(OUT)/report.html

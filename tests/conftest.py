@@ -4,5 +4,11 @@ from __future__ import annotations
 
 from hypothesis import settings
 
+from windtunnel.kernel_cache import always_compiled
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+_compiled = always_compiled()
+_compiled.__enter__()
+"""Kernels run compiled in every test, so that a comparison with a plain twin compares two things."""

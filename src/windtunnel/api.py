@@ -32,11 +32,13 @@ __all__ = [
     "Source",
     "advise",
     "compare",
+    "doctor",
     "explain",
     "fit",
     "import_torch_module",
     "plan",
     "prepare",
+    "scenario_schema",
     "simulate_flows",
     "simulate_serving",
     "simulate_training",
@@ -293,8 +295,8 @@ def plan(
         BadInput: everything wrong with the scenario, at once.
         Infeasible: no plan keeps to the limits; the nearest miss of each is named.
     """
+    from windtunnel.catalog.load import load
     from windtunnel.planner.plan import plan as run
-    from windtunnel.specs.source import load
 
     scenario, lines, folder = load(source, tuple(overrides))
     if scenario.search is not None and scenario.search.target == "serving":
@@ -341,3 +343,33 @@ def validate(
 
     report: dict[str, Any] = run(rows, families=tuple(families), progress=progress).to_dict()
     return report
+
+
+def scenario_schema(*, names: bool = False) -> dict[str, Any]:
+    """JSON Schema of scenario files.
+
+    Args:
+        names: offer the catalogue's models, devices, clusters and techniques where a name is expected; other names
+            stay valid.
+    """
+    from windtunnel.specs import schema
+
+    if not names:
+        return schema.scenario_schema()
+    from windtunnel import catalog
+    from windtunnel.techniques import REGISTRY
+
+    return schema.with_names(
+        schema.scenario_schema(),
+        models=catalog.models(),
+        devices=catalog.devices(),
+        clusters=catalog.clusters(),
+        techniques=REGISTRY.list(),
+    )
+
+
+def doctor(*, warm: bool = False, needed: Sequence[str] = (), extras: Sequence[str] = ()) -> dict[str, Any]:
+    """What this installation has and whether it works; see `windtunnel.installation.examine`."""
+    from windtunnel.installation import examine
+
+    return examine(warm=warm, needed=needed, extras=extras)

@@ -41,8 +41,12 @@ class SourceLines(Protocol):
 
 
 def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """The known name closest to a misspelt one, ignoring case, or None when nothing is close."""
+    """The known name closest to a misspelt one, ignoring case, or None when nothing is close.
+
+    A name of up to three letters has to differ in less than one of them: two unlike short words always share letters.
+    """
     by_folded = {k.casefold(): k for k in known}
+    cutoff = max(cutoff, 0.75) if len(name) <= 3 else cutoff
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=1, cutoff=cutoff)
     if close:
         return by_folded[close[0]]

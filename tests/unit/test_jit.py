@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from windtunnel import jit
+from windtunnel import jit, kernel_cache
 
 PACKAGE = Path(jit.__file__).parent
+ROOT = Path(__file__).parents[2]
 CALLER = """
 from windtunnel.engine.other_kernel import grown
 from windtunnel.jit import kernel
@@ -35,12 +36,13 @@ RUN = "from windtunnel.engine.kernels import run; print(run(1), sum(run.stats.ca
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package of the same name that holds `jit.py`, a kernel, and its helper in another file."""
+    """A package of the same name that holds the machinery, a kernel, and its helper in another file."""
     found = tmp_path / "src" / "windtunnel"
     (found / "engine").mkdir(parents=True)
     for init in (found, found / "engine"):
         (init / "__init__.py").touch()
-    shutil.copy(PACKAGE / "jit.py", found)
+    for name in ("jit.py", "kernel_cache.py"):
+        shutil.copy(PACKAGE / name, found)
     (found / "engine" / "kernels.py").write_text(CALLER)
     (found / "engine" / "other_kernel.py").write_text(HELPER.format(step=1))
     return found
@@ -56,7 +58,7 @@ def run(package: Path, **environment: str) -> tuple[int, int]:
 
 
 def directories(parent: Path) -> list[str]:
-    return sorted(p.name for p in parent.glob(jit.PREFIX + "*"))
+    return sorted(p.name for p in parent.glob(kernel_cache.PREFIX + "*"))
 
 
 def test_an_edit_of_a_helper_in_another_file_compiles_its_callers_again(package: Path) -> None:
@@ -83,13 +85,13 @@ def test_a_directory_that_numba_is_told_comes_first(package: Path, tmp_path: Pat
 
 
 def test_only_the_directories_used_last_stay(tmp_path: Path) -> None:
-    for i in range(jit.KEPT + 2):
-        old = tmp_path / f"{jit.PREFIX}{i}"
+    for i in range(kernel_cache.KEPT + 2):
+        old = tmp_path / f"{kernel_cache.PREFIX}{i}"
         old.mkdir()
         os.utime(old, (i, i))
     (tmp_path / "other").mkdir()
-    jit._open(tmp_path / f"{jit.PREFIX}new")
-    stay = [f"{jit.PREFIX}{i}" for i in range(3, jit.KEPT + 2)] + [f"{jit.PREFIX}new"]
+    kernel_cache._open(tmp_path / f"{kernel_cache.PREFIX}new")
+    stay = [f"{kernel_cache.PREFIX}{i}" for i in range(3, kernel_cache.KEPT + 2)] + [f"{kernel_cache.PREFIX}new"]
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*stay, "other"])
 
 
@@ -105,16 +107,39 @@ def imports(path: Path) -> Iterator[str]:
 
 def test_the_hash_covers_every_kernel_and_what_kernels_read() -> None:
     """Constants of a module that a kernel imports are compiled in, so that module belongs to the hash as well."""
-    hashed = {p for pattern in jit.KERNEL_SOURCES for p in PACKAGE.glob(pattern)}
-    assert all(list(PACKAGE.glob(pattern)) for pattern in jit.KERNEL_SOURCES)
+    hashed = {p for pattern in kernel_cache.KERNEL_SOURCES for p in PACKAGE.glob(pattern)}
+    assert all(list(PACKAGE.glob(pattern)) for pattern in kernel_cache.KERNEL_SOURCES)
     for path in sorted(PACKAGE.rglob("*.py")):
         found = set(imports(path))
         if "windtunnel.jit" in found:
-            assert path in hashed, f"{path} holds kernels: add it to jit.KERNEL_SOURCES"
+            assert path in hashed, f"{path} holds kernels: add it to kernel_cache.KERNEL_SOURCES"
         if path not in hashed:
             assert not {"numba.njit", "numba.jit"} & found, f"{path}: use windtunnel.jit"
             continue
         for name in found:
             own = PACKAGE.parent / Path(*name.split("."))
             if name.startswith("windtunnel.") and own.with_suffix(".py").exists():
-                assert own.with_suffix(".py") in hashed, f"{path} reads {name}: add it to jit.KERNEL_SOURCES"
+                assert own.with_suffix(".py") in hashed, f"{path} reads {name}: add it to kernel_cache.KERNEL_SOURCES"
+
+
+def test_small_work_runs_on_the_twin_until_the_budget_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cache, "_forced", [])
+    monkeypatch.setattr(kernel_cache, "_twin_s", {})
+    monkeypatch.setattr(kernel_cache, "cache_directory", lambda: str(tmp_path))
+    kernel_cache.is_compiled.cache_clear()
+    assert kernel_cache.runs_on_twin("k", 0.75 * kernel_cache.TWIN_BUDGET_S)
+    assert not kernel_cache.runs_on_twin("k", 0.75 * kernel_cache.TWIN_BUDGET_S)
+    assert kernel_cache.runs_on_twin("k", 0.2 * kernel_cache.TWIN_BUDGET_S)
+    kernel_cache.mark_compiled("k")
+    assert not kernel_cache.runs_on_twin("k", 0.0)
+    kernel_cache.is_compiled.cache_clear()
+
+
+@pytest.mark.parametrize("verb, file", [("train", "llama3-8b-8xh100-fsdp"), ("serve", "serving/llama3-70b-4xh100")])
+def test_a_first_run_compiles_nothing(verb: str, file: str, tmp_path: Path) -> None:
+    """Both engines give the same bits, so that only the seconds tell which one ran."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "windtunnel.cli.main", verb, str(ROOT / f"examples/{file}.yaml"), "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "compiled kernels" not in done.stderr
+    assert not list(tmp_path.rglob("*.nbi"))

@@ -14,10 +14,11 @@ from windtunnel.advice.bench import Bench, ServingBench, TrainingBench, attempt
 from windtunnel.advice.objectives import Objective, chosen
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
+from windtunnel.catalog.load import load
 from windtunnel.errors import BadInput
 from windtunnel.serving.iteration import pricing_cache
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import Source, load
+from windtunnel.specs.source import Source
 from windtunnel.techniques import applied, idle
 
 PAIRED, SAVERS = 10, 8

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from windtunnel.catalog.load import load
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import load
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 

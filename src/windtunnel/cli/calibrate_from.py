@@ -86,7 +86,7 @@ def _cluster(scenario: Path | None, overrides: Sequence[str]) -> ClusterSpec | N
     if scenario is None:
         return None
     from windtunnel import catalog
-    from windtunnel.specs.source import load
+    from windtunnel.catalog.load import load
 
     return catalog.resolve_cluster(load(scenario, overrides)[0].cluster)
 

@@ -51,9 +51,9 @@ def check_one_cluster(source: Source, overrides: tuple[str, ...]) -> None:
     Raises:
         BadInput: the scenario has groups, or cannot be read.
     """
+    from windtunnel.catalog.load import load
     from windtunnel.errors import BadInput, Problem
     from windtunnel.specs.cluster import MixedClusterRef
-    from windtunnel.specs.source import load
 
     if isinstance(load(source, overrides)[0].cluster, MixedClusterRef):
         raise BadInput(Problem("cluster.groups", "`--export` does not write launch files for heterogeneous clusters"))

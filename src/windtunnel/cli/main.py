@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from windtunnel.cli import (
     advise,
     calibrate,
     catalog,
+    check,
     clusters,
     compare,
     devices,
+    doctor,
     explain,
     fit,
     import_,
@@ -27,6 +30,7 @@ from windtunnel.cli import (
     plan,
     reproduce,
     rerun,
+    schema,
     serve,
     techniques,
     train,
@@ -39,8 +43,32 @@ if TYPE_CHECKING:
 _LONGEST = 240
 """Characters of an unexpected error's own text that are shown."""
 
+VERBS = {
+    "Predict": ("train", "serve", "fit", "compare", "explain"),
+    "Decide": ("plan", "advise", "check"),
+    "Catalogue": ("models", "devices", "clusters", "techniques", "catalog"),
+    "Bring and write files": ("init", "import", "schema", "rerun"),
+    "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
+}
+"""Heading of the help → verbs below it."""
+
+
+class _Verbs(TyperGroup):
+    """Commands under headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, a heading a group."""
+        told = {name for names in VERBS.values() for name in names}
+        rest = tuple(name for name in self.list_commands(ctx) if name not in told)
+        for heading, names in (*VERBS.items(), *((("Other", rest),) if rest else ())):
+            rows = [(name, self.commands[name].get_short_help_str(60)) for name in names if name in self.commands]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="windtunnel",
+    cls=_Verbs,
     help="Predict how training and serving run on a cluster: time, memory, and why. No accelerator needed.",
     epilog="Start with: windtunnel init my.yaml; windtunnel train my.yaml. Exit codes: 0 success, 1 a bug of ours, "
     "2 bad input, 3 no feasible answer, 4 a gate failed. WINDTUNNEL_DEBUG=1 shows tracebacks.",
@@ -79,11 +107,14 @@ for _verb in (
     calibrate,
     measure,
     validate,
+    check,
     models,
     clusters,
     devices,
     import_,
     init,
+    schema,
+    doctor,
     rerun,
     reproduce,
 ):
@@ -94,12 +125,18 @@ app.add_typer(techniques.app, name="techniques")
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors have been printed to standard error."""
+    from windtunnel.kernel_cache import compile_seconds
+
+    before_s = compile_seconds()
     try:
         app(args=None if arguments is None else list(arguments), prog_name="windtunnel")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except Exception as error:
         return _report(error)
+    finally:
+        if (seconds := compile_seconds() - before_s) > 1.0:
+            sys.stderr.write(f"compiled kernels in {seconds:.0f} s, once; later runs start at once\n")
     return 0
 
 

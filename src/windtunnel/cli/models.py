@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 def models(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", autocompletion=complete.models, help="Show one model.", show_default=False),
+        typer.Argument(
+            metavar="NAME",
+            autocompletion=complete.models,
+            help="Show one model, or list those whose name contains this.",
+            show_default=False,
+        ),
     ] = None,
     family: Annotated[str | None, typer.Option(help="Only this family: dense, moe, mla_moe, hybrid, encoder …")] = None,
     as_json: AsJson = False,
@@ -26,7 +31,8 @@ def models(
     """List models, or show one with its source."""
     from windtunnel import catalog
 
-    if name is not None:
+    matching = [] if name is None or _is_known(name) else _containing(name)
+    if name is not None and not matching:
         spec = catalog.model(name)
         data = spec.model_dump(mode="json", exclude_defaults=True) | {"kv_heads": spec.kv_heads}
         if as_json:
@@ -38,7 +44,7 @@ def models(
                 console().print(f"\nsource: {source.source}{', ' + source.as_of if source.as_of else ''}")
         return
     with progress("reading the catalogue"):
-        specs = [catalog.model(known) for known in catalog.models()]
+        specs = [catalog.model(known) for known in matching or catalog.models()]
     specs = [spec for spec in specs if family in (None, spec.family)]
     if as_json:
         print_json([_row(spec) for spec in specs])
@@ -56,6 +62,24 @@ def models(
         for spec in specs
     ]
     console().print(listing(("model", "family", "layers", "hidden", "heads/kv", "experts", "parameters"), rows))
+
+
+def _is_known(name: str) -> bool:
+    from windtunnel import catalog
+    from windtunnel.errors import BadInput
+
+    try:
+        catalog.model(name)
+    except BadInput:
+        return False
+    return True
+
+
+def _containing(part: str) -> list[str]:
+    """Names of the catalogue that contain a part of one, whatever its case."""
+    from windtunnel import catalog
+
+    return [name for name in catalog.models() if part.casefold() in name.casefold()]
 
 
 def _row(spec: ModelSpec) -> dict[str, Any]:

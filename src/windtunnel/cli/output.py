@@ -29,10 +29,14 @@ def print_json(value: Any) -> None:
 
 
 def console() -> Console:
-    """Rich console on standard output. Piped output keeps 120 columns so that tables do not wrap."""
+    """Rich console on standard output. Piped output has the columns that `COLUMNS` says, else 120."""
+    import os
+
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    told = os.environ.get("COLUMNS", "")
+    width = max(int(told), 40) if told.isdigit() and int(told) > 0 else 120
+    return Console(highlight=False, width=None if sys.stdout.isatty() else width)
 
 
 def note(message: str) -> None:

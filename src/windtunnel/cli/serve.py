@@ -104,8 +104,16 @@ def _check(requests: Path | None, trace: Path | None, sweep: str | None, points:
         problems += [f"{name} = {file}: is of one run; leave it out with --sweep" for name, file in files if file]
     if requests is not None and requests.suffix not in _TABLES:
         problems.append(f"--requests = {requests}: must end in {', '.join(_TABLES)}")
+    elif requests is not None and requests.suffix == ".parquet" and not _has_parquet():
+        problems.append(f"--requests = {requests}: needs pyarrow (pip install pyarrow); .csv and .json need nothing")
     if problems:
         raise BadInput("\n".join(problems))
+
+
+def _has_parquet() -> bool:
+    from importlib.util import find_spec
+
+    return any(find_spec(name) is not None for name in ("pyarrow", "fastparquet"))
 
 
 def _sweep(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windtunnel import catalog
+from windtunnel.catalog.load import load
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import UNSET, ProblemList, attempt
 from windtunnel.importers.model import resolve_model
@@ -30,7 +31,7 @@ from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.cluster import ClusterSpec, groups_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
-from windtunnel.specs.source import Source, load
+from windtunnel.specs.source import Source
 from windtunnel.techniques import applied, on_cluster
 from windtunnel.techniques.base import Applied
 

@@ -20,6 +20,7 @@ from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Overlap
 from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.spellings import spelling
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
@@ -114,6 +115,29 @@ def parse_mapping(text: str, file: str) -> dict[str, Any]:
     return data
 
 
+def fields_of(source: str | Path | dict[str, Any], overrides: Sequence[str] = ()) -> tuple[dict[str, Any], SourceMap]:
+    """The fields of a scenario as plain data, unchecked, and where each was written.
+
+    Raises:
+        BadInput: the file cannot be read or is not YAML.
+    """
+    data, lines, problems = _read(source)
+    _override(data, overrides, lines, ProblemList())
+    problems.raise_if_any()
+    return data, lines
+
+
+def read_mapping(path: str | Path) -> dict[str, Any]:
+    """The fields of a scenario file as plain data, unchecked but for YAML itself.
+
+    Raises:
+        BadInput: the file cannot be read or is not a mapping of fields.
+    """
+    data, _, problems = _read(path)
+    problems.raise_if_any()
+    return data
+
+
 def load_model_spec(source: str | Path | dict[str, Any]) -> ModelSpec:
     """Read a model specification from a file or a mapping."""
     data, lines, problems = _read(source)
@@ -188,14 +212,23 @@ def _parse(text: str, lines: SourceMap, problems: ProblemList) -> Any:
                 return None
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        problems.extend([Problem("", f"not valid YAML: {error.problem}", file=lines.file, line=line)])
+        problems.extend([_syntax(error, text, lines.file)])
         return None
     except yaml.YAMLError as error:
         problems.add("", UNSET, f"not valid YAML: {' '.join(str(error).split())}")
         return None
     builder = _Builder(lines, problems)
     return {} if node is None else builder.build(node, "", frozenset())
+
+
+def _syntax(error: yaml.MarkedYAMLError, text: str, file: str | None) -> Problem:
+    """What is wrong with the YAML, at the line where it begins: a bracket that is never closed, where it opens."""
+    mark, opened = error.problem_mark, error.context_mark
+    if opened is not None and (error.context or "").startswith("while parsing a flow"):
+        bracket = text[opened.index : opened.index + 1]
+        rule = f"not valid YAML: '{bracket}' is not closed before line {(mark or opened).line + 1}"
+        return Problem("", rule, file=file, line=opened.line + 1)
+    return Problem("", f"not valid YAML: {error.problem}", file=file, line=mark.line + 1 if mark else None)
 
 
 class _Builder:
@@ -342,13 +375,14 @@ def explain(spec: type[BaseModel], data: Any, error: ValidationError, problems: 
             kind, value, rule = "union", _value_at(data, path), f"must be {alternatives}"
         elif kind == "extra_forbidden":
             known = owner.model_fields if owner else ()
-            rule, nearest = "unknown field", nearest_name(str(item["loc"][-1]), known)
+            name = str(item["loc"][-1])
+            rule, nearest = "unknown field", spelling(name, known) or nearest_name(name, known)
         elif kind == "missing":
             value, rule = UNSET, "is required"
         elif kind == "literal_error":
             expected = str(item["ctx"]["expected"])
-            rule, nearest = f"must be {expected}", nearest_name(str(value), expected.replace(" or ", ", ").split(", "))
-            nearest = nearest.strip("'") if nearest else None
+            allowed = [name.strip("'") for name in expected.replace(" or ", ", ").split(", ")]
+            rule, nearest = f"must be {expected}", spelling(str(value), allowed) or nearest_name(str(value), allowed)
         elif kind == "value_error":
             cause = item["ctx"]["error"]
             if isinstance(cause, Inconsistent):
@@ -359,6 +393,8 @@ def explain(spec: type[BaseModel], data: Any, error: ValidationError, problems: 
             rule, value = str(cause), UNSET if isinstance(value, dict | BaseModel) else value
             rule, _, hint = rule.partition("; did you mean '")
             nearest = hint.removesuffix("'?") or None
+        elif kind in ("int_parsing", "int_type", "int_from_float"):
+            rule = "must be a whole number" + _thousands(value)
         elif kind in ("tuple_type", "list_type"):
             rule = f"must be a list, such as [{value}]" if type(value) in (str, int, float) else "must be a list"
         elif kind in ("dict_type", "model_type"):
@@ -372,6 +408,15 @@ def explain(spec: type[BaseModel], data: Any, error: ValidationError, problems: 
         if (path, kind) not in seen:
             seen.add((path, kind))
             problems.add(path, value, rule, nearest=nearest)
+
+
+def _thousands(value: Any) -> str:
+    """What `8k` may have meant."""
+    found = re.fullmatch(r"\s*(\d+)\s*([kKmM])\s*", value) if isinstance(value, str) else None
+    if found is None:
+        return ""
+    power = 1 if found[2] in "kK" else 2
+    return f", such as {int(found[1]) * 1024**power} or {int(found[1]) * 1000**power}"
 
 
 def _locate(spec: Any, value: Any, loc: tuple[int | str, ...]) -> tuple[str, type[BaseModel] | None, str] | None:

@@ -11,6 +11,7 @@ import inspect
 import json
 import sys
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -59,6 +60,29 @@ def scenario_schema() -> dict[str, Any]:
     plan["overlap"] = _also(plan["overlap"], {"type": "boolean"}, {"type": "null"})
     _tidy(schema)
     return {"$schema": DIALECT, "title": "Windtunnel scenario"} | {k: v for k, v in schema.items() if k != "title"}
+
+
+def with_names(
+    schema: dict[str, Any],
+    *,
+    models: Sequence[str],
+    devices: Sequence[str],
+    clusters: Sequence[str],
+    techniques: Sequence[str],
+) -> dict[str, Any]:
+    """The schema with names that an editor can offer. Other names stay valid: a user's own files and plug-ins."""
+
+    def offer(field: dict[str, Any], known: Sequence[str]) -> None:
+        for form in field.get("anyOf", [field]):
+            if form.get("type") == "string":
+                form.pop("type")
+                form["anyOf"] = [{"enum": list(known)}, {"type": "string"}]
+
+    offer(schema["properties"]["model"], models)
+    offer(schema["properties"]["cluster"], clusters)
+    offer(schema["properties"]["techniques"]["items"], techniques)
+    offer(schema["$defs"]["ClusterRef"]["properties"]["device"], devices)
+    return schema
 
 
 def _tidy(value: Any) -> None:

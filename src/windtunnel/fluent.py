@@ -1,0 +1,210 @@
+"""Scenarios in one line of Python: `wt.scenario(model="Qwen/Qwen3-8B", device="h100-sxm-80gb", tp=2).predict()`.
+
+A keyword is a field of a scenario's section without the section's name (`tp` is `plan.tp`, `seq_len` is
+`training.seq_len`, `nodes` is `cluster.nodes`), or a section as a mapping (`serving={...}`); a dotted path is given as
+a setting, `with_("plan.offload.optimizer=1")`. Everything else is as in a scenario file, and nothing is simulated
+before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.errors import BadInput, Problem, nearest_name
+
+if TYPE_CHECKING:
+    from windtunnel.advice import Advice
+    from windtunnel.api import FitResult
+    from windtunnel.planner.result import PlanResult
+    from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.serving.results.serving_result import ServingResult
+    from windtunnel.specs.scenario import Scenario
+    from windtunnel.training.results.training_result import TrainingResult
+
+DEVICES_PER_NODE = 8
+"""Devices in a node where neither a keyword nor the catalogue says."""
+
+
+def scenario(source: str | Path | Mapping[str, Any] | None = None, /, *settings: str, **fields: Any) -> ScenarioDraft:
+    """A scenario from keywords, from a file, or from a file with keywords on top.
+
+    Args:
+        source: path of a scenario file or a mapping of its fields; absent: keywords alone.
+        settings: `path.to.field=value`, as `--set` takes them.
+        fields: fields by their own name, or whole sections as mappings.
+
+    Raises:
+        BadInput: unknown keywords, all at once, each with the nearest field. What values mean is checked when the
+            scenario is used.
+
+    Example:
+        >>> import windtunnel as wt
+        >>> s = wt.scenario(model="Qwen/Qwen3-8B", device="h100-sxm-80gb", nodes=1, seq_len=4096, global_batch=64, tp=2)
+        >>> s
+        scenario: Qwen/Qwen3-8B on 8 x h100-sxm-80gb; training seq_len 4096, global_batch 64; plan tp 2
+    """
+    data: dict[str, Any] = {}
+    folder = Path()
+    if isinstance(source, Mapping):
+        data = _copied(source)
+    elif source is not None:
+        from windtunnel.specs.loader import read_mapping
+
+        data, folder = read_mapping(Path(source)), Path(source).parent
+    return ScenarioDraft(data, tuple(settings), folder).with_(**fields)
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioDraft:
+    """A scenario under construction. Every method returns a new one or a result; none changes it."""
+
+    data: Mapping[str, Any]
+    """Fields as a file would hold them."""
+    settings: tuple[str, ...] = ()
+    """`path=value` on top."""
+    folder: Path = field(default=Path())
+    """Folder that paths in the scenario are relative to."""
+
+    def with_(self, *settings: str, **fields: Any) -> ScenarioDraft:
+        """The scenario with other values.
+
+        Raises:
+            BadInput: unknown keywords, all at once.
+        """
+        data, problems = _copied(self.data), []
+        homes = _homes()
+        for name, value in fields.items():
+            if name in _SECTIONS:
+                merged = isinstance(value, Mapping) and isinstance(data.get(name), Mapping)
+                data[name] = {**data[name], **value} if merged else value
+            elif name in homes:
+                section = data.setdefault(homes[name], {})
+                if not isinstance(section, dict):
+                    rule = f"is a field of {homes[name]}, which is {section!r} here"
+                    problems.append(Problem(name, rule, value))
+                    continue
+                section[name] = value
+            else:
+                nearest = nearest_name(name, [*homes, *_SECTIONS])
+                problems.append(Problem(name, "no such field of a scenario", value, nearest=nearest))
+        if problems:
+            raise BadInput(problems)
+        cluster = data.get("cluster")
+        if isinstance(cluster, dict) and "device" in cluster:
+            cluster.setdefault("nodes", 1)
+            cluster.setdefault("devices_per_node", DEVICES_PER_NODE)
+        return ScenarioDraft(data, (*self.settings, *settings), self.folder)
+
+    def resolved(self) -> Scenario:
+        """The checked scenario.
+
+        Raises:
+            BadInput: everything wrong with it, at once.
+        """
+        from windtunnel.specs.loader import load_scenario
+
+        return load_scenario(_rooted(self.data, self.folder), self.settings)
+
+    def predict(self) -> TrainingResult | ServingResult:
+        """Predict the training step, or the serving run where the scenario has a `serving` section.
+
+        Raises:
+            BadInput: everything wrong with the scenario, at once.
+        """
+        from windtunnel import api
+
+        source = _rooted(self.data, self.folder)
+        if "serving" in self.data:
+            return api.simulate_serving(source, overrides=self.settings)
+        return api.simulate_training(source, overrides=self.settings)
+
+    def fit(self) -> FitResult:
+        """Whether the plan fits in device memory, and what would."""
+        from windtunnel import api
+
+        return api.fit(_rooted(self.data, self.folder), overrides=self.settings)
+
+    def plan(self) -> PlanResult | ServingPlan:
+        """The best plan, or the best deployment where the scenario has a `serving` section."""
+        from windtunnel import api
+
+        return api.plan(_rooted(self.data, self.folder), overrides=self.settings)
+
+    def advise(self) -> Advice:
+        """Which published techniques would help."""
+        from windtunnel import api
+
+        return api.advise(_rooted(self.data, self.folder), overrides=self.settings)
+
+    def to_yaml(self) -> str:
+        """The scenario as a file would hold it, settings applied.
+
+        Raises:
+            BadInput: everything wrong with the scenario, at once.
+        """
+        from windtunnel.specs.loader import dump_scenario
+
+        return dump_scenario(self.resolved())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the scenario as YAML and return the path."""
+        target = Path(path)
+        target.write_text(self.to_yaml(), encoding="utf-8")
+        return target
+
+    def __repr__(self) -> str:
+        model, cluster = self.data.get("model", "no model"), self.data.get("cluster")
+        if isinstance(model, Mapping):
+            model = model.get("name") or model.get("config") or "inline model"
+        where = str(cluster or "no cluster")
+        if isinstance(cluster, Mapping) and "device" in cluster:
+            device = cluster["device"]
+            name = device if isinstance(device, str) else "inline device"
+            where = f"{cluster.get('nodes', 1) * cluster.get('devices_per_node', DEVICES_PER_NODE)} x {name}"
+        parts = [f"scenario: {model} on {where}"]
+        for section in ("training", "plan", "serving"):
+            fields = self.data.get(section)
+            if isinstance(fields, Mapping) and fields:
+                shown = ", ".join(f"{k} {v}" for k, v in fields.items() if not isinstance(v, Mapping | list))
+                parts.append(f"{section} {shown}".strip())
+        return "; ".join([*parts, *self.settings])
+
+
+_SECTIONS = ("name", "model", "cluster", "training", "plan", "techniques", "serving", "search")
+
+
+def _homes() -> dict[str, str]:
+    """Field → the section that it stands in; fields that several sections have belong to the first."""
+    from windtunnel.specs.cluster import ClusterRef
+    from windtunnel.specs.plan import PlanSpec
+    from windtunnel.specs.workload import TrainingSpec
+
+    homes: dict[str, str] = {}
+    for section, record in (("cluster", ClusterRef), ("training", TrainingSpec), ("plan", PlanSpec)):
+        for name in record.model_fields:
+            homes.setdefault(name, section)
+    return homes
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _rooted(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The fields with file names made absolute, so that they can be read from anywhere."""
+    out: dict[str, Any] = _copied(data)
+    if folder == Path():
+        return out
+    for section, key in (("model", "config"), ("cluster", "device")):
+        holder = out.get(section)
+        if isinstance(holder, dict) and isinstance(holder.get(key), str) and (folder / holder[key]).is_file():
+            holder[key] = str((folder / holder[key]).resolve())
+    traffic = (out.get("serving") or {}).get("traffic") if isinstance(out.get("serving"), dict) else None
+    if isinstance(traffic, dict) and isinstance(traffic.get("trace"), str) and (folder / traffic["trace"]).is_file():
+        traffic["trace"] = str((folder / traffic["trace"]).resolve())
+    return out

@@ -1,0 +1,157 @@
+"""The directory that keeps compiled kernels, and whether a kernel is in it.
+
+Importing this module does not import Numba.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+KERNEL_SOURCES = ("jit.py", "kernel_cache.py", "engine/*kernel*.py", "serving/event_loop/kernels/*.py")
+"""Files that hold jitted functions, or constants that these read: patterns below the package's folder."""
+PREFIX = "windtunnel-kernels-"
+KEPT = 4
+"""Cache directories that stay, the one in use included: other versions of the sources, of Python or of Numba."""
+
+
+TWIN_BUDGET_S = 2.0
+"""Seconds that a process may spend on a plain twin while its kernel is not compiled yet; compiling takes longer."""
+_twin_s: dict[str, float] = {}
+"""Kernel → seconds that its twin was expected to take so far in this process."""
+
+
+_forced: list[bool] = []
+"""Not empty while kernels have to run."""
+
+
+@contextlib.contextmanager
+def always_compiled() -> Iterator[None]:
+    """Run kernels in this block, whatever the work: for warming the cache, benchmarks and tests of kernels."""
+    _forced.append(True)
+    try:
+        yield
+    finally:
+        _forced.pop()
+
+
+@cache
+def is_compiled(kernel: str) -> bool:
+    """Whether a kernel, or one specialisation of it, has run compiled with this cache before."""
+    with contextlib.suppress(OSError):
+        return Path(cache_directory(), f"{kernel}.compiled").exists()
+    return False
+
+
+def mark_compiled(kernel: str) -> None:
+    """Note that a kernel has run compiled, so that later processes load its machine code at once."""
+    if not is_compiled(kernel):
+        with contextlib.suppress(OSError):
+            Path(cache_directory(), f"{kernel}.compiled").touch()
+        is_compiled.cache_clear()
+
+
+def compile_seconds() -> float:
+    """Seconds that this process has spent on compiling kernels; what the cache had costs none."""
+    jit = sys.modules.get("windtunnel.jit")
+    return float(jit.compile_seconds()) if jit is not None else 0.0
+
+
+def runs_on_twin(kernel: str, twin_s: float) -> bool:
+    """Whether a piece of work is done sooner by the plain twin than by compiling the kernel first.
+
+    Args:
+        kernel: name of the jitted function and its specialisation, as `mark_compiled` is given it.
+        twin_s: expected seconds of the twin for this piece of work.
+
+    Once a process has spent `TWIN_BUDGET_S` on a twin, or has compiled code at hand, the kernel runs.
+    """
+    if _forced or is_compiled(kernel):
+        return False
+    spent = _twin_s.get(kernel, 0.0) + twin_s
+    if spent > TWIN_BUDGET_S:
+        return False
+    _twin_s[kernel] = spent
+    return True
+
+
+@cache
+def cache_directory() -> str:
+    """The directory of this package's machine code, made if it is missing; directories long out of use are removed.
+
+    It lies in the directory that `NUMBA_CACHE_DIR` names, if that is set; else in the package's `__pycache__`; else,
+    where the package cannot be written to, in the user's cache directory; else in a private temporary directory.
+    """
+    package = Path(__file__).parent
+    name = PREFIX + source_hash(package)
+    for parent in _parents(package):
+        with contextlib.suppress(OSError):
+            return str(_open(parent / name))
+    return str(_open(_private_directory() / name))
+
+
+def source_hash(package: Path) -> str:
+    """16 hexadecimal digits of what compiled code depends on: kernel sources below a folder, Python, Numba, LLVM."""
+    found = hashlib.sha256(repr((sys.version_info[:3], sys.abiflags, version("numba"), version("llvmlite"))).encode())
+    for pattern in KERNEL_SOURCES:
+        for path in sorted(package.glob(pattern)):
+            source = path.read_bytes()
+            found.update(f"{path.relative_to(package)} {len(source)}\n".encode() + source)
+    return found.hexdigest()[:16]
+
+
+def _parents(package: Path) -> Iterator[Path]:
+    """Where the directory may lie, the best place first."""
+    if told := os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(told)
+    yield package / "__pycache__"
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windtunnel"
+
+
+def _open(directory: Path) -> Path:
+    """Make sure that a directory is there and can be written to; a new one displaces the oldest of its kind.
+
+    Raises:
+        OSError: It cannot be made, or not be written to.
+    """
+    fresh = not directory.is_dir()
+    directory.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=directory).close()
+    os.utime(directory)
+    if fresh:
+        _remove_oldest(directory)
+    return directory
+
+
+def _remove_oldest(directory: Path) -> None:
+    """Remove directories beside this one, but for those that were used last.
+
+    A process that still uses one of them has its code in memory and makes the directory again when it compiles more.
+    """
+    used = []
+    for other in directory.parent.glob(PREFIX + "*"):
+        with contextlib.suppress(OSError):  # another process may remove it at the same time
+            used.append((other.stat().st_mtime, other))
+    for _, other in sorted(used)[:-KEPT]:
+        if other != directory:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _private_directory() -> Path:
+    """A temporary directory that only this user can write to (what is in it will be executed)."""
+    path = Path(tempfile.gettempdir(), f"windtunnel-{os.getuid()}")
+    path.mkdir(mode=0o700, exist_ok=True)
+    status = path.lstat()
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
+        return path
+    return Path(tempfile.mkdtemp(prefix="windtunnel-"))

@@ -1,0 +1,73 @@
+"""Names that other programs use for the fields and values of a scenario, for hints in error messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SPELLINGS: dict[str, str] = {
+    "tensor_model_parallel_size": "tp",
+    "tensor_parallel_size": "tp",
+    "tensor_parallel_degree": "tp",
+    "pipeline_model_parallel_size": "pp",
+    "pipeline_parallel_size": "pp",
+    "pipeline_parallel_degree": "pp",
+    "virtual_pipeline_model_parallel_size": "vpp",
+    "context_parallel_size": "cp",
+    "context_parallel_degree": "cp",
+    "expert_model_parallel_size": "ep",
+    "expert_parallel_size": "ep",
+    "expert_parallel_degree": "ep",
+    "expert_tensor_parallel_size": "etp",
+    "data_parallel_size": "dp",
+    "data_parallel_shard_degree": "shard_group",
+    "sequence_parallel": "sp",
+    "zero_stage": "zero",
+    "zero_optimization": "zero",
+    "micro_batch_size": "mbs",
+    "per_device_train_batch_size": "mbs",
+    "train_micro_batch_size_per_gpu": "mbs",
+    "local_batch_size": "mbs",
+    "global_batch_size": "global_batch",
+    "train_batch_size": "global_batch",
+    "gbs": "global_batch",
+    "seq_length": "seq_len",
+    "sequence_length": "seq_len",
+    "max_seq_length": "seq_len",
+    "max_seq_len": "seq_len",
+    "activation_checkpointing": "recompute",
+    "gradient_checkpointing": "recompute",
+    "recompute_granularity": "recompute",
+    "gpus": "devices_per_node",
+    "gpus_per_node": "devices_per_node",
+    "num_gpus": "devices_per_node",
+    "num_nodes": "nodes",
+    "gpu": "device",
+    "dtype": "precision",
+    "qps": "rate_per_s",
+    "request_rate": "rate_per_s",
+    "max_concurrency": "concurrency",
+    "num_prompts": "num_requests",
+    "megatron": "megatron_core",
+    "megatron-lm": "megatron_core",
+    "megatron_lm": "megatron_core",
+    "mcore": "megatron_core",
+    "fsdp": "fsdp1",
+    "fsdp2": "torchtitan",
+    "pytorch": "torchtitan",
+    "maxtext": "jax",
+    "primus": "rocm_megatron",
+    "tensorrt-llm": "trtllm",
+    "tensorrt_llm": "trtllm",
+    "fp16_mixed": "fp16",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float8": "fp8",
+}
+"""What people write → what a scenario calls it."""
+
+
+def spelling(name: str, known: Iterable[str]) -> str | None:
+    """The known name that another program's word stands for; None where there is none."""
+    meant = SPELLINGS.get(name.casefold().replace("-", "_")) or SPELLINGS.get(name.casefold())
+    return meant if meant in set(known) else None

@@ -1,0 +1,158 @@
+"""What a newcomer meets first: hints, gates, the schema, a scenario that fits, a self-check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from windtunnel.cli.main import run
+
+BAD = """\
+model: foo/bar
+cluster: {device: h200x, nodes: 1, devices_per_node: 8}
+training: {seq_len: 8k, global_batch: 8, framework: megatron, lr: 0.1}
+plan: {tensor_model_parallel_size: 2}
+"""
+SMALL = """\
+model: openai-community/gpt2
+cluster: {device: h100-sxm-80gb, nodes: 1, devices_per_node: 2}
+training: {seq_len: 1024, global_batch: 16}
+plan: {tp: 2, mbs: 4}
+"""
+
+
+def test_problems_of_all_sections_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(BAD)
+    assert run(["train", str(tmp_path / "s.yaml")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 6
+    for field in ("seq_len", "framework", "lr", "tensor_model_parallel_size", "model = foo/bar", "cluster.device"):
+        assert any(field in line and "s.yaml:" in line for line in lines), field
+
+
+@pytest.mark.parametrize(
+    "written, hint",
+    [
+        ("training: {framework: megatron}", "did you mean 'megatron_core'?"),
+        ("training: {seq_len: 8k}", "such as 8192 or 8000"),
+        ("plan: {tensor_model_parallel_size: 2}", "did you mean 'tp'?"),
+        ("plan: {pipeline_parallel_size: 2}", "did you mean 'pp'?"),
+        ("training: {train_batch_size: 2}", "did you mean 'global_batch'?"),
+    ],
+)
+def test_words_of_other_programs_are_understood(
+    written: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = yaml.safe_load(SMALL)
+    for section, fields in yaml.safe_load(written).items():
+        data[section] |= fields
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(data))
+    assert run(["train", str(tmp_path / "s.yaml")]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_short_names_get_no_far_fetched_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(SMALL.replace("global_batch: 16", "global_batch: 16, lr: 0.1"))
+    assert run(["train", str(tmp_path / "s.yaml")]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_a_bracket_that_is_not_closed_is_named_where_it_opens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text("model: a\ncluster: {device: h100\ntraining: {seq_len: 1}\n")
+    assert run(["train", str(tmp_path / "s.yaml")]) == 2
+    assert "'{' is not closed" in (error := capsys.readouterr().err) and "s.yaml:2" in error
+
+
+def test_models_lists_what_contains_a_part_of_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models", "qwen3", "--json"]) == 0
+    names = [row["name"] for row in json.loads(capsys.readouterr().out)]
+    assert len(names) > 5 and all("qwen3" in name.casefold() for name in names)
+
+
+def test_a_table_as_parquet_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("windtunnel.cli.serve")
+    from windtunnel.cli.serve import _has_parquet
+
+    if _has_parquet():
+        pytest.skip("a Parquet writer is installed")
+    assert run(["serve", "examples/serving/llama3-70b-4xh100.yaml", "--requests", str(tmp_path / "r.parquet")]) == 2
+    assert "needs pyarrow" in capsys.readouterr().err
+
+
+def test_check_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(SMALL)
+    assert run(["check", str(tmp_path), "--require", "fits, step_time_s<=10"]) == 0
+    assert run(["check", str(file), "--require", "step_time_s<=1e-9", "--json"]) == 4
+    outcome = json.loads(capsys.readouterr().out.split("\n", 2)[2])["outcomes"][0]
+    assert not outcome["passed"] and outcome["value"] > 1e-9
+
+
+def test_check_holds_predictions_to_a_baseline(tmp_path: Path) -> None:
+    file, baseline = tmp_path / "s.yaml", tmp_path / "b.json"
+    file.write_text(SMALL)
+    assert run(["check", str(file), "--baseline", str(baseline)]) == 0
+    assert run(["check", str(file), "--baseline", str(baseline)]) == 0
+    file.write_text(SMALL.replace("global_batch: 16", "global_batch: 32"))
+    assert run(["check", str(file), "--baseline", str(baseline)]) == 4
+
+
+def test_check_refuses_conditions_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(SMALL)
+    assert run(["check", str(tmp_path), "--require", "fast, step_time_s = 3"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_the_schema_offers_names_and_accepts_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema"]) == 0
+    model = json.loads(capsys.readouterr().out)["properties"]["model"]["anyOf"]
+    forms = next(form["anyOf"] for form in model if "anyOf" in form)
+    assert "meta-llama/Llama-3.1-8B" in forms[0]["enum"] and forms[1] == {"type": "string"}
+
+
+def test_init_writes_a_plan_that_fits(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    options = ["--model", "meta-llama/Llama-3.1-70B", "--nodes", "4", "--seq-len", "4096", "--global-batch", "64"]
+    assert run(["init", str(file), *options]) == 0
+    assert file.read_text().startswith("# yaml-language-server: $schema=")
+    assert run(["check", str(file), "--require", "fits"]) == 0
+
+
+def test_init_takes_a_config_file(tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    (tmp_path / "hub/config.json").write_text(
+        '{"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,'
+        ' "intermediate_size": 2816, "vocab_size": 32000}'
+    )
+    file = tmp_path / "s.yaml"
+    assert run(["init", str(file), "--model", str(tmp_path / "hub/config.json")]) == 0
+    assert yaml.safe_load(file.read_text())["model"] == {"config": "hub/config.json"}
+    assert run(["train", str(file)]) == 0
+
+
+def test_init_serving_takes_the_fewest_devices_that_hold_the_model(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    assert run(["init", str(file), "--serving", "--model", "meta-llama/Llama-3.1-8B"]) == 0
+    assert yaml.safe_load(file.read_text())["serving"]["pools"][0]["plan"]["tp"] == 1
+
+
+def test_doctor_finds_a_working_installation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(check["ok"] for check in found["checks"]) and found["packages"]["numba"]
+
+
+def test_help_has_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    import typer
+
+    from windtunnel.cli.main import VERBS, app
+
+    assert run(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"{heading}:" in text for heading in VERBS) and "Other:" not in text
+    assert set(typer.main.get_command(app).commands) == {name for names in VERBS.values() for name in names}
