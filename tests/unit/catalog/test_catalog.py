@@ -304,3 +304,20 @@ def test_count_agrees_with_the_operator_graph(name: str) -> None:
     total = sum(graph.blocks[kind].params for kind in graph.depth) + graph.embedding.params + graph.head.params
     # the graph has no BERT pooler (0.5 %)
     assert total == pytest.approx(count.total, rel=0.006 if model.family == "encoder" else 0.003)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("moonshotai/Kimi-K2.6", "moonshotai/Kimi-K2-Instruct"),
+        ("zai-org/GLM-4.7", "zai-org/GLM-4.5"),
+        ("MiniMaxAI/MiniMax-M2.7", "MiniMaxAI/MiniMax-M2"),
+        ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "Qwen/Qwen3-30B-A3B"),
+        ("zai-org/GLM-4.7-Flash", "zai-org/GLM-4.7-Flash"),
+        ("ByteDance-Seed/Seed-OSS-36B-Base", "ByteDance-Seed/Seed-OSS-36B-Instruct"),
+        ("baidu/ERNIE-4.5-21B-A3B-PT", "baidu/ERNIE-4.5-21B-A3B-PT"),
+        ("tencent/Hunyuan-A13B-Instruct-FP8", "tencent/Hunyuan-A13B-Instruct"),
+    ],
+)
+def test_checkpoints_that_recipes_name_are_found(spelling: str, name: str) -> None:
+    assert catalog.model(spelling).name == name
