@@ -134,14 +134,14 @@ def test_three_sigma_holds_as_often_as_it_should() -> None:
 def test_closed_loop_has_as_many_heads_as_are_sent_at_once(count: int, turns: int, users: int, seed: int) -> None:
     """The loop's twin starts exactly `concurrency` conversations, or all that there are."""
     from windtunnel.serving.event_loop.instance_limits import Limits
-    from windtunnel.serving.event_loop.reference import Twin
+    from windtunnel.serving.event_loop.reference import ReferenceLoop
 
     session = Sessions(turns=Lengths(distribution="uniform", min=1, max=turns))
     traffic = generate(
         TrafficSpec(concurrency=users, num_requests=count, input_tokens=9, output_tokens=3, sessions=session, seed=seed)
     )
     limits = Limits(concurrency=traffic.concurrency, blocks=10**6)
-    twin = Twin(traffic.requests, single_pool(limits, np.full(10**4, 1e-3), 1))
+    twin = ReferenceLoop(traffic.requests, single_pool(limits, np.full(10**4, 1e-3), 1))
     served = twin.run()
     at_start = [q for q in served if q.arrival == 0.0]
     assert len(at_start) == min(users, len(traffic.requests.order()))

@@ -366,12 +366,12 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
     own, lanes = instance.limits, instance.shape.pp
     return replace(
         own,
-        pair=iteration.prefill_pair_s,
-        kv=iteration.decode_kv_s,
-        window_kv=iteration.window_kv_s,
-        per_sequence=iteration.per_sequence_s,
-        prompt_floor=iteration.prefill_floor_s,
-        prompt_token=iteration.prefill_token_s,
+        pair_s=iteration.prefill_pair_s,
+        kv_s=iteration.decode_kv_s,
+        window_kv_s=iteration.window_kv_s,
+        per_sequence_s=iteration.per_sequence_s,
+        prompt_floor_s=iteration.prefill_floor_s,
+        prompt_token_s=iteration.prefill_token_s,
         reach=iteration.attention.reach,
         index_share=iteration.attention.index_share,
         ranks=instance.shape.dp,

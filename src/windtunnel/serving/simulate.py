@@ -151,7 +151,7 @@ def _loop_inputs(d: Deployment, requests: Requests, fleet: Fleet, chains: Chains
         fleet, control, start_up = resized
     memory = memory_of(d, fleet.pool.tolist())
     in_python = requests.after is not None or control is not None or memory is not None or _needs_python(d)
-    found = [hooks_of(p.instance, d.serving, d.limits, len(requests), plainly=in_python) for p in d.pools]
+    found = [hooks_of(p.instance, d.serving, d.limits, len(requests), needs_python=in_python) for p in d.pools]
     hooks = [one for one in found if one is not None] if found[0] is not None else []
     if hooks:
         layers = d.model.num_hidden_layers // d.pool.plan.pp
@@ -168,7 +168,7 @@ def _run(d: Deployment, requests: Requests, inputs: _LoopInputs) -> event_loop.O
     if not inputs.hooks:
         return event_loop.serve_fleet(requests, inputs.fleet, inputs.chains)
     first = inputs.hooks[0]
-    return event_loop.serve_fleet_plainly(
+    return event_loop.serve_fleet_in_python(
         requests,
         inputs.fleet,
         inputs.chains,

@@ -35,7 +35,7 @@ class AutoscaleSpec(Spec):
     plans: tuple[ScalePlan, ...] = ()
     """`in_place`, `restart`: sizes of the instance, smallest first; it begins with the first."""
     signal: Literal["concurrency", "waiting", "kv_cache_usage", "rate"] = "concurrency"
-    """Per instance (of the first plan's size): requests there, requests in line, share of the cache in use, requests a
+    """Per instance (of the first plan's size): requests there, queued requests, share of the cache in use, requests a
     second since last time."""
     target: float = Field(gt=0)
     """Value of the signal that one instance should have: instances = ceil(instances · signal / target)."""

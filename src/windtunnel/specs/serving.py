@@ -117,7 +117,7 @@ class KvSpec(Spec):
     tier_loading: Literal["layers", "whole"] = "layers"
     """Whether layers of a prompt run while later ones are still loaded, or wait until all are there."""
     tier_prefetch: bool = False
-    """While a request waits in line, what lies below the first level is read into it."""
+    """While a request is queued, what lies below the first level is read into it."""
 
     @model_validator(mode="after")
     def _room(self) -> KvSpec:
@@ -159,7 +159,7 @@ class PoolSpec(Spec):
     queue: Named = "fcfs"
     """Who is served first: a discipline's id (fcfs, priority, vtc, lpm …), or an id with its knobs."""
     admission: Named | None = None
-    """Which requests are turned away when they come: a rule's id, or an id with its knobs; absent: none."""
+    """Which requests are shed when they arrive: a rule's id, or an id with its knobs; absent: none."""
 
 
 class SloSpec(Spec):

@@ -148,12 +148,12 @@ def test_swapped_requests_are_not_computed_again() -> None:
     base = Limits(budget=2048, max_seqs=64, block=16, blocks=250)
     again, swapped = crowd(), crowd()
     a = loop.serve(again, LINEAR, base, 1)
-    b = loop.serve(swapped, LINEAR, replace(base, swap_blocks=10_000, swap_block=1e-5), 1)
+    b = loop.serve(swapped, LINEAR, replace(base, swap_blocks=10_000, swap_block_s=1e-5), 1)
     assert swapped.preemptions.sum() > 0
     assert b.totals["prompt_tokens"].sum() == swapped.input_tokens.sum() + swapped.preemptions.sum()
     assert a.totals["prompt_tokens"].sum() > b.totals["prompt_tokens"].sum()
     slow = crowd()
-    loop.serve(slow, LINEAR, replace(base, swap_blocks=10_000, swap_block=1e-2), 1)
+    loop.serve(slow, LINEAR, replace(base, swap_blocks=10_000, swap_block_s=1e-2), 1)
     assert slow.finish_s.max() > swapped.finish_s.max()
 
 

@@ -81,11 +81,11 @@ def token_by_token(jobs: list[Job], limits: Limits) -> None:
             hold(job, job.goal)
             work.append((job, min(job.goal, budget)))
             budget -= work[-1][1]
-        seconds = LINEAR[sum(c for _, c in work) + len(speaking)] + limits.per_sequence * (len(work) + len(speaking))
-        seconds += limits.kv * sum(j.stored + 1 for j in speaking)
+        seconds = LINEAR[sum(c for _, c in work) + len(speaking)] + limits.per_sequence_s * (len(work) + len(speaking))
+        seconds += limits.kv_s * sum(j.stored + 1 for j in speaking)
         if work:
-            seconds += limits.pair * sum(sum(j.stored + i + 0.5 for i in range(c)) for j, c in work)
-            seconds = max(seconds, limits.prompt_floor)
+            seconds += limits.pair_s * sum(sum(j.stored + i + 0.5 for i in range(c)) for j, c in work)
+            seconds = max(seconds, limits.prompt_floor_s)
         now += seconds
         for job in speaking:
             job.stored += 1
@@ -107,10 +107,10 @@ def test_the_loop_is_a_model_of_every_token(seed: int) -> None:
     inputs, outputs = g.integers(1, 300, n).astype(np.int32), g.integers(1, 80, n).astype(np.int32)
     arrival = np.cumsum(g.exponential(float(g.choice([0.01, 0.1])), n))
     limits = Limits(
-        pair=1e-8,
-        kv=1e-7,
-        per_sequence=1e-5,
-        prompt_floor=float(g.choice([1e-4, 3e-3, 3e-2])),
+        pair_s=1e-8,
+        kv_s=1e-7,
+        per_sequence_s=1e-5,
+        prompt_floor_s=float(g.choice([1e-4, 3e-3, 3e-2])),
         budget=int(g.choice([64, 256, 1024])),
         max_seqs=int(g.choice([4, 64])),
         block=int(g.choice([1, 16])),

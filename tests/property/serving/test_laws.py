@@ -35,10 +35,10 @@ def deployed(bandwidth: float = 1.0) -> tuple[IterationModel, Limits]:
     model_s = replace(model_s, captured=own.limits.captured)
     limits = replace(
         own.limits,
-        pair=model_s.prefill_pair_s,
-        kv=model_s.decode_kv_s,
-        per_sequence=model_s.per_sequence_s,
-        prompt_floor=model_s.prefill_floor_s,
+        pair_s=model_s.prefill_pair_s,
+        kv_s=model_s.decode_kv_s,
+        per_sequence_s=model_s.per_sequence_s,
+        prompt_floor_s=model_s.prefill_floor_s,
     )
     return model_s, limits
 

@@ -33,7 +33,7 @@ def test_kernel_equals_its_twin() -> None:
 def test_the_twin_leaves_the_same_sums_and_events() -> None:
     for seed in range(500, 540):
         (a, linear, limits, n), (b, *_) = scenario(seed), scenario(seed)
-        x, y = loop.serve(a, linear, limits, n), loop.serve_plainly(b, linear, limits, n)
+        x, y = loop.serve(a, linear, limits, n), loop.serve_in_python(b, linear, limits, n)
         for name in x.totals.dtype.names:
             np.testing.assert_allclose(x.totals[name], y.totals[name], rtol=1e-12, err_msg=f"{seed} {name}")
         np.testing.assert_array_equal(x.between_tokens, y.between_tokens)
@@ -63,7 +63,7 @@ def test_no_request_is_lost_and_the_cache_never_overflows(seed: int) -> None:
     assert outcome.totals["kv_max"].max(initial=0) <= limits.blocks
     assert outcome.totals["running_max"].max(initial=0) <= limits.max_seqs
     # every token after the first is one time between tokens, and was made by one decode step, or by computing a
-    # request again that had been taken out
+    # request again that had been preempted
     steps = requests.output_tokens[done].sum() - done.sum()
     assert outcome.between_tokens.sum() >= outcome.totals["decode_tokens"].sum()
     if limits.step_tokens == 1:
@@ -77,7 +77,7 @@ def test_no_request_is_lost_and_the_cache_never_overflows(seed: int) -> None:
 def test_littles_law(seed: int) -> None:
     """Mean number in an instance = arrival rate · mean time in it, over a run from empty to empty."""
     requests, linear, limits, n = scenario(seed)
-    outcome = loop.serve(requests, linear, replace(limits, blocks=10**6), n)  # nobody is taken out on the way
+    outcome = loop.serve(requests, linear, replace(limits, blocks=10**6), n)  # nothing is preempted on the way
     assert (requests.state == DONE).all()
     assert outcome.totals["running_s"].sum() == pytest.approx((requests.finish_s - requests.scheduled_s).sum())
 
@@ -93,7 +93,7 @@ def test_a_prompt_is_computed_by_one_rank() -> None:
             input_tokens=np.full(prompts, 800, np.int32),
             output_tokens=np.full(prompts, 1, np.int32),
         )
-        loop.serve(requests, tables, Limits(ranks=ranks, pair=1e-9, budget=8192), 1)
+        loop.serve(requests, tables, Limits(ranks=ranks, pair_s=1e-9, budget=8192), 1)
         first[prompts, ranks] = requests.first_token_s.max()
     assert first[1, 8] == pytest.approx(0.001 + 8 * (800e-5 + 1e-9 * 800**2 / 2))
     assert first[8, 8] == pytest.approx(first[1, 8])

@@ -16,7 +16,7 @@ from windtunnel.serving.multi_model.state import Job
 from windtunnel.serving.simulate import simulate_serving
 
 LINEAR = 0.01 + np.arange(4000) * 2e-5
-LIMITS = Limits(budget=2048, max_seqs=16, block=16, blocks=600, kv=1e-7)
+LIMITS = Limits(budget=2048, max_seqs=16, block=16, blocks=600, kv_s=1e-7)
 RULES = Rules(shared=True, keep_alive_s=1.0, start_s=0.1, ttft_s=2.0, tpot_s=0.25)
 
 

@@ -21,7 +21,7 @@ def test_kernel_equals_its_twin() -> None:
     preempted = rejected = found = handed = both = 0
     for seed in range(160):
         (a, fleet), (b, _) = split(seed), split(seed)
-        x, y = loop.serve_fleet(a, fleet), loop.serve_fleet_plainly(b, fleet)
+        x, y = loop.serve_fleet(a, fleet), loop.serve_fleet_in_python(b, fleet)
         for name in (
             *TIMES,
             "preemptions",
@@ -66,7 +66,7 @@ def test_nothing_is_lost_and_no_cache_overflows(seed: int) -> None:
         own = fleet.limits[fleet.pool[k]]
         assert total["kv_max"] <= own.blocks
         assert total["running_max"] <= own.max_seqs
-    # every token but the first is made by a decode step, or again by a prompt that was taken out
+    # every token but the first is made by a decode step, or again by a prompt that was preempted
     rule = fleet.kv_transfer
     assert rule is not None
     again = requests.preemptions[requests.state == DONE].sum()
@@ -134,8 +134,8 @@ def test_two_pools_are_a_model_of_every_token(seed: int) -> None:
     n, token = 40, 0.0 if seed % 3 == 0 else float(g.choice([1e-6, 1e-4, 3e-4]))
     inputs, outputs = g.integers(1, 300, n).astype(np.int32), g.integers(2, 80, n).astype(np.int32)
     arrival = np.cumsum(g.exponential(0.05, n))
-    one = Limits(budget=256, max_seqs=6, block=16, blocks=10**5, per_sequence=1e-5, pair=1e-8)
-    two = Limits(budget=512, max_seqs=7, block=16, blocks=10**5, per_sequence=1e-5, kv=1e-7)
+    one = Limits(budget=256, max_seqs=6, block=16, blocks=10**5, per_sequence_s=1e-5, pair_s=1e-8)
+    two = Limits(budget=512, max_seqs=7, block=16, blocks=10**5, per_sequence_s=1e-5, kv_s=1e-7)
     fleet = Fleet(
         limits=(one, two),
         tables=stack_tables([np.stack([LINEAR, 0 * LINEAR])] * 2),
@@ -156,7 +156,7 @@ def test_two_pools_are_a_model_of_every_token(seed: int) -> None:
 def answers_token_by_token(
     told: np.ndarray, inputs: np.ndarray, outputs: np.ndarray, limits: Limits, token_s: float
 ) -> list[float]:
-    """Nobody is ever taken out: at every step blocks are kept, caches sent one by one, and what has come joins."""
+    """No request is ever preempted: at every step blocks are kept, caches sent one by one, and what has come joins."""
     line = sorted(range(len(told)), key=lambda i: told[i])
     coming: dict[int, float] = {}
     here: dict[int, int] = {}
@@ -175,7 +175,7 @@ def answers_token_by_token(
         if not here:
             continue
         cached = sum(inputs[i] + made for i, made in here.items())
-        now += LINEAR[len(here)] + limits.per_sequence * len(here) + limits.kv * cached
+        now += LINEAR[len(here)] + limits.per_sequence_s * len(here) + limits.kv_s * cached
         for i in list(here):
             here[i] += 1
             if here[i] == outputs[i]:
@@ -234,7 +234,7 @@ def test_answers_of_one_pool_route_like_the_twin() -> None:
             seen.add(len(instances))
             return super().route(instances, q)
 
-    loop.serve_fleet_plainly(
+    loop.serve_fleet_in_python(
         requests, fleet, router=Watch(reference.RouterId(fleet.limits[0].router), fleet.limits[0].seed)
     )
     assert seen == {fleet.entries}
@@ -254,7 +254,7 @@ def test_a_mixed_pool_that_never_lends_is_the_shortest_queue(seed: int) -> None:
     first = replace(fleet.limits[0], router=int(reference.RouterId.LEAST_TOKENS))
     fleet = replace(fleet, limits=(first, *fleet.limits[1:]))
     loop.serve_fleet(a, fleet)
-    loop.serve_fleet_plainly(b, fleet, router=mixed_pool(first.seed, 1 << 30, 1 << 30))
+    loop.serve_fleet_in_python(b, fleet, router=mixed_pool(first.seed, 1 << 30, 1 << 30))
     for name in TIMES:
         assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
 
@@ -262,7 +262,7 @@ def test_a_mixed_pool_that_never_lends_is_the_shortest_queue(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(820, 840))
 def test_a_mixed_pool_that_lends_loses_nothing(seed: int) -> None:
     requests, fleet = split(seed)
-    outcome = loop.serve_fleet_plainly(requests, fleet, router=mixed_pool(fleet.limits[0].seed, 64, 1))
+    outcome = loop.serve_fleet_in_python(requests, fleet, router=mixed_pool(fleet.limits[0].seed, 64, 1))
     assert set(requests.state.tolist()) <= {DONE, REJECTED}
     assert np.isfinite(requests.finish_s[requests.state == DONE]).all()
     for k, total in enumerate(outcome.totals):
@@ -270,7 +270,7 @@ def test_a_mixed_pool_that_lends_loses_nothing(seed: int) -> None:
 
 
 def test_a_mixed_pool_shortens_the_line_of_a_burst() -> None:
-    limits = Limits(budget=2048, max_seqs=64, block=16, blocks=10**5, kv=1e-7)
+    limits = Limits(budget=2048, max_seqs=64, block=16, blocks=10**5, kv_s=1e-7)
     fleet = Fleet(
         limits=(limits, limits),
         tables=stack_tables([np.stack([LINEAR, 0 * LINEAR])] * 2),
@@ -286,7 +286,7 @@ def test_a_mixed_pool_shortens_the_line_of_a_burst() -> None:
             input_tokens=np.full(40, 1000, np.int32),
             output_tokens=np.full(40, 30, np.int32),
         )
-        loop.serve_fleet_plainly(q, fleet, router=mixed_pool(1, tokens, 1 << 30))
+        loop.serve_fleet_in_python(q, fleet, router=mixed_pool(1, tokens, 1 << 30))
         last[tokens] = q.first_token_s.max()
         assert (q.state == DONE).all()
     assert last[2000] < 0.5 * last[1 << 30]

@@ -19,7 +19,7 @@ from windtunnel.serving.queues import QUEUES, Queue
 
 def served(
     requests: Requests, queue: Queue, limits: Limits = LIMITS, instances: int = 1
-) -> tuple[reference.Twin, Recorder]:
+) -> tuple[reference.ReferenceLoop, Recorder]:
     """A run by the twin; times are written into the requests."""
     record = Recorder(instances, 1)
     reference.serve(requests, LINEAR, limits, instances, queue=queue, record=record)
@@ -31,7 +31,7 @@ def test_nobody_is_lost_and_the_cache_never_overflows(id: str) -> None:
     preempted = 0
     for seed in range(6):
         requests = drawn(seed)
-        limits = replace(LIMITS, blocks=56, swap_blocks=40 * (seed % 2), swap_block=1e-4, chunked=seed % 3 > 0)
+        limits = replace(LIMITS, blocks=56, swap_blocks=40 * (seed % 2), swap_block_s=1e-4, chunked=seed % 3 > 0)
         _, record = served(requests, QUEUES.get(id)(context(3, ttft_s=1.0)), limits, 1 + seed % 2)
         assert set(requests.state.tolist()) <= {DONE, REJECTED}
         done = requests.state == DONE
@@ -69,7 +69,7 @@ def test_fcfs_and_priority_are_the_jitted_loop() -> None:
 
 
 class Watched:
-    """Service as it is received, sampled while two tenants have requests in line."""
+    """Service as it is received, sampled while two tenants have queued requests."""
 
     def __init__(self) -> None:
         self.got = [0.0, 0.0]

@@ -94,7 +94,7 @@ def test_slo_aware_misses_fewer_objectives() -> None:
 
 
 def test_the_forecast_is_right_where_nothing_comes_later() -> None:
-    """Prompts that come at once, answers of one token: the line alone decides."""
+    """Prompts that come at once, answers of one token: the queue alone decides."""
 
     class Asked(reference.Admission):
         def begin(self, instances: Any) -> None:

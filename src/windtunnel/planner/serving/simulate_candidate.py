@@ -43,7 +43,7 @@ class Trial:
     """At the upper end of the prediction's interval."""
     saturated: bool
     rejected: int
-    """Requests that need more cache than there is, or were turned away."""
+    """Requests that were rejected (they need more cache than there is) or shed."""
     quantiles: dict[str, float]
     """Seconds of TTFT, TPOT and E2E that the wanted share of requests stays below, and medians."""
     peak: int
@@ -137,15 +137,15 @@ class Runs:
             if block not in self._chains:
                 self._chains[block] = chains_of(requests, fleet.block, question.serving.traffic.shared_prefix_tokens)
             chains = self._chains[block]
-        plainly = requests.after is not None
+        needs_python = requests.after is not None
         sides = [choice.kind] if choice.answers is None else [choice.kind, choice.answers]
-        hooks = [hooks_of(k.instance, k.serving, limits, len(requests), plainly=plainly) for k in sides]
+        hooks = [hooks_of(k.instance, k.serving, limits, len(requests), needs_python=needs_python) for k in sides]
         if instance.queue.id == "fcfs" and requests.priority.any():
             requests.priority = np.zeros(len(requests), np.int32)
         if (hook := hooks[0]) is None:
             outcome = loop.serve_fleet(requests, fleet, chains)
         else:
-            outcome = loop.serve_fleet_plainly(
+            outcome = loop.serve_fleet_in_python(
                 requests,
                 fleet,
                 chains,

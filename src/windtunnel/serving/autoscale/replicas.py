@@ -16,7 +16,7 @@ from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.specs.autoscale import AutoscaleSpec
 
 if TYPE_CHECKING:
-    from windtunnel.serving.event_loop.reference import Twin
+    from windtunnel.serving.event_loop.reference import ReferenceLoop
     from windtunnel.serving.event_loop.twin.instance import Instance
     from windtunnel.serving.event_loop.twin.request import Request
 
@@ -48,10 +48,10 @@ class Replicas(Control):
         self.changes: list[tuple[float, int, int]] = []
         """(when, instances that serve, instances that start)."""
 
-    def begin(self, twin: Twin) -> None:
+    def begin(self, loop: ReferenceLoop) -> None:
         """The run begins."""
-        super().begin(twin)
-        self.all = list(twin.entries)
+        super().begin(loop)
+        self.all = list(loop.entries)
         self._route()
         self.file(LOOK, self.spec.interval_s)
         self._note(0.0)
@@ -70,12 +70,12 @@ class Replicas(Control):
         self._route()
         self._note(now)
         kept, self.kept = self.kept, []
-        return [i for q in kept for i in self.twin.arrive(q, now)]
+        return [i for q in kept for i in self.loop.arrive(q, now)]
 
     def takes(self, q: Request, now: float) -> bool:
         """Where nothing serves, requests wait for what starts."""
         self.arrived += 1
-        if self.twin.entries:
+        if self.loop.entries:
             return True
         self.kept.append(q)
         return False
@@ -164,7 +164,7 @@ class Replicas(Control):
         return self.all[k * self.lanes : (k + 1) * self.lanes]
 
     def _route(self) -> None:
-        self.twin.entries = [one for one in self.all if self.state[one.index // self.lanes] == UP]
+        self.loop.entries = [one for one in self.all if self.state[one.index // self.lanes] == UP]
 
     def _note(self, now: float) -> None:
         self.changes.append((now, self.state.count(UP), self.state.count(STARTING)))

@@ -16,7 +16,7 @@ from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.specs.autoscale import AutoscaleSpec
 
 if TYPE_CHECKING:
-    from windtunnel.serving.event_loop.reference import Twin
+    from windtunnel.serving.event_loop.reference import ReferenceLoop
     from windtunnel.serving.event_loop.twin.request import Request
 
 LOOK, READY = 0, 1
@@ -44,10 +44,10 @@ class Elastic(Control):
         self.growths: list[tuple[float, float]] = []
         """(decision, seconds until it served)."""
 
-    def begin(self, twin: Twin) -> None:
+    def begin(self, loop: ReferenceLoop) -> None:
         """The run begins."""
-        super().begin(twin)
-        self.one = twin.entries[0]
+        super().begin(loop)
+        self.one = loop.entries[0]
         self.file(LOOK, self.spec.interval_s)
         self._note(0.0)
 
@@ -67,7 +67,7 @@ class Elastic(Control):
         if number == READY:
             kept, self.kept, self.down = self.kept, [], False
             self._become(self.to, now)
-            touched = [k for q in kept for k in self.twin.arrive(q, now)]
+            touched = [k for q in kept for k in self.loop.arrive(q, now)]
             return [*touched, self.one.index]
         if self.busy():
             self._look(now)
@@ -112,18 +112,18 @@ class Elastic(Control):
         self.growths.append((now, step.seconds))
         if step.downtime_s:
             self.down = True
-            self.twin.halt(self.one)
+            self.loop.halt(self.one)
         self.file(READY, now + step.seconds)
         self._note(now)
 
     def _become(self, k: int, now: float) -> None:
         self._pay(now)
         self.at = self.to = k
-        self.twin.resize(self.one, k)
+        self.loop.resize(self.one, k)
         self._note(now)
 
     def _fits(self, k: int) -> bool:
-        limits = self.twin.fleet.limits[k]
+        limits = self.loop.fleet.limits[k]
         return self.one.used <= limits.blocks * 0.9 and self.one.running <= limits.max_seqs
 
     def _pay(self, now: float) -> None:

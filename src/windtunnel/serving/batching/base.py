@@ -1,4 +1,4 @@
-"""A policy: switches of the jitted loop, and hooks that the plain twin runs.
+"""A policy: switches of the jitted loop, and hooks that the reference loop runs.
 
 A policy that only sets switches runs in the jitted loop. One that overrides a hook (`admit`, `fits`, `form_batch`,
 `preempt`) is run by the twin, which is slower.

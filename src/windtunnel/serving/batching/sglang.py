@@ -1,9 +1,9 @@
 """SGLang: prompt chunks come before decodes; admission leaves room for a share of the answers to come.
 
 The share starts at 0.7, falls to 0.14 of that within 600 decode steps, and is set to what the batch has made once
-requests had to be taken out (environ.py: SGLANG_INIT_NEW_TOKEN_RATIO, _MIN_NEW_TOKEN_RATIO_FACTOR, _DECAY_STEPS,
-SGLANG_RETRACT_DECODE_STEPS). Those that made least are taken out, the longest prompt first; with drafted tokens the
-last of the batch (ScheduleBatch.retract_decode). They wait at the end of the line (Scheduler.update_running_batch).
+requests had to be preempted (environ.py: SGLANG_INIT_NEW_TOKEN_RATIO, _MIN_NEW_TOKEN_RATIO_FACTOR, _DECAY_STEPS,
+SGLANG_RETRACT_DECODE_STEPS). Those that made least are preempted, the longest prompt first; with drafted tokens the
+last of the batch (ScheduleBatch.retract_decode). They wait at the end of the queue (Scheduler.update_running_batch).
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ def _limits(x: _Choices, cache: KvCapacity) -> Limits:
         window_share=cache.window_share,
         reserve_length=reserved if x.policy.reserves_longest else 0,
         swap_blocks=int(x.pool.kv.swap_space_bytes // block_bytes) * x.ranks if block_bytes else 0,
-        swap_block=block_bytes / x.cluster.device.pcie_bytes_per_s,
+        swap_block_s=block_bytes / x.cluster.device.pcie_bytes_per_s,
         tokens_per_step=round(drafting.tokens_per_step * 1e6) if drafting else 1_000_000,
         step_tokens=drafting.verified if drafting else 1,
         lookahead=drafting.slots if drafting else 0,
@@ -325,7 +325,7 @@ def _assumed_loop(x: _Choices) -> list[Assumed]:
     if x.drafting and x.drafting.variation != "none":
         in_python.append(("serving.speculation.variation", x.drafting.variation))
     if in_python:
-        out.append(Assumed(*in_python[0], "has hooks in Python: the plain loop runs it, which is slower"))
+        out.append(Assumed(*in_python[0], "has hooks in Python: the reference loop runs it, which is slower"))
     return out
 
 

@@ -73,7 +73,7 @@ class Fleet:
     """Lanes that take requests in."""
     kv_transfer: KvTransfer | None = None
     overlaps: tuple[Overlap | None, ...] = ()
-    """By pool: what techniques save of an iteration; the plain twin reads it."""
+    """By pool: what techniques save of an iteration; the reference loop reads it."""
 
     def __post_init__(self) -> None:
         split = self.kv_transfer is not None

@@ -21,14 +21,14 @@ class Router(IntEnum):
 class Limits:
     """One instance's costs (seconds) and limits (tokens, sequences, blocks)."""
 
-    pair: float = 0.0
+    pair_s: float = 0.0
     """Per query-key pair of a prompt."""
-    kv: float = 0.0
+    kv_s: float = 0.0
     """Per token in the cache of a decoding sequence."""
-    window_kv: float = 0.0
+    window_kv_s: float = 0.0
     """The same in layers with a sliding window, whose sequences count at most `window`."""
-    per_sequence: float = 0.0
-    prompt_floor: float = 0.0
+    per_sequence_s: float = 0.0
+    prompt_floor_s: float = 0.0
     """Least of an iteration with prompts: the host launches its kernels one by one."""
     captured: int = 0
     """Tokens up to which it does not, because such iterations run captured graphs as well."""
@@ -41,7 +41,7 @@ class Limits:
     watermark: int = 0
     """Blocks that stay free when a request is admitted beside others."""
     poll: int = 1
-    """Decode steps between two looks at the line."""
+    """Decode steps between two looks at the queue."""
     mixed: bool = True
     """Decode steps run in the iterations that hold prompts."""
     chunked: bool = True
@@ -73,16 +73,16 @@ class Limits:
     ratio_decay: int = 0
     """What it loses in a decode step."""
     retract: int = 0
-    """Decode steps that the batch must have room for once requests were taken out of it."""
+    """Decode steps that the batch must have room for once requests were preempted."""
     least_made: bool = False
-    """Of those that decode, the one that made least is taken out first, not the newest."""
+    """The decoding request that made the fewest tokens is preempted first, not the newest."""
     taken_last: bool = False
-    """Whoever is taken out waits last in line, not first."""
+    """A preempted request is queued last, not first."""
     swap_blocks: int = 0
-    """Blocks of host memory for requests that are taken out; beyond, they are computed again."""
-    swap_block: float = 0.0
+    """Blocks of host memory for preempted requests; beyond, they are computed again."""
+    swap_block_s: float = 0.0
     """Seconds to copy one block to or from the host."""
-    prompt_token: float = 0.0
+    prompt_token_s: float = 0.0
     """Seconds per token of a prompt: layers with a window, which a longer prompt fills."""
     ranks: int = 1
     """Ranks of attention data parallelism. One of them computes a prompt, so that few prompts leave others idle."""

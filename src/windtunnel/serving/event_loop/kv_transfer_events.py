@@ -1,4 +1,4 @@
-"""Caches between instances, for the plain twin: a prompt ends on one instance, its answer begins on another."""
+"""Caches between instances, for the reference loop: a prompt ends on one instance, its answer begins on another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windtunnel.serving.event_loop.instance_limits import Router as RouterId
 from windtunnel.serving.event_loop.twin.router import Router
 
 if TYPE_CHECKING:
-    from windtunnel.serving.event_loop.reference import Twin
+    from windtunnel.serving.event_loop.reference import ReferenceLoop
     from windtunnel.serving.event_loop.twin.instance import Instance
     from windtunnel.serving.event_loop.twin.request import Request
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 class Answers:
     """Answers of prompts that another instance computes: each waits, holds blocks and leaves on its own instance."""
 
-    def __init__(self, twin: Twin) -> None:
-        assert twin.fleet.kv_transfer is not None
-        self.twin, self.rule = twin, twin.fleet.kv_transfer
-        self.half = len(twin.all)
-        self.waiting = twin.instances[twin.fleet.entries :]
-        self.router = Router(RouterId(self.rule.router), twin.limits.seed + 1)
+    def __init__(self, loop: ReferenceLoop) -> None:
+        assert loop.fleet.kv_transfer is not None
+        self.loop, self.rule = loop, loop.fleet.kv_transfer
+        self.half = len(loop.all)
+        self.waiting = loop.instances[loop.fleet.entries :]
+        self.router = Router(RouterId(self.rule.router), loop.limits.seed + 1)
         self.free_s = [0.0] * (int(self.rule.port.max()) + 1)
         """When each port is free."""
-        self.full = [q.output for q in twin.all]
+        self.full = [q.output for q in loop.all]
 
     def split(self, one: Instance, q: Request) -> None:
         """A request came: where its instance hands on, the answer becomes a request of its own."""
         q.output, q.answer = self.full[q.index], None
-        if not one.prefill_only or self.twin.router.keeps(one, q):
+        if not one.prefill_only or self.loop.router.keeps(one, q):
             return
         if q.output > 1 or self.rule.first is FirstToken.DECODE:
             made = 0 if self.rule.first is FirstToken.DECODE else 1
@@ -63,7 +63,7 @@ class Answers:
     def _ask(self, q: Request) -> bool:
         one = self.waiting[self.router.route(self.waiting, q)]
         q.instance = one.index
-        if self.twin.too_long(one, q):
+        if self.loop.too_long(one, q):
             q.rejected = True
             return False
         one.tokens_to_do += q.input + q.output
@@ -93,7 +93,7 @@ class Answers:
 
     def _move(self, q: Request, begin: float, pieces: int, now: float) -> None:
         assert q.prompt is not None
-        a, b, limits = q.prompt.instance, q.instance, self.twin.instances[q.instance].limits
+        a, b, limits = q.prompt.instance, q.instance, self.loop.instances[q.instance].limits
         tokens = float(q.input) + limits.window_share * float(min(q.input, limits.window))
         each, fixed, port, free = self.rule.token_s, float(self.rule.fixed_s[a, b]), self.rule.port, self.free_s
         alone = fixed + float(each[0, a, b]) * tokens
@@ -104,11 +104,11 @@ class Answers:
 
     def event(self, i: int, now: float) -> list[int]:
         """Pass on what one instance tells another; returns the instances that this touches."""
-        q = self.twin.all[i % self.half].answer
+        q = self.loop.all[i % self.half].answer
         assert q is not None and q.prompt is not None
         p = q.prompt
         if i < 2 * self.half and self.rule.early:
-            one = self.twin.instances[p.instance]
+            one = self.loop.instances[p.instance]
             one.promised -= 1
             one.queue.arrive(one, p)
             one.asked += p.input
@@ -118,13 +118,13 @@ class Answers:
                 return [q.instance]
             p.rejected = True
         else:
-            one = self.twin.instances[q.instance]
+            one = self.loop.instances[q.instance]
             one.moving.remove(q)
             one.ready.append(q)
             q.arrival = now
-        self.twin.instances[p.instance].leave(p, p.stored)
+        self.loop.instances[p.instance].leave(p, p.stored)
         if p.rejected:
-            self.twin.arrivals.follow_up(p, now)
+            self.loop.arrivals.follow_up(p, now)
             return [p.instance]
         return [q.instance, p.instance]
 
@@ -145,7 +145,7 @@ class Answers:
         """The first step of answers that have just joined: their first token, or the time since it, which has a bin."""
         if one.mode == "idle" or not one.steps:
             return
-        record = self.twin.record
+        record = self.loop.record
         for q in one.joined:
             if q not in one.decoding:
                 continue
@@ -161,4 +161,4 @@ class Answers:
                 record.first_step(one.step_s, gap)
 
     def _file(self, i: int, at: float) -> None:
-        heapq.heappush(self.twin.later, (at, i))
+        heapq.heappush(self.loop.later, (at, i))

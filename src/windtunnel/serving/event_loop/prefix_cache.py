@@ -1,4 +1,4 @@
-"""The content of one instance's cache, for the plain twin: nodes of chains, who holds them, what was let go when."""
+"""The content of one instance's cache, for the reference loop: nodes of chains, their holders, the order of release."""
 
 from __future__ import annotations
 

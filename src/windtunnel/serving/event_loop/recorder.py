@@ -1,4 +1,4 @@
-"""What the plain twin leaves behind beside the requests' times: the sums, histogram and events of the jitted loop."""
+"""What the reference loop records beside the requests' times: sums, histogram and events, as the jitted loop does."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Recorder:
         total["hit_tokens"] += q.hit
 
     def preempted(self, one: Instance) -> None:
-        """A request was taken out."""
+        """A request was preempted."""
         self.totals[one.index]["preemptions"] += 1
 
     def formed(self, one: Instance, tokens: int, pairs: float) -> None:
@@ -63,13 +63,13 @@ class Recorder:
             self.add_gaps(self.between_tokens, gap, 0.0, 1, 1)
 
     def returned(self, gap: float, step_s: float | None) -> None:
-        """A request that was taken out makes its next token: the time since its last one, in place of a step's."""
+        """A request that was preempted makes its next token: the time since its last one, in place of a step's."""
         if step_s is not None:
             self.add_gaps(self.between_tokens, step_s, 0.0, 1, -1)
         self.add_gaps(self.between_tokens, gap, 0.0, 1, 1)
 
     def since(self, gap: float) -> None:
-        """A token after its request had been taken out: the time since the one before."""
+        """A token after its request had been preempted: the time since the one before."""
         self.add_gaps(self.between_tokens, gap, 0.0, 1, 1)
 
     def ended(self, one: Instance, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The plain twin of `kernels/`, and the loop that runs policies and routers written in Python.
+"""The reference loop of `kernels/`, and the loop that runs policies and routers written in Python.
 
 Same events, same arithmetic, same results; slower. A policy of one's own overrides hooks of `Policy` and `Router`
 (`serving/twin/`); the built-in ones are the switches that the jitted loop has.
@@ -43,17 +43,17 @@ __all__ = [
     "Batch",
     "Instance",
     "Policy",
+    "ReferenceLoop",
     "Request",
     "Router",
     "RouterId",
-    "Twin",
     "serve",
     "serve_fleet",
     "single_pool",
 ]
 
 
-class Twin:
+class ReferenceLoop:
     """The loop. `jumps=False` takes decode steps one by one, which must change nothing but rounding."""
 
     def __init__(
@@ -342,7 +342,7 @@ class Twin:
         one.overlap = self.fleet.overlaps[pool] if self.fleet.overlaps else None
 
     def halt(self, one: Instance) -> None:
-        """An instance stops at once and forgets all that it computed; its requests wait first in line."""
+        """An instance stops at once and forgets all that it computed; its requests are first in the queue."""
         for q in list(one.admitted):
             take_back(one, q, self.record)
         if one.cache is not None:
@@ -399,7 +399,7 @@ def serve_fleet(
     memory: Memory | None = None,
 ) -> None:
     """The same through several pools."""
-    twin = Twin(
+    twin = ReferenceLoop(
         requests,
         fleet,
         policies=policies,

@@ -12,7 +12,7 @@ from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
 
 DONE, REJECTED, SHED = 4, 5, 6
-"""States of a request after a run; a rejected one needs more cache than there is, a shed one was turned away."""
+"""States of a request after a run. A rejected one needs more cache than there is; an admission rule shed the last."""
 
 
 @dataclass(slots=True, kw_only=True)

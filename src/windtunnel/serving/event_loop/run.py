@@ -109,7 +109,7 @@ def serve_fleet(requests: Requests, fleet: Fleet, chains: Chains | None = None) 
         chains = chains_of(requests, fleet.block)
     if chains is None or not fleet.caching:
         return _run(requests, fleet, None)
-    if chains.common == 0:  # prompts have nothing in common: only requests that are taken out find their own blocks
+    if chains.common == 0:  # prompts have nothing in common: only preempted requests find their own blocks
         plain = replace(requests, arrival_s=requests.arrival_s.copy(), cached_tokens=np.zeros(len(requests), np.int32))
         outcome = _run(plain, fleet, None)
         if not outcome.totals["preemptions"].any():
@@ -135,7 +135,7 @@ def long_enough(fleet: Fleet, requests: Requests) -> Fleet:
     return replace(fleet, tables=extend_table(fleet.tables, longest + 1))
 
 
-def serve_plainly(
+def serve_in_python(
     requests: Requests,
     linear_s: Floats,
     limits: Limits,
@@ -150,7 +150,7 @@ def serve_plainly(
     pace: Pace | None = None,
     control: Control | None = None,
 ) -> Outcome:
-    """The same by the plain twin: slower, and with a policy or router of one's own.
+    """The same by the reference loop: slower, and with a policy or router of one's own.
 
     Args:
         requests: see `serve`, as for the next four.
@@ -161,13 +161,13 @@ def serve_plainly(
         policy: hooks; None: the switches of `limits`.
         router: rule; None: the one of `limits`.
         queue: who is served first; None: the lowest class, then in order of arrival.
-        admission: who is turned away; None: nobody.
+        admission: which requests are shed; None: none.
         overlap: what techniques save of an iteration.
         pace: tokens that a request makes in a step; None: `limits.tokens_per_step`.
         control: who brings instances up and down; None: all are there all the time.
     """
     fleet = single_pool(limits, linear_s, instances, overlap)
-    return serve_fleet_plainly(
+    return serve_fleet_in_python(
         requests,
         fleet,
         chains,
@@ -180,7 +180,7 @@ def serve_plainly(
     )
 
 
-def serve_fleet_plainly(
+def serve_fleet_in_python(
     requests: Requests,
     fleet: Fleet,
     chains: Chains | None = None,
@@ -193,7 +193,7 @@ def serve_fleet_plainly(
     control: Control | None = None,
     memory: Memory | None = None,
 ) -> Outcome:
-    """Several pools by the plain twin.
+    """Several pools by the reference loop.
 
     Args:
         requests: see `serve`.
@@ -201,10 +201,10 @@ def serve_fleet_plainly(
         chains: see `serve_fleet`.
         policies: hooks by pool; None: the switches of the limits.
         router: who takes a request in; None: the rule of the limits.
-        queue: see `serve_plainly`.
-        admission: see `serve_plainly`.
-        pace: see `serve_plainly`.
-        control: see `serve_plainly`.
+        queue: see `serve_in_python`.
+        admission: see `serve_in_python`.
+        pace: see `serve_in_python`.
+        control: see `serve_in_python`.
         memory: levels below the device; None: what is let go is forgotten.
     """
     record, fleet = Recorder(fleet.lanes, fleet.limits[0].every), long_enough(fleet, requests)

@@ -78,7 +78,7 @@ class Half:
 
     @property
     def waiting(self) -> int:
-        """Requests in line."""
+        """Queued requests."""
         return len(self.line)
 
     @property

@@ -35,7 +35,7 @@ def swaps_of(spec: SwapSpec | None, limits: Limits, layers: int) -> Swaps | None
     if spec is None or not limits.swap_blocks:
         return None
     return Swaps(
-        limits.swap_block,
+        limits.swap_block_s,
         2 * layers,
         spec.copy_s,
         group=spec.group_blocks,
@@ -73,7 +73,7 @@ class Swaps:
         self.held: dict[int, int] = {}
         """Blocks of a request that the host has, by request."""
         self.left_s: dict[int, float] = {}
-        """When each request that was taken out had made its last token."""
+        """When each request that was preempted had made its last token."""
         self.returned: dict[int, list[tuple[Request, bool]]] = {}
         """By instance: who is back and has made no token yet, and whether it decodes (or is a prompt of one token)."""
         self.stalled_s = 0.0
@@ -84,7 +84,7 @@ class Swaps:
         return max(blocks * self.block_s, -(-blocks // self.group) * self.copies * self.copy_s)
 
     def out(self, one: Instance, q: Request) -> bool:
-        """A decoding request is taken out: whether the host has room, and if so its cache leaves."""
+        """A decoding request is preempted: whether the host has room, and if so its cache leaves."""
         held = self.held.get(q.index, 0)
         if one.host + q.blocks - held > one.limits.swap_blocks:
             return False

@@ -1,7 +1,7 @@
 """When a request's first token would come, as a router or an admission rule can tell when the request arrives.
 
-Known are the line, the batch and the instance's own iteration times; unknown is how long requests will stay in the
-batch: their mean so far stands for it. The line is taken to be served in order of arrival. What is predicted is a
+Known are the queue, the batch and the instance's own iteration times; unknown is how long requests will stay in the
+batch: their mean so far stands for it. The queue is taken to be served in order of arrival. What is predicted is a
 forecast, and may be wrong by what comes later.
 """
 
@@ -39,7 +39,7 @@ class Forecast:
         limits, decoding = one.limits, len(one.decoding)
         each = sum(q.stored + 1 for q in one.decoding) / decoding if decoding else 0.0
         count = max(sequences, 1)
-        return float(one.linear[_within(one, count)]) + limits.per_sequence * count + limits.kv * each * count
+        return float(one.linear[_within(one, count)]) + limits.per_sequence_s * count + limits.kv_s * each * count
 
     def prefill_s(self, one: Instance, tokens: float, decoding: int) -> float:
         """Prompt tokens in iterations that are filled to the budget, beside sequences that decode."""
@@ -47,10 +47,10 @@ class Forecast:
         beside = decoding if limits.mixed else 0
         room = max(limits.budget - beside, 1)
         whole, rest = divmod(max(tokens, 0.0), room)
-        each = max(float(one.linear[_within(one, room + beside)]), limits.prompt_floor)
-        last = max(float(one.linear[_within(one, int(rest) + beside)]), limits.prompt_floor) if rest else 0.0
-        cache = limits.kv * sum(q.stored + 1 for q in one.decoding) if beside else 0.0
-        return whole * each + last + (whole + (rest > 0)) * (cache + limits.per_sequence * beside)
+        each = max(float(one.linear[_within(one, room + beside)]), limits.prompt_floor_s)
+        last = max(float(one.linear[_within(one, int(rest) + beside)]), limits.prompt_floor_s) if rest else 0.0
+        cache = limits.kv_s * sum(q.stored + 1 for q in one.decoding) if beside else 0.0
+        return whole * each + last + (whole + (rest > 0)) * (cache + limits.per_sequence_s * beside)
 
     def ttft_s(self, one: Instance, q: Request, now: float) -> float:
         """From now to the first token: the iteration under way, places that must become free, prompts in front."""

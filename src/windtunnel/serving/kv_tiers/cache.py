@@ -74,7 +74,7 @@ class TieredCache(PrefixCache):
         self.hits = 0
         """Blocks that were found on the device."""
         self.ahead: dict[int, tuple[float, int]] = {}
-        """Of requests in line: when what was read into the first level is there, and how many blocks that were."""
+        """By queued request: when what was read into the first level is there, and how many blocks that were."""
 
     def lines(self) -> list[Line]:
         """Loads by level."""
@@ -98,7 +98,7 @@ class TieredCache(PrefixCache):
         return found * block
 
     def prefetch(self, q: Request, now: float) -> None:
-        """Read what a request in line finds below the first level into it."""
+        """Read what a queued request finds below the first level into it."""
         first, wanted = self.levels[0], [0] * (len(self.levels) + 1)
         for u in q.chain:
             here = min(self.reach(u), self.size[u])

@@ -79,7 +79,7 @@ class Lending:
     def borrow(self, one: Instance, blocks: int) -> bool:
         """Get so many blocks, from the instances with the most free ones; all or none.
 
-        An instance that is at work with requests in line does not lend: they would take those blocks next.
+        An instance that is at work with queued requests does not lend: they would take those blocks next.
         """
         if one.lent:
             return False  # who lends does not borrow
@@ -149,7 +149,7 @@ class Lending:
         return LOOKS if any(self.loans.values()) else 1 << 30
 
     def starved(self) -> list[Instance]:
-        """Instances that stand still with requests in line, which others may have room for now."""
+        """Instances that stand still with queued requests, which others may have room for now."""
         return [one for one in self.instances if one.mode == "idle" and one.waiting]
 
     def report(self, duration_s: float) -> dict[str, float]:

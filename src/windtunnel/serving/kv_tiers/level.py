@@ -19,7 +19,7 @@ class Line:
     busy_s: float = 0.0
 
     def load(self, blocks: int, now: float, again: int = 0) -> float:
-        """Put a load into the line; returns when it ends.
+        """Queue a load; returns when it ends.
 
         Args:
             blocks: to read.

@@ -1,4 +1,4 @@
-"""What the plain twin asks of a cache with levels below the device."""
+"""What the reference loop asks of a cache with levels below the device."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Memory:
     similar: tuple[SimilarPlan | None, ...] = ()
     """By pool: reuse of prompts that resemble each other."""
     prefetch: tuple[bool, ...] = ()
-    """By pool: whether requests in line have lower levels read into the first."""
+    """By pool: whether queued requests have lower levels read into the first."""
     seed: int = 0
     caches: list[TieredCache | None] = field(default_factory=list)
     stores: dict[int, Store] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Memory:
         return made
 
     def arrived(self, one: Instance, q: Request, now: float) -> None:
-        """A request stands in line at an instance."""
+        """A request is queued at an instance."""
         if self.prefetch and self.prefetch[int(self.pool[one.index])] and isinstance(one.cache, TieredCache):
             one.cache.prefetch(q, now)
 

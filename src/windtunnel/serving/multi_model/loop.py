@@ -122,7 +122,7 @@ class Loop:
             most = min(j.output - j.made for j in x.running)
             room = int((until - now) / seconds) if until < float("inf") else most
             steps = max(min(most, room), 1)
-        slope = x.device.limits.kv * len(x.running)
+        slope = x.device.limits.kv_s * len(x.running)
         took = steps * seconds + slope * 0.5 * steps * (steps - 1)
         end = now + took
         kv = float(sum(j.input + j.made for j in x.running))
@@ -136,7 +136,7 @@ class Loop:
         heapq.heappush(self.events, (end, FREE, x.device.index))
 
     def _over(self, x: Deployed, end: float) -> None:
-        """An iteration is over: answers that are complete leave, and the line may move."""
+        """An iteration is over: answers that are complete leave, and the queue may move."""
         device = x.device
         device.current = None
         gone = [j for j in x.running if j.made >= j.output]
@@ -150,7 +150,7 @@ class Loop:
             self._retry(end)
 
     def _retry(self, now: float) -> None:
-        """Room came free: the line in order; who waits for another deployment stands in nobody's way."""
+        """Room came free: the queue in order; who waits for another deployment stands in nobody's way."""
         failed: set[int] = set()
         left: deque[Job] = deque()
         for job in self.line:

@@ -90,8 +90,8 @@ class Device:
         """One whole prompt by itself."""
         limits = self.limits
         n = min(tokens, len(self.linear) - 1)
-        seconds = max(float(self.linear[n]) * (tokens / n), limits.prompt_floor) + limits.prompt_token * tokens
-        return seconds + limits.pair * 0.5 * float(tokens) * tokens + limits.per_sequence
+        seconds = max(float(self.linear[n]) * (tokens / n), limits.prompt_floor_s) + limits.prompt_token_s * tokens
+        return seconds + limits.pair_s * 0.5 * float(tokens) * tokens + limits.per_sequence_s
 
     def step_s(self, jobs: list[Job], more: int = 0) -> float:
         """One decode step of a deployment's requests, and of so many more of their mean length."""
@@ -99,4 +99,4 @@ class Device:
         kv = float(sum(j.input + j.made for j in jobs))
         kv += more * (kv / len(jobs) if jobs else 1000.0)
         limits = self.limits
-        return float(self.linear[min(count, len(self.linear) - 1)]) + limits.per_sequence * count + limits.kv * kv
+        return float(self.linear[min(count, len(self.linear) - 1)]) + limits.per_sequence_s * count + limits.kv_s * kv

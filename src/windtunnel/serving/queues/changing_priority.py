@@ -1,7 +1,7 @@
 """Priorities that change while requests run: preemptive fairness as an outside policy asks for it.
 
 Every `update_every` iterations all requests of an instance draw levels anew: at random, or by a Markov chain in which a
-request keeps its level with a probability. The best levels run; requests in the batch give way to better ones in line.
+request keeps its level with a probability. The best levels run; requests in the batch give way to better queued ones.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Deficit longest prefix match: locality among the tenants that have credit left.
 
 Every tenant has a deficit counter. Requests are looked at by how much of them the cache holds; the first whose tenant
-has credit goes. Prompt tokens that had to be computed and answer tokens are taken off its credit. When nobody in line
-has credit, all in line get a quantum (times their weight). The difference of service between two tenants that both have
-requests in line is at most 2·(U + quantum), U = max(w_p·longest prompt, w_q·tokens of a batch): a small quantum is
-fair, a large one keeps locality.
+has credit goes. Prompt tokens that had to be computed and answer tokens are taken off its credit. When no queued tenant
+has credit, all queued tenants get a quantum (times their weight). The difference of service between two tenants that
+both have queued requests is at most 2·(U + quantum), U = max(w_p·longest prompt, w_q·tokens of a batch): a small
+quantum is fair, a large one keeps locality.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DeficitLongestPrefixMatch(Fair):
         self._group(one, q).append(q)
 
     def put_back(self, one: Instance, q: Request) -> None:
-        """A request was taken out of the batch."""
+        """A request was preempted."""
         super().put_back(one, q)
         self._group(one, q).appendleft(q)
 
@@ -81,7 +81,7 @@ class DeficitLongestPrefixMatch(Fair):
             del self.groups[one.index][self._key(q)]
 
     def _by_match(self, one: Instance) -> list[deque[Request]]:
-        """The line by match, put in order once an event."""
+        """The queue by match, put in order once an event."""
         at, order = self.looked.get(one.index, (-1.0, []))
         if at != one.now:
             groups = self.groups[one.index].values()

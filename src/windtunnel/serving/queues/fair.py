@@ -27,7 +27,7 @@ class Fair(Queue):
         self.input_weight = float(self.context.options.get("input_weight", INPUT_WEIGHT.default))
         self.output_weight = float(self.context.options.get("output_weight", OUTPUT_WEIGHT.default))
         self.in_line: dict[int, int] = {}
-        """Requests in line by tenant, over all instances."""
+        """Queued requests by tenant, over all instances."""
 
     def begin(self, instances: Sequence[Instance]) -> None:
         """The run begins."""
@@ -42,7 +42,7 @@ class Fair(Queue):
         raise NotImplementedError
 
     def came(self, tenant: int) -> None:
-        """A tenant without anybody in line has somebody again."""
+        """A tenant without queued requests has one again."""
 
     def arrive(self, one: Instance, q: Request) -> None:
         """A request comes to an instance."""
@@ -52,12 +52,12 @@ class Fair(Queue):
         self._line(one, q).append(q)
 
     def put_back(self, one: Instance, q: Request) -> None:
-        """A request was taken out of the batch."""
+        """A request was preempted."""
         self.in_line[q.tenant] += 1
         self._line(one, q).appendleft(q)
 
     def take(self, one: Instance, q: Request) -> None:
-        """A request leaves the line."""
+        """A request leaves the queue."""
         line = one.lines[q.tenant]
         if line[0] is q:
             line.popleft()

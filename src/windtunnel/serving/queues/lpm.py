@@ -1,7 +1,7 @@
 """Longest prefix match first: those whose prompt the cache holds most of, so that hits come before evictions.
 
-Beyond 128 in line SGLang falls back to the order of arrival. Of requests that begin alike and of which the cache holds
-nothing yet, one goes first and the others wait behind the rest of the line until it is computed.
+Beyond 128 queued requests SGLang falls back to the order of arrival. Of requests that begin alike and of which the
+cache holds nothing yet, one goes first and the others wait behind the rest of the queue until it is computed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from windtunnel.serving.event_loop.twin.instance import Instance
     from windtunnel.serving.event_loop.twin.request import Request
 
-FALL_BACK = Knob(128, 1, 1_000_000, "requests in line beyond which they are served in order of arrival")
+FALL_BACK = Knob(128, 1, 1_000_000, "queued requests beyond which they are served in order of arrival")
 CHECK_BELOW, ALIKE_FROM = 32, 32
 """Tokens: a match below the first is looked at again; alike are requests with the second in common (SGLang,
 IN_BATCH_PREFIX_CACHING_CHECK_THRESHOLD and _DEPRIORITIZE_THRESHOLD)."""
@@ -45,7 +45,7 @@ def matched(one: Instance, q: Request) -> int:
 
 
 def behind(one: Instance, line: list[Request]) -> set[int]:
-    """Requests that begin as an earlier one in line does, while the cache holds little of them."""
+    """Requests that begin as an earlier queued one does, while the cache holds little of them."""
     seen: set[int] = set()
     late: set[int] = set()
     assert one.cache is not None

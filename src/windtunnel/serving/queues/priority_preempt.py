@@ -1,6 +1,6 @@
-"""vLLM's priorities with preemption: the lowest class is taken out first, and for one of a better class in line.
+"""vLLM's priorities with preemption: the lowest class is preempted first, and for a queued request of a better class.
 
-vLLM V0 takes requests out for those in line; V1 only when running requests find no block (`for_waiting: false`).
+vLLM V0 preempts requests for queued ones; V1 only when running requests find no block (`for_waiting: false`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PriorityPreempt(Keyed):
     id = "priority_preempt"
     title = "By class; lower classes give way"
     source = "vLLM core/scheduler.py, _schedule_priority_preemption; v1/core/sched/scheduler.py, preempted_req"
-    knobs = {"for_waiting": Knob(True, doc="take requests out for those of a better class in line (V0)")}
+    knobs = {"for_waiting": Knob(True, doc="preempt requests for queued ones of a better class (V0)")}
 
     def key(self, q: Request) -> float:
         """Its class."""

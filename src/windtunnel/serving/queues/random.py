@@ -17,7 +17,7 @@ _STREAM = 11
 
 @QUEUES.register("random")
 class Random(Keyed):
-    """Each request draws its place when it comes (SGLang shuffles the line anew each time)."""
+    """Each request draws its place when it comes (SGLang shuffles the queue anew each time)."""
 
     id = "random"
     title = "At random"

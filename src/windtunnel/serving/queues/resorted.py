@@ -1,4 +1,4 @@
-"""Orders that change with time or with what the cache holds: the line is put in order once an event, when asked."""
+"""Orders that change with time or with what the cache holds: the queue is put in order once an event, when asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sorted(Queue):
         self.asked = {one.index: -1.0 for one in instances}
 
     def ordered(self, one: Instance, line: list[Request]) -> list[Request]:
-        """The line, who is served first in front."""
+        """The queue, the request that is served first in front."""
         raise NotImplementedError
 
     def arrive(self, one: Instance, q: Request) -> None:
@@ -37,7 +37,7 @@ class Sorted(Queue):
         self.asked[one.index] = -1.0
 
     def put_back(self, one: Instance, q: Request) -> None:
-        """A request was taken out of the batch."""
+        """A request was preempted."""
         self.arrive(one, q)
 
     def next(self, one: Instance) -> Request | None:
@@ -51,7 +51,7 @@ class Sorted(Queue):
         return self.first[k][-1]
 
     def take(self, one: Instance, q: Request) -> None:
-        """A request leaves the line."""
+        """A request leaves the queue."""
         del self.line[one.index][q.index]
         if self.first[one.index] and self.first[one.index][-1] is q:
             self.first[one.index].pop()
@@ -59,5 +59,5 @@ class Sorted(Queue):
             self.asked[one.index] = -1.0
 
     def waiting(self, one: Instance) -> int:
-        """Requests in line."""
+        """Queued requests."""
         return len(self.line[one.index])

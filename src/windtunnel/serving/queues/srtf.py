@@ -1,4 +1,4 @@
-"""Shortest remaining time first: a shorter request in line takes the place of the longest in the batch.
+"""Shortest remaining time first: a shorter queued request takes the place of the longest in the batch.
 
 A request gives way while less than a share of its predicted answer is made: those that are nearly done keep their
 cache (Shahout et al. 2025 limit preemption so, since what was computed is lost or has to be copied).
@@ -38,7 +38,7 @@ class ShortestRemainingTimeFirst(ShortestJobFirst):
         return max(one.admitted, key=self.rank)
 
     def yields(self, one: Instance) -> Request | None:
-        """The one with the largest rest, where it is larger than that of the next in line and no place is free."""
+        """The one with the largest rest, where it is larger than that of the next queued one and no place is free."""
         q = self.next(one)
         if q is None or one.running < one.limits.max_seqs:
             return None

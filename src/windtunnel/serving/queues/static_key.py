@@ -39,7 +39,7 @@ class Keyed(Queue):
         heapq.heappush(self.heaps[one.index], (*self.rank(q), q))
 
     def put_back(self, one: Instance, q: Request) -> None:
-        """A request was taken out of the batch."""
+        """A request was preempted."""
         self.arrive(one, q)
 
     def next(self, one: Instance) -> Request | None:
@@ -48,7 +48,7 @@ class Keyed(Queue):
         return heap[0][3] if heap else None
 
     def take(self, one: Instance, q: Request) -> None:
-        """A request leaves the line."""
+        """A request leaves the queue."""
         heap = self.heaps[one.index]
         if heap[0][3] is q:
             heapq.heappop(heap)
@@ -57,5 +57,5 @@ class Keyed(Queue):
             heapq.heapify(heap)
 
     def waiting(self, one: Instance) -> int:
-        """Requests in line."""
+        """Queued requests."""
         return len(self.heaps[one.index])

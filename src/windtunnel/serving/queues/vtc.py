@@ -1,9 +1,9 @@
 """Virtual token counter: the tenant that was served least goes first.
 
 A tenant's counter grows by the service that it receives, over its weight: prompt tokens when a request is admitted,
-answer tokens as they are made. Who comes after a pause is lifted to the least counter in line (or, where nobody waits,
-to that of the tenant that waited last), so that a pause earns nothing. The difference of service between two tenants
-that both have requests in line is at most 2·max(w_p·longest prompt, w_q·tokens of a batch).
+answer tokens as they are made. Who comes after a pause is lifted to the least counter among queued tenants (or,
+where nobody waits, to that of the tenant that waited last), so that a pause earns nothing. The difference of service
+between two tenants that both have queued requests is at most 2·max(w_p·longest prompt, w_q·tokens of a batch).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class VirtualTokenCounter(Fair):
             self.counter[tenant] = max(self.counter[tenant], self.counter[self.last])
 
     def next(self, one: Instance) -> Request | None:
-        """The first in line of the tenant with the least counter."""
+        """The first queued request of the tenant with the least counter."""
         best, least = None, float("inf")
         for t, line in one.lines.items():
             if line and (self.counter[t] < least or (self.counter[t] == least and (best is None or t < best))):

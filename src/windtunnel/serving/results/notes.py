@@ -23,7 +23,7 @@ def assumptions(d: Deployment, traffic: tuple[tuple[str, Any, str], ...]) -> tup
     rows += d.assumed
     if d.iteration.overlap is not None:
         ids = ", ".join(x.technique.id for x in d.techniques)
-        rows.append(("techniques", ids, "change iterations: the plain loop runs them, which is slower"))
+        rows.append(("techniques", ids, "change iterations: the reference loop runs them, which is slower"))
     if (split := d.pool.sm_split) is not None:
         why = "a loop of its own: prefix caching, queue disciplines and policies do not act"
         rows.append(("serving.pools[0].sm_split", split.prefill_share, why))

@@ -1,4 +1,4 @@
-"""A router: a rule that the jitted loop has, or a class that the plain twin runs."""
+"""A router: a rule that the jitted loop has, or a class that the reference loop runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a deployment is written in Python, ready for the plain twin."""
+"""What of a deployment is written in Python, ready for the reference loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Hooks:
 
 
 def hooks_of(
-    instance: Instance, serving: ServingSpec, limits: Limits, requests: int, *, plainly: bool = False
+    instance: Instance, serving: ServingSpec, limits: Limits, requests: int, *, needs_python: bool = False
 ) -> Hooks | None:
     """Fresh objects for a run by the twin; None where the jitted loop has all that is asked for.
 
@@ -42,12 +42,18 @@ def hooks_of(
         serving: section of the scenario.
         limits: of one instance of the loop.
         requests: how many there are.
-        plainly: whether something else needs the twin.
+        needs_python: whether something else needs the twin.
     """
     policy, router, queue, admission = instance.policy, instance.router, instance.queue, instance.admission
-    plainly = plainly or any(pool.kv.swap is not None for pool in serving.pools[:1])
-    plainly = plainly or (instance.drafting is not None and instance.drafting.variation != "none")
-    if not plainly and policy.jitted() and router.entry.rule is not None and queue.entry.jitted and admission is None:
+    needs_python = needs_python or any(pool.kv.swap is not None for pool in serving.pools[:1])
+    needs_python = needs_python or (instance.drafting is not None and instance.drafting.variation != "none")
+    if (
+        not needs_python
+        and policy.jitted()
+        and router.entry.rule is not None
+        and queue.entry.jitted
+        and admission is None
+    ):
         return None
 
     def context(knobs: Mapping[str, Any]) -> Context:

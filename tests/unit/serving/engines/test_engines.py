@@ -191,7 +191,7 @@ def test_what_the_scenario_says_reaches_the_loop() -> None:
     own = instance(LLAMA, H100, "sglang", kv={"swap_space_bytes": 4e9, "prefix_caching": False})
     assert (own.limits.ratio_start, own.limits.retract, own.limits.caching) == (700_000, 20, False)
     assert own.limits.swap_blocks == int(4e9 // (own.capacity.bytes_per_token * own.limits.block))
-    assert own.limits.swap_block == own.capacity.bytes_per_token * own.limits.block / 63e9
+    assert own.limits.swap_block_s == own.capacity.bytes_per_token * own.limits.block / 63e9
     orca = instance(LLAMA, H100, policy="orca", limits={"max_model_len": 4096}).limits
     assert (orca.reserve, orca.reserve_length, orca.watermark) == (True, 4096, 0)
     assert instance("Qwen/Qwen3-Next-80B-A3B-Instruct", H100, plan={"tp": 4}).limits.sequence_blocks > 0

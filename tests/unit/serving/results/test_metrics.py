@@ -161,8 +161,8 @@ def test_requests_keep_to_the_longest_context() -> None:
     long = api.simulate_serving(EXAMPLE, overrides=(*base, "serving.traffic.input_tokens=2000"))
     assert long.rejected == 50
     assert (long.table["input_tokens"] == 2000).all()
-    assert [w for w in long.warnings if "refused" in w] == [
-        "50 prompts are longer than max_model_len 2,000: they were refused"
+    assert [w for w in long.warnings if "rejected" in w] == [
+        "50 prompts are longer than max_model_len 2,000: they were rejected"
     ]
 
 

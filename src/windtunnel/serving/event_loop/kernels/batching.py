@@ -241,20 +241,20 @@ def form(
         decoding = instance.decoding if limits.mixed else 0
         beside = decoding * limits.step_tokens
         each_rank = (tokens + limits.cp - 1) // limits.cp
-        seconds = linear[0, each_rank + beside] + limits.prompt_token * tokens
-        seconds += limits.pair * pairs
+        seconds = linear[0, each_rank + beside] + limits.prompt_token_s * tokens
+        seconds += limits.pair_s * pairs
         if limits.ranks > 1:
             turns_each = (sequences + limits.ranks - 1) // limits.ranks
             even = min(tokens * turns_each * limits.ranks // sequences, len(linear[0]) - 1 - beside)
             seconds += linear[1, even + beside] - linear[1, tokens + beside]
-            seconds += limits.pair * pairs * (turns_each * limits.ranks / sequences - 1.0)
-        seconds += limits.per_sequence * (decoding + sequences) + limits.swap_block * moved
+            seconds += limits.pair_s * pairs * (turns_each * limits.ranks / sequences - 1.0)
+        seconds += limits.per_sequence_s * (decoding + sequences) + limits.swap_block_s * moved
         if decoding > 0:
-            seconds += limits.kv * decoding_kv_tokens(instance) + limits.window_kv * instance.window
+            seconds += limits.kv_s * decoding_kv_tokens(instance) + limits.window_kv_s * instance.window
         if limits.step_tokens > 1:
             seconds += linear[2, decoding] + linear[3, tokens]
         if tokens + beside > limits.captured:
-            seconds = max(seconds, limits.prompt_floor)
+            seconds = max(seconds, limits.prompt_floor_s)
         instance.mode = ITERATION
         instance.steps = 1 if decoding > 0 else 0
         instance.first_step = seconds
@@ -285,14 +285,14 @@ def form(
         and _admissible(instance, queues, heap, requests, turns, limits, nodes, chain_at, chain, size)
     ):
         steps = min(steps, limits.poll - instance.polled)
-    first = linear[0, instance.decoding * limits.step_tokens] + limits.per_sequence * instance.decoding
-    first += limits.kv * decoding_kv_tokens(instance) + limits.window_kv * instance.window
+    first = linear[0, instance.decoding * limits.step_tokens] + limits.per_sequence_s * instance.decoding
+    first += limits.kv_s * decoding_kv_tokens(instance) + limits.window_kv_s * instance.window
     if limits.step_tokens > 1:
         first += linear[2, instance.decoding]
     instance.mode = RUN
     instance.steps = steps
     instance.first_step = first
-    instance.slope = limits.kv * instance.decoding * (limits.tokens_per_step * 1e-6)
+    instance.slope = limits.kv_s * instance.decoding * (limits.tokens_per_step * 1e-6)
     instance.end = now + (steps * first + instance.slope * (0.5 * steps * (steps - 1)))
     if flow is not None:
         note_first_steps(requests, joined, histogram, now, first)

@@ -114,14 +114,14 @@ LIMITS = np.dtype(
     [
         (name, "f8")
         for name in (
-            "pair",
-            "kv",
-            "window_kv",
-            "per_sequence",
-            "prompt_floor",
+            "pair_s",
+            "kv_s",
+            "window_kv_s",
+            "per_sequence_s",
+            "prompt_floor_s",
             "window_share",
-            "swap_block",
-            "prompt_token",
+            "swap_block_s",
+            "prompt_token_s",
             "reach",
             "index_share",
         )

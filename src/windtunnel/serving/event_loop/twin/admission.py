@@ -1,4 +1,4 @@
-"""Which requests the plain loop turns away."""
+"""Which requests the loop in Python sheds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windtunnel.techniques.base import Knob
 
 
 class Admission:
-    """Which requests are turned away when they come. Override `accepts` to try a rule."""
+    """Which requests are shed when they arrive. Override `accepts` to try a rule."""
 
     id: ClassVar[str] = ""
     title: ClassVar[str] = ""

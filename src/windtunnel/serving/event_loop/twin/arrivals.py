@@ -1,4 +1,4 @@
-"""What the plain loop's next request is, and when: by the clock, in a closed loop, or after an answer."""
+"""What the reference loop's next request is, and when: by the clock, in a closed loop, or after an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an instance of the plain loop admits, batches and preempts."""
+"""How an instance of the reference loop admits, batches and preempts."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ class Policy:
         return Batch(chunks, decodes=not chunks or limits.mixed, moved=moved)
 
     def preempt(self, instance: Instance) -> Request:
-        """Whom to take out of the batch when the cache is full."""
+        """The request to preempt when the cache is full."""
         return instance.queue.victim(instance)

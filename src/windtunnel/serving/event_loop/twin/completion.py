@@ -1,4 +1,4 @@
-"""What leaves a batch of the plain loop: requests that are taken out of it, and answers that are complete."""
+"""What leaves a batch of the reference loop: requests that are preempted, and answers that are complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def take_back(one: Instance, q: Request, record: Recorder | None) -> None:
-    """Drop a request's cache; it is computed again, first in line."""
+    """Drop a request's cache; it is computed again, first in the queue."""
     decoding, swaps = q in one.decoding, one.queue.swaps
     if record is not None:
         record.preempted(one)

@@ -1,4 +1,4 @@
-"""One instance of the plain loop: its line, its batch, its cache and the blocks that requests take of it."""
+"""One instance of the reference loop: its line, its batch, its cache and the blocks that requests take of it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Instance:
     coming: list[tuple[float, int]] = field(default_factory=list)
     """When the caches of requests in `moving` come back from the host, by request."""
     asked: int = 0
-    """Prompt tokens of requests in line."""
+    """Prompt tokens of queued requests."""
     linear: Floats = field(default_factory=lambda: np.zeros(1))
     """Seconds of an iteration by its computed tokens, for hooks that look ahead."""
     prefill_only: bool = False
@@ -131,7 +131,7 @@ class Instance:
 
     @property
     def waiting(self) -> int:
-        """Requests in line."""
+        """Queued requests."""
         return self.queue.waiting(self)
 
     @property
@@ -161,7 +161,7 @@ class Instance:
         return self.limits.sequence_blocks + math.ceil(kept / self.limits.block)
 
     def known(self, q: Request) -> int:
-        """Tokens of a request in line that it need not compute."""
+        """Tokens of a queued request that it need not compute."""
         if q.swapped:
             return q.input + q.made - 1
         if self.cache is None:

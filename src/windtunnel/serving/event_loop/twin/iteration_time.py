@@ -1,4 +1,4 @@
-"""How long an iteration of the plain loop takes, and how many decode steps it takes until something changes."""
+"""How long an iteration of the reference loop takes, and how many decode steps it takes until something changes."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ def prompts_s(one: Instance, batch: Batch, tables: Floats, kv: float, window: in
     decoding = len(one.decoding) if batch.decodes else 0
     beside = decoding * limits.step_tokens
     each_rank = -(-tokens // limits.cp)
-    seconds = linear[each_rank + beside] + limits.prompt_token * tokens
-    seconds += limits.pair * pairs
+    seconds = linear[each_rank + beside] + limits.prompt_token_s * tokens
+    seconds += limits.pair_s * pairs
     if limits.ranks > 1:
         count = len(batch.chunks)
         each = -(-count // limits.ranks)
         even = min(tokens * each * limits.ranks // count, len(linear) - 1 - beside)
         seconds += own[even + beside] - own[tokens + beside]
-        seconds += limits.pair * pairs * (each * limits.ranks / count - 1.0)
-    seconds += limits.per_sequence * (decoding + len(batch.chunks)) + limits.swap_block * batch.moved
+        seconds += limits.pair_s * pairs * (each * limits.ranks / count - 1.0)
+    seconds += limits.per_sequence_s * (decoding + len(batch.chunks)) + limits.swap_block_s * batch.moved
     if decoding:
-        seconds += limits.kv * kv + limits.window_kv * window
+        seconds += limits.kv_s * kv + limits.window_kv_s * window
     if limits.step_tokens > 1:
         seconds += drafts[0, decoding] + drafts[1, tokens]
     if one.overlap is not None:
-        read = limits.kv * kv + limits.window_kv * window if decoding else 0.0
-        prompt_s = limits.pair * pairs + limits.prompt_token * tokens
+        read = limits.kv_s * kv + limits.window_kv_s * window if decoding else 0.0
+        prompt_s = limits.pair_s * pairs + limits.prompt_token_s * tokens
         seconds -= one.overlap.saved(each_rank + beside, prompt_s, read)
     if tokens + beside > limits.captured:
-        seconds = max(seconds, limits.prompt_floor)
+        seconds = max(seconds, limits.prompt_floor_s)
     return float(seconds)
 
 
@@ -53,13 +53,13 @@ def price_run(one: Instance, tables: Floats, kv: float, window: int) -> int:
     """Set the time of the next decode step and what each one after it adds; returns how many it holds for."""
     limits, linear, drafts = one.limits, tables[0], tables[2:]
     count = len(one.decoding)
-    one.step_s = linear[count * limits.step_tokens] + limits.per_sequence * count
-    one.step_s += limits.kv * kv + limits.window_kv * window
+    one.step_s = linear[count * limits.step_tokens] + limits.per_sequence_s * count
+    one.step_s += limits.kv_s * kv + limits.window_kv_s * window
     if limits.step_tokens > 1:
         one.step_s += drafts[0, count]
-    one.slope_s = limits.kv * count * (limits.tokens_per_step * 1e-6)
+    one.slope_s = limits.kv_s * count * (limits.tokens_per_step * 1e-6)
     if one.overlap is not None:
-        read = limits.kv * kv + limits.window_kv * window
+        read = limits.kv_s * kv + limits.window_kv_s * window
         saved, more, most = one.overlap.run(count * limits.step_tokens, read, one.slope_s)
         one.step_s, one.slope_s = one.step_s - saved, one.slope_s - more
         return most

@@ -1,4 +1,4 @@
-"""Who of the requests in line is next, and who gives way: one object a run, with hooks that the plain twin calls.
+"""Which queued request is next, and which running one is preempted: one object a run, with hooks of the loop.
 
 A discipline orders requests; a policy (`policies/`) forms batches of those that it names. `fcfs` and `priority` are of
 the jitted loop; every other one is run by the twin.
@@ -58,7 +58,7 @@ class Queue:
         self._line(one, q).append(q)
 
     def put_back(self, one: Instance, q: Request) -> None:
-        """A request was taken out of the batch: it is first in line again, or last (`taken_last`)."""
+        """A request was preempted: it is first in the queue again, or last (`taken_last`)."""
         line = self._line(one, q)
         line.append(q) if one.limits.taken_last else line.appendleft(q)
 
@@ -70,7 +70,7 @@ class Queue:
         return None
 
     def take(self, one: Instance, q: Request) -> None:
-        """A request, the one that `next` named, leaves the line for the batch."""
+        """A request, the one that `next` named, leaves the queue for the batch."""
         line = one.lines[q.priority]
         if line[0] is q:
             line.popleft()
@@ -78,17 +78,17 @@ class Queue:
             line.remove(q)
 
     def waiting(self, one: Instance) -> int:
-        """Requests in line."""
+        """Queued requests."""
         return sum(len(line) for line in one.lines.values())
 
     def victim(self, one: Instance) -> Request:
-        """Whom to take out of the batch when the cache is full: the newest, or who made least (`least_made`)."""
+        """The request to preempt when the cache is full: the newest, or the one that made least (`least_made`)."""
         if one.limits.least_made and one.limits.step_tokens == 1 and len(one.decoding) > 1:
             return min(one.decoding, key=lambda q: (q.made, -q.input, -q.index))
         return one.admitted[-1]
 
     def yields(self, one: Instance) -> Request | None:
-        """Who of the batch gives way to one in line, though the cache is not full; None: nobody."""
+        """The running request that is preempted for a queued one though the cache is not full; None: no request."""
         return None
 
     def horizon(self, one: Instance) -> int:

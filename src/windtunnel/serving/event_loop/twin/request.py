@@ -1,4 +1,4 @@
-"""A request on its way through the plain loop, and what one iteration computes."""
+"""A request on its way through the reference loop, and what one iteration computes."""
 
 from __future__ import annotations
 

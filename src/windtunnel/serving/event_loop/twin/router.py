@@ -1,4 +1,4 @@
-"""Which instance of the plain loop a request goes to."""
+"""Which instance of the reference loop a request goes to."""
 
 from __future__ import annotations
 
