@@ -47,7 +47,7 @@ def test_nobody_is_lost_and_host_and_cache_are_empty_in_the_end(asynchronous: bo
         queue = QUEUES.get("priority_trace")(context(3, update_every=4))
         queue.swaps = swaps
         record = Recorder(1, 1)
-        twin = reference.ReferenceLoop(requests, reference.alike(limits, LINEAR, 1), queue=queue, record=record)
+        twin = reference.ReferenceLoop(requests, reference.single_pool(limits, LINEAR, 1), queue=queue, record=record)
         done = twin.run()
         assert all(q.made == q.output for q in done)
         assert sum(q.preemptions for q in done) > 20
