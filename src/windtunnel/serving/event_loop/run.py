@@ -104,7 +104,7 @@ def serve_fleet(requests: Requests, fleet: Fleet, chains: Chains | None = None) 
         chains: see `serve`; with blocks of `fleet.block` tokens.
     """
     if runs_on_twin(_kernel_of(fleet), TWIN_S_A_REQUEST * len(requests)):
-        return serve_fleet_plainly(requests, fleet, chains)
+        return serve_fleet_in_python(requests, fleet, chains)
     if fleet.caching and chains is None:
         chains = chains_of(requests, fleet.block)
     if chains is None or not fleet.caching:
