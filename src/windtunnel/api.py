@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from windtunnel.serving.sweeps.field_sweep import FieldSweep
     from windtunnel.serving.sweeps.load_sweep import SweepResult
     from windtunnel.specs.cluster import ClusterSpec
+    from windtunnel.specs.plan import PlanSpec
 
 __all__ = [
+    "FitChange",
     "FitResult",
     "Source",
     "advise",
@@ -39,13 +41,36 @@ __all__ = [
     "plan",
     "prepare",
     "scenario_schema",
+    "sets_every_axis",
     "simulate_flows",
     "simulate_serving",
     "simulate_training",
     "sweep_serving",
     "sweep_serving_field",
     "validate",
+    "with_recommended_plan",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class FitChange:
+    """A setting that makes a plan fit."""
+
+    settings: tuple[str, ...]
+    """`path=value`, as `--set` takes them."""
+    devices: int
+    """The scenario's own number where it suffices, else the smallest larger number by whole replicas."""
+
+
+_FIT_CHANGES: tuple[dict[str, Any], ...] = (
+    {"recompute": {"policy": "selective"}},
+    {"recompute": {"policy": "full"}},
+    {"zero": 3},
+    {"zero": 3, "recompute": {"policy": "full"}},
+    {"offload": {"optimizer": 1.0}},
+    {"zero": 3, "recompute": {"policy": "full"}, "offload": {"optimizer": 1.0}},
+)
+"""Changes of a plan that `fit` tries, the mildest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +91,8 @@ class FitResult:
     """How likely the reserved peak stays within the device's memory, from residuals of measured peaks."""
     host_bytes: float = 0.0
     """What one device keeps in host memory by offloading."""
+    changes: tuple[FitChange, ...] = ()
+    """Settings with which the plan fits, and on how many devices; empty where it fits as written."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -91,7 +118,7 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     training, plan = prepared.training, scenario.plan
     chosen = applied(scenario.techniques)
 
-    def fits(cluster: ClusterSpec, mbs: int, batch: int) -> bool:
+    def fits(cluster: ClusterSpec, mbs: int, batch: int, plan: PlanSpec = plan) -> bool:
         try:
             other = prepare_step(
                 prepared.model,
@@ -115,14 +142,28 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
         counts.append(size)
         size *= 2
 
-    def on(count: int) -> bool:
+    def on(count: int, plan: PlanSpec = plan) -> bool:
         cluster = prepared.cluster.model_copy(
             update={"nodes": max(1, count // per_node), "devices_per_node": min(per_node, count)}
         )
         dp = count // inner
-        return count % min(per_node, count) == 0 and fits(cluster, plan.mbs, dp * plan.mbs * prepared.plan.m)
+        return count % min(per_node, count) == 0 and fits(cluster, plan.mbs, dp * plan.mbs * prepared.plan.m, plan)
 
     fewest = next((count for count in counts if on(count)), None)
+    changes: list[FitChange] = []
+    for change in () if memory.fits else _FIT_CHANGES:
+        other = type(plan).model_validate(plan.model_dump(exclude_unset=True) | change)
+        settings = tuple(
+            f"plan.{k}.{name}={value:g}" if isinstance(value, float) else f"plan.{k}={value}"
+            for k, v in change.items()
+            for name, value in (v.items() if isinstance(v, dict) else [("", v)])
+        )
+        if fits(prepared.cluster, plan.mbs, training.global_batch, other):
+            changes.append(FitChange(settings, prepared.cluster.num_devices))
+            break
+        enough = (count for count in counts if count > prepared.cluster.num_devices and on(count, other))
+        if (count := next(enough, None)) is not None and all(count < one.devices for one in changes):
+            changes.append(FitChange(settings, count))
     return FitResult(
         fits=memory.fits,
         reserved_bytes=memory.peak_reserved_bytes,
@@ -134,7 +175,55 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
         fewest_devices=fewest,
         fit_probability=memory.fit_probability,
         host_bytes=memory.host_bytes,
+        changes=tuple(changes),
     )
+
+
+def with_recommended_plan(source: Source, overrides: Sequence[str] = ()) -> tuple[Source, tuple[str, ...], str]:
+    """The scenario with the planner's recommendation for axes that it leaves to the planner.
+
+    Axes are left to the planner where a training scenario has no `plan`, or says `auto` for one of them; axes with
+    numbers stay.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`.
+        overrides: `key=value` settings as `--set` takes them.
+
+    Returns:
+        The scenario to predict, the settings that still apply, and a sentence that says what was taken; the empty
+        sentence where nothing was left open.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+    """
+    from windtunnel.catalog.load import load
+    from windtunnel.errors import Infeasible
+    from windtunnel.planner.result import PlanResult
+    from windtunnel.report.training.one_line import plan_line
+    from windtunnel.specs.loader import left_to_planner
+
+    given = tuple(overrides)
+    scenario, _, _ = load(source, given)
+    if scenario.training is None or not left_to_planner(source, given):
+        return source, given, ""
+    try:
+        found = plan(source, overrides=given)
+    except Infeasible as error:
+        return source, given, f"plan: none was given and none fits ({error.message}); the defaults are predicted"
+    except BadInput as error:
+        return source, given, f"plan: none was given and none was searched ({error.problems[0].rule})"
+    assert isinstance(found, PlanResult)
+    taken = found.choice.scenario if found.choice is not None else found.scenario
+    line = plan_line(found.best.plan if found.choice is None else found.choice.plan)
+    return taken, (), f"plan: left to the planner, which recommends {line}"
+
+
+def sets_every_axis(source: Source, overrides: Sequence[str] = ()) -> bool:
+    """Whether a training scenario has a plan and no `search` section, so that one candidate is all there is."""
+    from windtunnel.catalog.load import load
+
+    scenario, _, _ = load(source, tuple(overrides))
+    return scenario.training is not None and scenario.search is None and "plan" in scenario.model_fields_set
 
 
 def _last_true(values: list[int], test: Callable[[int], bool]) -> int | None:

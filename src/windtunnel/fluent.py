@@ -111,6 +111,8 @@ class ScenarioDraft:
     def predict(self) -> TrainingResult | ServingResult:
         """Predict the training step, or the serving run where the scenario has a `serving` section.
 
+        A training scenario without a plan, or with an axis that is `auto`, takes the planner's recommendation.
+
         Raises:
             BadInput: everything wrong with the scenario, at once.
         """
@@ -119,7 +121,8 @@ class ScenarioDraft:
         source = _rooted(self.data, self.folder)
         if "serving" in self.data:
             return api.simulate_serving(source, overrides=self.settings)
-        return api.simulate_training(source, overrides=self.settings)
+        found, settings, _ = api.with_recommended_plan(source, self.settings)
+        return api.simulate_training(found, overrides=settings)
 
     def fit(self) -> FitResult:
         """Whether the plan fits in device memory, and what would."""

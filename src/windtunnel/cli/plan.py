@@ -76,14 +76,21 @@ def plan(
         check_one_cluster(source, tuple(overrides or ()))
     try:
         with telling("planning") as say:
-            result = api.plan(
-                source,
-                overrides=tuple(overrides or ()),
-                free=free,
-                explain=why,
-                stable=stability,
-                report=lambda p: say(words(p)),
-            )
+
+            def search(*, free: bool) -> PlanResult | ServingPlan:
+                return api.plan(
+                    source,
+                    overrides=tuple(overrides or ()),
+                    free=free,
+                    explain=why,
+                    stable=stability,
+                    report=lambda p: say(words(p)),
+                )
+
+            result = search(free=free)
+            if not free and result.proof.candidates == 1 and api.sets_every_axis(source, tuple(overrides or ())):
+                note("plan: the scenario sets every axis; all of them are searched, as --free does")
+                result = search(free=True)
     except KeyboardInterrupt as stop:
         note(stopped_words(stop))
         raise typer.Exit(130) from None

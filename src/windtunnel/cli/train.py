@@ -9,7 +9,7 @@ import typer
 
 from windtunnel.cli.export import ExportDir, ExportTarget, TargetVersion, Wrapper, write_launch_files
 from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress, write_references
+from windtunnel.cli.output import check_targets, console, note, print_json, progress, telling, write_references
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
@@ -46,7 +46,11 @@ def train(
     check_targets(trace, report, cite, inputs=[scenario])
     from windtunnel import api
 
-    source, changes = scenario_source(scenario), tuple(overrides or ())
+    with telling("planning") as say:
+        say("axes that the scenario leaves open")
+        source, changes, recommended = api.with_recommended_plan(scenario_source(scenario), tuple(overrides or ()))
+    if recommended:
+        note(recommended)
     exported = write_launch_files(source, changes, export, target_version, export_dir, wrapper)
     with progress("simulating"):
         result = api.simulate_training(source, overrides=changes, trace=bool(trace or report or curves))

@@ -320,10 +320,34 @@ def _override(data: dict[str, Any], overrides: Sequence[str], lines: SourceMap, 
             problems.add(path, UNSET, "no such field: its parent is not a mapping or list with that entry")
 
 
+AUTO = "auto"
+"""In place of a number: an axis that the planner is to choose."""
+_OWN_AUTO = frozenset({"dp"})
+"""Fields in which `auto` is a value of its own: devices / (tp · pp · cp)."""
+
+
+def left_to_planner(source: str | Path | dict[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
+    """Whether a scenario leaves its plan, or an axis of it, to the planner.
+
+    Raises:
+        BadInput: the file cannot be read or is not YAML.
+    """
+    if isinstance(source, Scenario):
+        return "plan" not in source.model_fields_set and not any(o.startswith("plan.") for o in overrides)
+    plan = fields_of(source, overrides)[0].get("plan")
+    if not isinstance(plan, dict) or not plan:
+        return plan in (None, AUTO, {})
+    return any(value == AUTO and name not in _OWN_AUTO for name, value in plan.items())
+
+
 def _expand_shorthands(data: dict[str, Any]) -> None:
     plan = data.get("plan")
+    if plan == AUTO:
+        plan = data["plan"] = {}
     if not isinstance(plan, dict):
         return
+    for name in [name for name, value in plan.items() if value == AUTO and name not in _OWN_AUTO]:
+        del plan[name]
     recompute = plan.get("recompute")
     if isinstance(recompute, str):
         plan["recompute"] = (

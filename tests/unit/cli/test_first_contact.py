@@ -156,3 +156,45 @@ def test_help_has_headings(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert all(f"{heading}:" in text for heading in VERBS) and "Other:" not in text
     assert set(typer.main.get_command(app).commands) == {name for names in VERBS.values() for name in names}
+
+
+NO_PLAN = "\n".join(line for line in SMALL.splitlines() if not line.startswith("plan")) + "\n"
+
+
+def test_train_without_a_plan_takes_the_recommendation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(NO_PLAN)
+    assert run(["plan", str(tmp_path / "s.yaml"), "--json", "--no-why"]) == 0
+    best_s = json.loads(capsys.readouterr().out)["best"]["step_time_s"]
+    assert run(["train", str(tmp_path / "s.yaml"), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "left to the planner, which recommends" in shown.err
+    assert json.loads(shown.out)["step_time_s"] <= 1.1 * best_s
+
+
+def test_auto_leaves_one_axis_to_the_planner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(SMALL)
+    assert run(["train", str(tmp_path / "s.yaml"), "--set", "plan.tp=auto", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "left to the planner" in shown.err and json.loads(shown.out)["plan"]["mbs"] == 4
+
+
+def test_plan_of_a_scenario_that_sets_every_axis_searches_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text(
+        SMALL.replace("{tp: 2, mbs: 4}", "{tp: 2, pp: 1, vpp: 1, cp: 1, ep: 1, zero: 1, mbs: 4, recompute: none}")
+    )
+    assert run(["plan", str(tmp_path / "s.yaml"), "--json", "--no-why"]) == 0
+    shown = capsys.readouterr()
+    assert "sets every axis" in shown.err and json.loads(shown.out)["proof"]["candidates"] > 1
+
+
+def test_fit_names_settings_that_make_the_plan_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fit", "examples/does-not-fit-70b-8xh100.yaml", "--json"]) == 3
+    shown = capsys.readouterr()
+    changes = json.loads(shown.out)["changes"]
+    assert {"settings": ["plan.recompute=full"], "devices": 16} in changes
+    assert "plan.recompute=full fits on 16 devices" in shown.err
+    settings = [x for change in changes for x in change["settings"] if change["devices"] == 8]
+    given = [part for setting in settings for part in ("--set", setting)]
+    assert run(["check", "examples/does-not-fit-70b-8xh100.yaml", "--require", "fits", *given]) == 0

@@ -38,6 +38,8 @@ def fit_summary(fit: dict[str, Any]) -> RenderableType:
     nearest = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     nearest.add_row("largest micro-batch that fits", _or_none(fit["largest_mbs"], "none at this global batch"))
     nearest.add_row("fewest devices that fit", _or_none(fit["fewest_devices"], "none found with this tp, pp and cp"))
+    for change in fit.get("changes", ()):
+        nearest.add_row(f"fits with {', '.join(change['settings'])}", f"on {change['devices']:,} devices")
     return Group(
         answer, Text(f"\nAt the peak, stage {fit['stage']}", style="bold"), Padding(table, (0, 0, 1, 2)), nearest
     )
