@@ -183,7 +183,7 @@ def expand(prepared: PreparedStep) -> Expanded:
     cache: dict[tuple[int, int, int], list[_Piece]] = {}
 
     def pieces_of(row: int) -> list[_Piece]:
-        key = (int(table.kind[row]), int(program.part[row]), int(counts[row]))
+        key = (int(table.kind[row]), int(program.virtual_stage[row]), int(counts[row]))
         if key not in cache:
             spans = _bodies(x.stages, layers, "FBW"[key[0]], key[1], key[2])
             cache[key] = _pieces(spans, key[2], capacity)
@@ -257,7 +257,7 @@ def _load_sends(x: PreparedStep, work: Floats) -> None:
         return
     rows = x.program.row[send]
     stage_of = x.schedule.placement[:, 0].astype(np.int64)
-    part = x.program.part[rows]
+    part = x.program.virtual_stage[rows]
     target = np.where(x.schedule.kind[rows] == T_F, part + 1, part - 1)
     hop = p2p_work(x.stages, x.plan, x.cluster, stage_of[part], stage_of[target])
     most = x.program.tasks.alone_s[send, None] * x.program.resources.capacity[None, 2:4]

@@ -51,7 +51,7 @@ def searched(source: dict[str, Any]) -> MixedSearch:
 def step_of(search: MixedSearch, i: int, row: int) -> Any:
     c = search.case
     search.bounds(i)
-    return prepare(c.model, c.cluster, c.training, search._written(i, row), c.techniques, cache=c.known)
+    return prepare(c.model, c.cluster, c.training, search._written(i, row), c.techniques, cache=c.cache)
 
 
 SPACES: list[tuple[dict[str, Any], dict[str, Any]]] = [

@@ -305,7 +305,7 @@ def test_a_step_is_the_same_with_blocks_that_other_plans_priced(name: str) -> No
             alone = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques)
         except BadInput:
             continue
-        shared = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, cache=case.known)
+        shared = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, cache=case.cache)
         assert step_time(shared) == step_time(alone), x.plan(i, j)
         assert shared.stages.kept_bytes == alone.stages.kept_bytes
 
@@ -340,7 +340,7 @@ def test_twins_have_one_step() -> None:
     several = [of for of in kinds.values() if len(of) > 1]
     for of in random.Random(3).sample(several, 8):
         programs = [
-            prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, cache=case.known).program
+            prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, cache=case.cache).program
             for i, j in of
         ]
         one = programs[0].tasks

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windtunnel import api
-from windtunnel.errors import BadInput, ProblemList
+from windtunnel.errors import BadInput
 from windtunnel.planner.bounds.open_candidates import OpenCandidates
 from windtunnel.planner.bounds.screen import Screener
 from windtunnel.planner.case import Case
@@ -19,7 +19,7 @@ from windtunnel.planner.space.candidates import Candidates, enumerate_candidates
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, step_time
-from windtunnel.training.step_setup import resolve_step
+from windtunnel.training.step_setup import StepRequest, resolve_step
 
 pytestmark = pytest.mark.property
 H100: dict[str, Any] = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
@@ -218,8 +218,9 @@ def test_recomputes_no_more_than_memory_asks_for() -> None:
 
     def held(changed: tuple[int, ...]) -> np.ndarray:
         how = plan.recompute.model_copy(update={"num_layers": changed})
+        changed_plan = plan.model_copy(update={"recompute": how})
         step = resolve_step(
-            case.model, case.cluster, case.training, plan.model_copy(update={"recompute": how}), (), ProblemList()
+            StepRequest(model=case.model, cluster=case.cluster, training=case.training, plan=changed_plan)
         )
         return np.array(reserved_by_stage(case, step, range(4)))
 

@@ -186,7 +186,7 @@ def _full(x: PreparedStep, slow_rank: int | None = None) -> tuple[TaskTable, Str
         else:
             members = [places[w : w + 1] for w in places]
         if tag == T_SEND:
-            part = int(program.part[program.row[i]])
+            part = int(program.virtual_stage[program.row[i]])
             peer = int(depth[part + 1 if x.schedule.kind[program.row[i]] == T_F else part - 1])
         made.append([])
         for who in members:

@@ -96,7 +96,7 @@ def test_the_same_work_is_inlined(name: str) -> None:
     owner = np.repeat(np.arange(len(inlined.tasks)), np.diff(inlined.tasks.rate_ptr))
     for rate, expected in ((1, work.hbm_bytes), (2, work.scale_up_bytes), (3, work.scale_out_bytes)):
         mine = launches[owner] & (inlined.tasks.rate_idx % len(RATES) == rate)
-        total = expected[table.kind, prepared.program.part].sum()
+        total = expected[table.kind, prepared.program.virtual_stage].sum()
         assert inlined.tasks.rate_work[mine].sum() == pytest.approx(total, rel=0.02)  # no kernel exceeds a rate
 
 

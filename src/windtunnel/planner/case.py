@@ -25,7 +25,7 @@ class Case:
     techniques: tuple[Applied, ...]
     behaviour: Behaviour
     coefficients: Coefficients
-    known: PricingCache = field(default_factory=PricingCache, compare=False, repr=False)
+    cache: PricingCache = field(default_factory=PricingCache, compare=False, repr=False)
     """Networks and blocks that were priced for bounds or simulations."""
     phases: tuple[tuple[float, Case], ...] = ()
     """Phases of a run whose steps differ: share of the steps, and the case of each."""
@@ -41,6 +41,6 @@ class Case:
 
     def on(self, cluster: ClusterSpec, *, anew: bool) -> Case:
         """This case on another cluster; `anew`: nothing that was priced holds there."""
-        known = PricingCache() if anew else self.known
+        cache = PricingCache() if anew else self.cache
         phases = tuple((share, case.on(cluster, anew=anew)) for share, case in self.phases)
-        return replace(self, cluster=cluster, known=known, phases=phases, rewritten={})
+        return replace(self, cluster=cluster, cache=cache, phases=phases, rewritten={})

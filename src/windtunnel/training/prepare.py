@@ -13,7 +13,7 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.heterogeneous.prepare import prepare_heterogeneous
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
-from windtunnel.training.step_setup import PreparedStep, clock_of, prepare_at
+from windtunnel.training.step_setup import PreparedStep, StepRequest, clock_of, prepare_at
 
 
 def prepare(
@@ -29,16 +29,32 @@ def prepare(
 ) -> PreparedStep:
     """Resolve the plan and build the step program at the clock that the power cap allows.
 
-    `cache` keeps what plans of one call share; the step is the same with and without.
+    Args:
+        model: What is trained.
+        cluster: Devices and networks that it is trained on.
+        training: The workload.
+        plan: How the work is laid over the devices; what it leaves open is decided here.
+        techniques: Published systems that act on the step.
+        problems: Problems that were found so far; they are reported with those of the plan.
+        coefficient_overrides: Coefficients that replace those of the catalogue, by name.
+        cache: Prices that several steps share; the step is the same with and without.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
     for technique in techniques:
         plan = technique.on_decision(plan, model, cluster, training)
+    request = StepRequest(
+        model=model,
+        cluster=cluster,
+        training=training,
+        plan=plan,
+        techniques=techniques,
+        problems=problems if problems is not None else ProblemList(),
+        coefficient_overrides=coefficient_overrides,
+        cache=cache if cache is not None else PricingCache(),
+    )
     if isinstance(cluster, MixedCluster):
         refuse_lengths(training.lengths, "a cluster of unlike groups")
-        problems = problems if problems is not None else ProblemList()
-        return prepare_heterogeneous(model, cluster, training, plan, techniques, problems, coefficient_overrides, cache)
-    clock = clock_of(cluster, training, coefficient_overrides)
-    return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock, cache)
+        return prepare_heterogeneous(request)
+    return prepare_at(request, clock_of(cluster, training, coefficient_overrides))

@@ -1,8 +1,8 @@
-"""From a plan to the program of one training step: resolve, cost the parts, lower."""
+"""From a plan to the program of one training step: the plan is resolved, its stages are priced, its tasks built."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from windtunnel.parallel.precision import check_rate
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.schedules.blocks import mean_block
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts
-from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
@@ -36,7 +36,7 @@ from windtunnel.training.variable_length.price_batch import Batch, price_drawn_b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStep:
-    """A resolved step, before the engine runs it."""
+    """A resolved training step with its program, before the engine runs it."""
 
     model: ModelSpec
     cluster: ClusterSpec
@@ -48,21 +48,19 @@ class PreparedStep:
     schedule: InstructionTable
     program: StepProgram
     clock: float = 1.0
+    """Share of its highest clock that the device runs at, 0 to 1."""
     groups: tuple[PreparedStep, ...] = ()
-    """What each group of unlike devices runs, in the one program of all; none where devices are alike."""
-
+    """The step as each group of unlike devices runs it; empty where devices are alike."""
     group_axis: str = "dp"
-    """The axis that crosses the groups."""
-
+    """The axis that crosses the groups: dp or pp."""
     batch: Batch | None = None
-    """The drawn batch that is simulated, where lengths differ."""
-
+    """The batch that was drawn, where sequence lengths differ."""
     techniques: tuple[Applied, ...] = ()
-    """All that act, those that the framework switches on among them."""
+    """All techniques that act, with those that the framework switches on."""
 
     @property
     def own_stages(self) -> Ints:
-        """Stages that run here: all, but for a group of stages."""
+        """Pipeline stages with tasks in this step: all of them, or those of one group where groups lie along pp."""
         return np.unique(self.program.stage[self.program.stage >= 0]).astype(np.int64)
 
     @property
@@ -72,7 +70,7 @@ class PreparedStep:
 
 
 def clock_of(cluster: ClusterSpec, training: TrainingSpec, overrides: dict[str, Any] | None) -> float:
-    """Clock that the cluster's power cap allows.
+    """Share of its highest clock that the cluster's power cap allows a device, 0 to 1.
 
     Raises:
         BadInput: the clock is locked, which only serving reads.
@@ -83,9 +81,46 @@ def clock_of(cluster: ClusterSpec, training: TrainingSpec, overrides: dict[str, 
     return capped_clock(cluster.device, replace(chosen, **overrides) if overrides else chosen, cluster.power_cap_w)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRequest:
+    """A training step to prepare: what is trained, where and how, and what its prices share with other steps."""
+
+    model: ModelSpec
+    cluster: ClusterSpec
+    training: TrainingSpec
+    plan: PlanSpec
+    techniques: tuple[Applied, ...] = ()
+    problems: ProblemList = field(default_factory=ProblemList)
+    """Problems that were found so far; a request collects all of them before one error names them."""
+    coefficient_overrides: dict[str, Any] | None = None
+    """Coefficients that replace those of the catalogue, by name."""
+    cache: PricingCache = field(default_factory=PricingCache)
+    """Prices that steps share; a step is the same with a cache of its own."""
+
+    @property
+    def groups(self) -> tuple[ClusterSpec, ...]:
+        """The cluster's groups of unlike devices.
+
+        Raises:
+            TypeError: the devices of the cluster are alike.
+        """
+        return self.mixed_cluster.groups
+
+    @property
+    def mixed_cluster(self) -> MixedCluster:
+        """The cluster, where it is made of groups of unlike devices.
+
+        Raises:
+            TypeError: its devices are alike.
+        """
+        if not isinstance(self.cluster, MixedCluster):
+            raise TypeError(f"{self.cluster.device.id}: the devices of this cluster are alike")
+        return self.cluster
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedStep:
-    """A resolved plan with the cost of its parts, before there is a step program."""
+    """A resolved plan with the cost of its stages, before there is a step program."""
 
     plan: ResolvedPlan
     coefficients: Coefficients
@@ -96,75 +131,87 @@ class ResolvedStep:
 
 
 def resolve_step(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList,
-    *,
-    coefficient_overrides: dict[str, Any] | None = None,
-    clock: float = 1.0,
-    cache: PricingCache | None = None,
-    group: ClusterSpec | None = None,
-    spread: bool | None = None,
+    request: StepRequest, *, clock: float = 1.0, group: ClusterSpec | None = None, spread: bool | None = None
 ) -> ResolvedStep:
-    """Decide everything that a plan leaves open, and cost its parts.
+    """Decide everything that a plan leaves open, and price its stages.
 
-    `group`: what parts are priced on, where not the whole cluster. `spread`: whether the job spans several scale-up
-    domains; absent: whether the cluster does.
+    Args:
+        request: The step.
+        clock: Share of its highest clock that the device runs at, 0 to 1.
+        group: Devices that stages are priced on; absent: those of the whole cluster.
+        spread: Whether the job spans several scale-up domains; absent: whether the cluster does.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    how = behaviour(training.framework).in_precision(training.precision, training.autocast)
-    here = group or cluster
-    chosen = coefficients(training.framework, here.device)
-    if coefficient_overrides:
-        chosen = replace(chosen, **coefficient_overrides)
-    chosen = at_clock(here.device, chosen, clock)
-    if cluster.num_devices > cluster.scale_up_domain if spread is None else spread:
-        chosen = chosen.across_nodes()
-    for technique in techniques:
+    training, plan, problems = request.training, request.plan, request.problems
+    defaults = behaviour(training.framework).in_precision(training.precision, training.autocast)
+    devices = group or request.cluster
+    device_coefficients = _coefficients_of(request, devices, clock, spread)
+    for technique in request.techniques:
         plan = technique.on_plan(plan)
-    check_rate(training.precision, here.device, problems)
-    resolved = resolve(model, cluster, training, plan, how, problems)
-    if resolved is None:
-        problems.raise_if_any()
-        raise AssertionError("resolve returned nothing without a problem")
+    check_rate(training.precision, devices.device, problems)
+    resolved = resolve(request.model, request.cluster, training, plan, defaults, problems)
     problems.raise_if_any()
-    if resolved.tp > 1 and not any(t.technique.id == "tp-overlap" for t in techniques):
-        if resolved.overlap_tp:
-            knobs: dict[str, Any] = {"method": how.tp_overlap_method}
-            if how.async_tp:
-                knobs |= {"bulk": False, "late_sum": True, "comm_sms": 0}
-            techniques = (*techniques, *applied(({"tp-overlap": knobs},)))
-        elif resolved.tp_bulk_overlap:
-            techniques = (*techniques, *applied(({"tp-overlap": {"pipeline": False}},)))
+    if resolved is None:
+        raise AssertionError("resolve returned nothing without a problem")
+    techniques = (*request.techniques, *_framework_tp_overlap(resolved, defaults, request.techniques))
     case = schedule_case(resolved, techniques)
     resolved, table = replace(resolved, schedule=case.id), case.table()
     if plan.gather_per_block and resolved.zero == 3:
         resolved = replace(resolved, gather_block=mean_block(table))
     inputs = StepInputs(
-        model=model,
-        cluster=here,
+        model=request.model,
+        cluster=devices,
         training=training,
-        coefficients=chosen,
-        behaviour=how,
+        coefficients=device_coefficients,
+        behaviour=defaults,
         techniques=techniques,
-        cache=cache if cache is not None else PricingCache(),
+        cache=request.cache,
     )
-    parts = build_stage_costs(inputs, resolved, table)
+    stages = build_stage_costs(inputs, resolved, table)
     if training.gradients == "zeroth_order":
-        parts = without_backward(parts, training, here, chosen, float(resolved.mbs) * training.seq_len)
-    return ResolvedStep(resolved, chosen, how, techniques, table, parts)
+        tokens = float(resolved.mbs) * training.seq_len
+        stages = without_backward(stages, training, devices, device_coefficients, tokens)
+    return ResolvedStep(resolved, device_coefficients, defaults, techniques, table, stages)
+
+
+def _coefficients_of(request: StepRequest, devices: ClusterSpec, clock: float, spread: bool | None) -> Coefficients:
+    """Coefficients of one kind of devices at a clock, with the request's overrides."""
+    cluster, device = request.cluster, devices.device
+    found = coefficients(request.training.framework, device)
+    if request.coefficient_overrides:
+        found = replace(found, **request.coefficient_overrides)
+    found = at_clock(device, found, clock)
+    crosses_nodes = cluster.num_devices > cluster.scale_up_domain if spread is None else spread
+    return found.across_nodes() if crosses_nodes else found
+
+
+def _framework_tp_overlap(
+    plan: ResolvedPlan, defaults: Behaviour, techniques: tuple[Applied, ...]
+) -> tuple[Applied, ...]:
+    """The overlap of tensor-parallel collectives that the framework switches on; none where a technique decides it."""
+    if plan.tp == 1 or any(t.technique.id == "tp-overlap" for t in techniques):
+        return ()
+    if plan.overlap_tp:
+        knobs: dict[str, Any] = {"method": defaults.tp_overlap_method}
+        if defaults.async_tp:
+            knobs |= {"bulk": False, "late_sum": True, "comm_sms": 0}
+        return applied(({"tp-overlap": knobs},))
+    if plan.tp_bulk_overlap:
+        return applied(({"tp-overlap": {"pipeline": False}},))
+    return ()
 
 
 def options_of(
-    training: TrainingSpec, plan: ResolvedPlan, how: Behaviour, chosen: Coefficients, techniques: tuple[Applied, ...]
+    training: TrainingSpec,
+    plan: ResolvedPlan,
+    defaults: Behaviour,
+    device_coefficients: Coefficients,
+    techniques: tuple[Applied, ...],
 ) -> StepOptions:
-    """How data-parallel traffic runs, after the techniques have had their say."""
-    grad_bytes = how.wire_bytes(training.precision, training.grad_reduce_precision)
+    """How data-parallel traffic runs: as plan and framework say, then as the techniques change it."""
+    grad_bytes = defaults.wire_bytes(training.precision, training.grad_reduce_precision)
     # FSDP under a pipeline reduces once, after the last micro-batch
     every = plan.zero == 2 and plan.pp == 1 and plan.m > 1 and training.gradient_accumulation_sync
     bucket = plan.switches.ddp_bucket_size
@@ -178,7 +225,7 @@ def options_of(
         prefetch_depth=plan.gathered_layers,
         bucket_bytes=None if bucket is None else bucket * grad_bytes,
         reduce_every_micro_batch=every,
-        gather_exposed=min(chosen.gather_exposed, 1.0),
+        gather_exposed=min(device_coefficients.gather_exposed, 1.0),
     )
     for technique in techniques:
         options = technique.on_step(options)
@@ -188,7 +235,7 @@ def options_of(
 def uniform_replicas(
     step: ResolvedStep, cluster: ClusterSpec, training: TrainingSpec, schedule: InstructionTable
 ) -> UniformReplicas:
-    """The replicas of a step on one kind of devices, under the schedule that they run."""
+    """The data-parallel replicas of a step on devices that are alike, under the schedule that they run."""
     options = options_of(training, step.plan, step.behaviour, step.coefficients, step.techniques)
     return UniformReplicas(
         stages=step.stages,
@@ -201,7 +248,7 @@ def uniform_replicas(
 
 
 def table_of(step: ResolvedStep) -> InstructionTable:
-    """The schedule of a step; some arrange themselves by what the parts cost.
+    """The schedule of a step; some schedules order their instructions by the seconds of the stages.
 
     Raises:
         ScheduleError: a technique made a table that cannot run.
@@ -212,9 +259,9 @@ def table_of(step: ResolvedStep) -> InstructionTable:
     table = schedule_case(step.plan, step.techniques, _costs(step.stages, step.schedule)).table()
     if rewritten:
         wrong = schedules.validate(table)
-        same = table.split_backward == step.schedule.split_backward
-        same &= (table.runs is None) == (step.schedule.runs is None)
-        if not same or not np.array_equal(table.placement, step.schedule.placement):
+        alike = table.split_backward == step.schedule.split_backward
+        alike &= (table.runs is None) == (step.schedule.runs is None)
+        if not alike or not np.array_equal(table.placement, step.schedule.placement):
             wrong.append("parts sit elsewhere, backward is split or parts are skipped otherwise, than without costs")
         if wrong:
             raise schedules.ScheduleError([Problem("techniques", rule, ", ".join(rewritten)) for rule in wrong])
@@ -224,7 +271,11 @@ def table_of(step: ResolvedStep) -> InstructionTable:
 def schedule_case(
     plan: ResolvedPlan, techniques: tuple[Applied, ...], costs: ScheduleCosts | None = None
 ) -> ScheduleCase:
-    """What the pipeline is to run, after the techniques have had their say."""
+    """The schedule that the pipeline runs, after techniques have changed it.
+
+    Raises:
+        ScheduleError: a technique changed the sizes of the pipeline.
+    """
     case = ScheduleCase(id=plan.schedule, p=plan.pp, m=plan.m, v=plan.vpp, costs=costs)
     for technique in techniques:
         case = technique.on_schedule(case)
@@ -235,75 +286,55 @@ def schedule_case(
     return case
 
 
-def prepare_at(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList | None,
-    coefficient_overrides: dict[str, Any] | None,
-    clock: float,
-    cache: PricingCache | None = None,
-) -> PreparedStep:
-    """One step program at one clock.
+def prepare_at(request: StepRequest, clock: float) -> PreparedStep:
+    """Build the step program at one clock.
+
+    Args:
+        request: The step, on devices that are alike.
+        clock: Share of its highest clock that the device runs at, 0 to 1.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    problems = problems if problems is not None else ProblemList()
-    step = resolve_step(
-        model,
-        cluster,
-        training,
-        plan,
-        techniques,
-        problems,
-        coefficient_overrides=coefficient_overrides,
-        clock=clock,
-        cache=cache,
-    )
+    step = resolve_step(request, clock=clock)
     batch = None
-    if training.lengths is not None:
-        step, batch = _with_lengths(model, cluster, training, step, cache)
-    resolved, parts, table = step.plan, step.stages, table_of(step)
-    program = build_step(uniform_replicas(step, cluster, training, table))
+    if request.training.lengths is not None:
+        step, batch = _with_lengths(request, step)
+    table = table_of(step)
     return PreparedStep(
-        model=model,
-        cluster=cluster,
-        training=training,
-        plan=resolved,
+        model=request.model,
+        cluster=request.cluster,
+        training=request.training,
+        plan=step.plan,
         coefficients=step.coefficients,
         behaviour=step.behaviour,
-        stages=parts,
+        stages=step.stages,
         schedule=table,
-        program=program,
+        program=build_step(uniform_replicas(step, request.cluster, request.training, table)),
         clock=clock,
         techniques=step.techniques,
         batch=batch,
     )
 
 
-def _with_lengths(
-    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, step: ResolvedStep, cache: PricingCache | None
-) -> tuple[ResolvedStep, Batch]:
-    """The step with micro-batches of unlike length."""
+def _with_lengths(request: StepRequest, step: ResolvedStep) -> tuple[ResolvedStep, Batch]:
+    """The step with micro-batches of unequal length, and the batch that was drawn for it."""
     inputs = StepInputs(
-        model=model,
-        cluster=cluster,
-        training=training,
+        model=request.model,
+        cluster=request.cluster,
+        training=request.training,
         coefficients=step.coefficients,
         behaviour=step.behaviour,
         techniques=step.techniques,
-        cache=cache or PricingCache(),
+        cache=request.cache,
     )
     found = price_drawn_batch(inputs, step.plan, step.schedule)
     table = schedule_case(found.plan, step.techniques).table()
     return replace(step, plan=found.plan, stages=found.stages, schedule=table), found.batch
 
 
-def _costs(parts: StageCosts, table: InstructionTable) -> ScheduleCosts:
-    """Seconds per (stage, chunk) for schedules that arrange themselves by time."""
+def _costs(stages: StageCosts, table: InstructionTable) -> ScheduleCosts:
+    """Seconds of F, B and W by (stage, chunk), for schedules that order their instructions by time."""
     out = np.zeros((3, table.p, table.v))
-    out[:, table.placement[:, 0], table.placement[:, 1]] = parts.seconds
+    out[:, table.placement[:, 0], table.placement[:, 1]] = stages.seconds
     return ScheduleCosts(out[0], out[1], out[2])

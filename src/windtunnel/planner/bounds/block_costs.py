@@ -13,7 +13,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.framework_defaults import Behaviour
-from windtunnel.errors import BadInput, ProblemList
+from windtunnel.errors import BadInput
 from windtunnel.parallel.recompute import recomputing
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.segment import SegmentTime
@@ -31,7 +31,7 @@ from windtunnel.training.stage_costs.block_pricing import HEAD
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step.pipeline_p2p import hop_times
-from windtunnel.training.step_setup import resolve_step
+from windtunnel.training.step_setup import StepRequest, resolve_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +80,16 @@ def build_block_costs(
         memory: also what a block keeps.
         cache: blocks that were priced before.
     """
-    problems = ProblemList()
+    request = StepRequest(
+        model=model,
+        cluster=cluster,
+        training=training,
+        plan=plan,
+        techniques=techniques,
+        cache=PricingCache() if cache is None else cache,
+    )
     try:
-        step = resolve_step(model, cluster, training, plan, techniques, problems, cache=cache)
+        step = resolve_step(request)
     except BadInput:
         return None
     stage_costs = step.stages

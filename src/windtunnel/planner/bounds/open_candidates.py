@@ -205,7 +205,7 @@ class OpenCandidates:
             how = plan.recompute.model_copy(update={"num_layers": 0})
             plan = plan.model_copy(update={"recompute": how, "stage_layers": None})
             self._cells[key] = build_block_costs(
-                case.model, case.cluster, case.training, plan, case.techniques, memory=False, cache=case.known
+                case.model, case.cluster, case.training, plan, case.techniques, memory=False, cache=case.cache
             )
         return self._cells[key]
 

@@ -231,7 +231,7 @@ class Screener:
                 candidates.plan(row, column),
                 case.techniques,
                 memory=memory,
-                cache=case.known,
+                cache=case.cache,
             )
             if costs is None:
                 return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
-from windtunnel.errors import BadInput, ProblemList
+from windtunnel.errors import BadInput
 from windtunnel.parallel.plan_sizes import default_split
 from windtunnel.planner.case import Case
 from windtunnel.planner.heterogeneous.bounds import alone_walk, held_bytes, joint_walks
@@ -28,6 +28,7 @@ from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, run
 from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
 from windtunnel.training.step.cross_group_stages import CrossGroupPipeline
+from windtunnel.training.step_setup import StepRequest
 
 Report = Callable[[int, float, float], None]
 """Called with plans simulated, the best so far and the bound of the next."""
@@ -119,10 +120,17 @@ class MixedSearch:
     ) -> tuple[list[GroupStep], CrossGroupNetwork | CrossGroupPipeline]:
         """What each group runs, and what holds the groups together."""
         c = self.case
-        given = (c.model, self.cluster, training, plan, c.techniques, ProblemList(), None, c.known)
+        request = StepRequest(
+            model=c.model,
+            cluster=self.cluster,
+            training=training,
+            plan=plan,
+            techniques=c.techniques,
+            cache=c.cache,
+        )
         if plan.group_axis == "dp":
-            return replica_classes(*given)
-        staged, parts = staged_replicas(*given)
+            return replica_classes(request)
+        staged, parts = staged_replicas(request)
         return parts, staged
 
     def _any_share(self, x: Layout) -> tuple[PlanSpec, TrainingSpec]:
@@ -267,7 +275,7 @@ class MixedSearch:
         c = self.case
         plan = self._written(i, row)
         try:
-            step = prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.known)
+            step = prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.cache)
         except BadInput:
             return None
         timeline = run(step)

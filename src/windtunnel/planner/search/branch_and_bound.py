@@ -450,7 +450,7 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
         with frozen_gc():
             out = []
             for share, c in case.kinds_of_steps:
-                step = prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.known)
+                step = prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.cache)
                 out.append((share, step, run(step)))
             return out
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.errors import BadInput, ProblemList
+from windtunnel.errors import BadInput
 from windtunnel.planner.bounds.open_candidates import OpenCandidates
 from windtunnel.planner.bounds.stage_partition import Cut, partition, stage_bytes
 from windtunnel.planner.bounds.virtual_stages import Chunks, given, splits
@@ -26,7 +26,7 @@ from windtunnel.training.memory.reserved_memory import reserved_memory
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import step_time
-from windtunnel.training.step_setup import ResolvedStep, resolve_step, table_of
+from windtunnel.training.step_setup import ResolvedStep, StepRequest, resolve_step, table_of
 
 _ROUNDS = 4
 """How often layers are cut again with corrected memory; the correction hardly depends on the cut."""
@@ -81,7 +81,7 @@ class ClosedPlans:
         c = self.open_candidates.case
 
         def seconds(plan: PlanSpec) -> float:
-            return step_time(prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.known))
+            return step_time(prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.cache))
 
         return min(plans, key=seconds)
 
@@ -172,7 +172,16 @@ class ClosedPlans:
         if missing:
             c = self.open_candidates.case
             plan = self._filled(row, policy, choice)
-            step = resolve_step(c.model, c.cluster, c.training, plan, c.techniques, ProblemList(), cache=c.known)
+            step = resolve_step(
+                StepRequest(
+                    model=c.model,
+                    cluster=c.cluster,
+                    training=c.training,
+                    plan=plan,
+                    techniques=c.techniques,
+                    cache=c.cache,
+                )
+            )
             for s, held in zip(missing, reserved_by_stage(self.open_candidates.case, step, missing), strict=True):
                 self._held[keys[s]] = held
         return np.array([self._held[key] for key in keys])

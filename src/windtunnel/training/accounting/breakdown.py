@@ -126,7 +126,7 @@ def passes(
     """
     tasks = tasks if paired else tasks[_pair_of(program, tasks) < 0]
     tag, alone = program.tasks.tag[tasks], program.tasks.alone_s[tasks]
-    stage_of = np.where(program.row[tasks] >= 0, program.part[program.row[tasks]], 0)
+    stage_of = np.where(program.row[tasks] >= 0, program.virtual_stage[program.row[tasks]], 0)
     counts = []
     for direction, pass_tag in ((F, T_F), (B, T_B), (W, T_W)):
         for stage in np.unique(stage_of[tag == pass_tag]):

@@ -20,7 +20,7 @@ from windtunnel.techniques import applied
 from windtunnel.training.accounting.breakdown import breakdown, class_of, last_stage_tasks, passes
 from windtunnel.training.explain.time_chain import Chain, Collector, OperatorLine, Sheet, Term
 from windtunnel.training.offload.memory_tiers import HOST_LINK_FRACTION, drive_bytes_per_s, host_memory_bytes_per_s
-from windtunnel.training.step_setup import PreparedStep, prepare_at
+from windtunnel.training.step_setup import PreparedStep, StepRequest, prepare_at
 from windtunnel.training.task_builder import (
     RATES,
     S_FROM_HOST,
@@ -66,9 +66,15 @@ class Variants:
 def variant(prepared: PreparedStep, scenario: Scenario, overrides: dict[str, Any]) -> PreparedStep:
     """The same step at the same clock under other coefficients."""
     x = prepared
-    return prepare_at(
-        x.model, x.cluster, x.training, scenario.plan, applied(scenario.techniques), None, overrides, x.clock
+    request = StepRequest(
+        model=x.model,
+        cluster=x.cluster,
+        training=x.training,
+        plan=scenario.plan,
+        techniques=applied(scenario.techniques),
+        coefficient_overrides=overrides,
     )
+    return prepare_at(request, x.clock)
 
 
 def build_chain(prepared: PreparedStep, scenario: Scenario) -> Chain:
@@ -510,7 +516,7 @@ class _ChainBuilder:
         """Mask of the pipeline messages that leave the scale-up network, shape (len(sends),)."""
         program, table = self.prepared.program, self.prepared.schedule
         row = program.row[sends]
-        part = program.part[row]
+        part = program.virtual_stage[row]
         stage_of = table.placement[:, 0].astype(np.int64)
         target = np.clip(np.where(table.kind[row] == F, part + 1, part - 1), 0, len(stage_of) - 1)
         stride, domain = self.prepared.stages.mesh.strides["pp"], self.prepared.cluster.scale_up_domain

@@ -1,29 +1,25 @@
-"""Micro-batches of groups of unlike devices, so that the slowest group is done first: `batch_shares: balanced`.
+"""Shares of the batch for groups of unlike devices that let the slowest group end earliest: `batch_shares: balanced`.
 
-Each group's share follows what further micro-batches take where it trains alone, gathers and reductions of each
-included; the ramp of a pipeline is the same number of passes for all.
+A group's share follows the seconds that one further micro-batch takes where the group trains alone, with its gathers
+and reductions. Filling and draining the pipeline takes the same number of passes on every group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from windtunnel.errors import ProblemList
-from windtunnel.specs.cluster import ClusterSpec, MixedCluster
-from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Applied
 from windtunnel.training.simulate import step_time
-from windtunnel.training.stage_costs.pricing_cache import PricingCache
-from windtunnel.training.step_setup import clock_of, prepare_at
+from windtunnel.training.step_setup import StepRequest, clock_of, prepare_at
 
 _MOST = 200_000
-"""Splits that are looked at."""
+"""Number of splits that are tried at most."""
 
 
 def splits(replicas: Sequence[int], quanta: int) -> Iterator[tuple[int, ...]]:
-    """Positive micro-batches of each group's replicas that make `quanta` in all."""
+    """Every way to give the replicas of each group a positive number of micro-batches that sum to `quanta`."""
     if len(replicas) == 1:
         if quanta > 0 and quanta % replicas[0] == 0:
             yield (quanta // replicas[0],)
@@ -36,13 +32,16 @@ def splits(replicas: Sequence[int], quanta: int) -> Iterator[tuple[int, ...]]:
 def balanced_shares(
     seconds: Sequence[float], replicas: Sequence[int], quanta: int, stages: int
 ) -> tuple[int, ...] | None:
-    """The split whose slowest group takes least; None where none makes the batch.
+    """Micro-batches per replica of each group in the split whose slowest group takes least.
 
     Args:
-        seconds: of one further micro-batch of each group.
-        replicas: of each group.
-        quanta: micro-batches of all replicas together.
-        stages: of the pipeline, whose ramp every group pays.
+        seconds: (groups,) seconds of one further micro-batch on each group.
+        replicas: (groups,) number of replicas of each group.
+        quanta: Number of micro-batches of all replicas together.
+        stages: Number of pipeline stages; every group pays for filling and draining them.
+
+    Returns:
+        One number per group; None where no split makes the batch.
     """
     best: tuple[tuple[float, float], tuple[int, ...]] | None = None
     for n, split in enumerate(splits(replicas, quanta)):
@@ -55,52 +54,36 @@ def balanced_shares(
     return best[1] if best else None
 
 
-def _step_s(
-    model: ModelSpec,
-    group: ClusterSpec,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList,
-    overrides: dict[str, object] | None,
-    cache: PricingCache | None,
-    replicas: int,
-    rounds: int,
-) -> float:
-    """Seconds of a group that trains alone, `rounds` times as many micro-batches as stages."""
-    part = training.model_copy(update={"global_batch": replicas * rounds * plan.pp * plan.mbs})
-    own = plan.model_copy(update={"dp": replicas, "batch_shares": None})
-    clock = clock_of(group, training, overrides)
-    return step_time(prepare_at(model, group, part, own, techniques, problems, overrides, clock, cache))
+def _step_s(request: StepRequest, group: ClusterSpec, replicas: int, rounds: int) -> float:
+    """Seconds of a step of one group that trains alone with `rounds` times as many micro-batches as stages."""
+    plan = request.plan
+    alone = replace(
+        request,
+        cluster=group,
+        training=request.training.model_copy(update={"global_batch": replicas * rounds * plan.pp * plan.mbs}),
+        plan=plan.model_copy(update={"dp": replicas, "batch_shares": None}),
+    )
+    return step_time(prepare_at(alone, clock_of(group, alone.training, alone.coefficient_overrides)))
 
 
-def with_balanced_shares(
-    model: ModelSpec,
-    cluster: MixedCluster,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList,
-    overrides: dict[str, object] | None,
-    cache: PricingCache | None,
-) -> PlanSpec:
-    """The plan with shares for `balanced`.
+def with_balanced_shares(request: StepRequest) -> PlanSpec:
+    """The plan of a request with the shares of the batch that `batch_shares: balanced` gives each group.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
+    plan, global_batch = request.plan, request.training.global_batch
     inner = plan.tp * plan.pp * plan.cp
-    replicas = [group.num_devices // inner for group in cluster.groups]
-    if min(replicas) < 1 or training.global_batch % plan.mbs:
-        return plan.model_copy(update={"batch_shares": None})  # what is wrong with it is said as for equal shares
+    replicas = [group.num_devices // inner for group in request.groups]
+    if min(replicas) < 1 or global_batch % plan.mbs:
+        return plan.model_copy(update={"batch_shares": None})  # the checks of equal shares name what is wrong
     seconds = []
-    for group, number in zip(cluster.groups, replicas, strict=True):
-        args = (model, group, training, plan, techniques, problems, overrides, cache, number)
-        once, twice = (_step_s(*args, rounds) for rounds in (1, 2))
+    for group, number in zip(request.groups, replicas, strict=True):
+        once, twice = (_step_s(request, group, number, rounds) for rounds in (1, 2))
         seconds.append(max(twice - once, 1e-12) / plan.pp)
-    shares = balanced_shares(seconds, replicas, training.global_batch // plan.mbs, plan.pp)
+    shares = balanced_shares(seconds, replicas, global_batch // plan.mbs, plan.pp)
     if shares is None:
         rule = f"finds no whole micro-batches for {' and '.join(map(str, replicas))} replicas; change the batch or mbs"
-        problems.add("plan.batch_shares", "balanced", rule)
-        problems.raise_if_any()
+        request.problems.add("plan.batch_shares", "balanced", rule)
+        request.problems.raise_if_any()
     return plan.model_copy(update={"batch_shares": shares})

@@ -1,9 +1,8 @@
-"""Steps on groups of unlike devices: what each group runs, resolved and lowered with its own devices and network."""
+"""Steps on groups of unlike devices: each group's part is resolved and priced on its own devices and network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,6 @@ from windtunnel.specs.compression import Compression
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Applied
-from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.step.build_step import StepProgram, build_joint
 from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
 from windtunnel.training.step.cross_group_stages import (
@@ -29,6 +26,7 @@ from windtunnel.training.step.replica_group import ReplicaGroup
 from windtunnel.training.step_setup import (
     PreparedStep,
     ResolvedStep,
+    StepRequest,
     clock_of,
     resolve_step,
     table_of,
@@ -36,32 +34,24 @@ from windtunnel.training.step_setup import (
 )
 
 
-def prepare_heterogeneous(
-    model: ModelSpec,
-    cluster: MixedCluster,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList,
-    coefficient_overrides: dict[str, Any] | None,
-    cache: PricingCache | None = None,
-) -> PreparedStep:
+def prepare_heterogeneous(request: StepRequest) -> PreparedStep:
     """The joint step of all groups.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
+    plan, problems = request.plan, request.problems
     schedule = plan.schedule or ""
     if schedule in schedules.list_ids() and schedules.describe(schedule).copies > 1:
         problems.add("plan.schedule", schedule, "holds two copies of the model, which needs devices that are alike")
         problems.raise_if_any()
-    if plan.batch_shares == "balanced" and plan.group_axis == "dp":
+    if plan.group_axis == "pp":
+        return _groups_along_pp(request)
+    if plan.batch_shares == "balanced":
         from windtunnel.training.heterogeneous.batch_shares import with_balanced_shares
 
-        args = (model, cluster, training, plan, techniques, problems, coefficient_overrides, cache)
-        plan = with_balanced_shares(*args)
-    run = _stages if plan.group_axis == "pp" else _replicas
-    return run(model, cluster, training, plan, techniques, problems, coefficient_overrides, cache)
+        request = replace(request, plan=with_balanced_shares(request))
+    return _groups_along_dp(request)
 
 
 def shares_of(
@@ -111,7 +101,7 @@ def shares_of(
 
 
 def _refuse_sent(plan: PlanSpec, problems: ProblemList) -> None:
-    """What travels between replicas otherwise than whole, in every step."""
+    """Refuse what changes the gradients that replicas exchange in every step: groups exchange them whole."""
     given = {
         "levels": plan.levels is not None,
         "compression": plan.compression != Compression(),
@@ -123,17 +113,17 @@ def _refuse_sent(plan: PlanSpec, problems: ProblemList) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupStep:
-    """What one group runs, before there is a step program."""
+    """The step of one group of devices, before there is a step program."""
 
     group: ClusterSpec
     training: TrainingSpec
-    """With the group's share of the batch."""
+    """The workload with the group's share of the global batch."""
     step: ResolvedStep
     replicas: ReplicaGroup
     clock: float
 
     def prepared(self, model: ModelSpec, program: StepProgram) -> PreparedStep:
-        """The group's view of the step."""
+        """The group's step with the program of all groups."""
         x, r = self.step, self.replicas
         return PreparedStep(
             model=model,
@@ -150,67 +140,45 @@ class GroupStep:
         )
 
 
-def replica_classes(
-    model: ModelSpec,
-    cluster: MixedCluster,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList,
-    overrides: dict[str, Any] | None,
-    cache: PricingCache | None,
-) -> tuple[list[GroupStep], CrossGroupNetwork]:
-    """Groups along dp: each is a job of its own with its share of the batch, up to the reduction between them.
+def replica_classes(request: StepRequest) -> tuple[list[GroupStep], CrossGroupNetwork]:
+    """The steps of groups along dp, and the network between them.
+
+    Each group trains on its share of the batch alone, up to the reduction of gradients between groups.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    shares = shares_of(cluster, training, plan, problems)
-    problems.raise_if_any()
+    cluster, training, plan = request.mixed_cluster, request.training, request.plan
+    shares = shares_of(cluster, training, plan, request.problems)
+    request.problems.raise_if_any()
     assert shares is not None
-    out = []
+    steps = []
     for group, (replicas, m) in zip(cluster.groups, shares, strict=True):
-        part = training.model_copy(update={"global_batch": replicas * m * plan.mbs})
-        own = plan.model_copy(update={"dp": replicas, "batch_shares": None})
-        clock = clock_of(group, training, overrides)
+        share = training.model_copy(update={"global_batch": replicas * m * plan.mbs})
+        own_plan = plan.model_copy(update={"dp": replicas, "batch_shares": None})
+        clock = clock_of(group, training, request.coefficient_overrides)
         step = resolve_step(
-            model,
-            group,
-            part,
-            own,
-            techniques,
-            problems,
-            coefficient_overrides=overrides,
+            replace(request, cluster=group, training=share, plan=own_plan),
             clock=clock,
-            cache=cache,
             spread=cluster.num_devices > cluster.scale_up_domain,
         )
-        one = uniform_replicas(step, group, part, table_of(step))
-        one.comm.replicated = True
-        out.append(GroupStep(group, part, step, one, clock))
-    return out, CrossGroupNetwork(outward(cluster), cluster.between is not None, cache or PricingCache())
+        group_replicas = uniform_replicas(step, group, share, table_of(step))
+        group_replicas.comm.replicated = True
+        steps.append(GroupStep(group, share, step, group_replicas, clock))
+    return steps, CrossGroupNetwork(outward(cluster), cluster.between is not None, request.cache)
 
 
-def _replicas(
-    model: ModelSpec,
-    cluster: MixedCluster,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList,
-    overrides: dict[str, Any] | None,
-    cache: PricingCache | None,
-) -> PreparedStep:
+def _groups_along_dp(request: StepRequest) -> PreparedStep:
     """The joint step of groups along dp."""
-    parts, between = replica_classes(model, cluster, training, plan, techniques, problems, overrides, cache)
-    programs = build_joint([x.replicas for x in parts], between)
-    seen = tuple(x.prepared(model, program) for x, program in zip(parts, programs, strict=True))
-    whole = replace(seen[0].plan, dp=sum(x.plan.dp for x in seen))
-    return replace(seen[0], cluster=cluster, training=training, plan=whole, groups=seen)
+    steps, between = replica_classes(request)
+    programs = build_joint([step.replicas for step in steps], between)
+    groups = tuple(step.prepared(request.model, program) for step, program in zip(steps, programs, strict=True))
+    plan = replace(groups[0].plan, dp=sum(group.plan.dp for group in groups))
+    return replace(groups[0], cluster=request.cluster, training=request.training, plan=plan, groups=groups)
 
 
 def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> list[int] | None:
-    """Stages of each group; None, with problems, where the devices of a group are not a whole number of stages."""
+    """Number of pipeline stages of each group; None, with problems, where a group would hold part of a stage."""
     before = len(problems)
     if plan.batch_shares is not None:
         problems.add("plan.batch_shares", plan.batch_shares, "is for groups along dp, and group_axis is pp")
@@ -231,46 +199,28 @@ def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> l
     return None if len(problems) > before else [group.num_devices // each for group in cluster.groups]
 
 
-def staged_replicas(
-    model: ModelSpec,
-    cluster: MixedCluster,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList,
-    overrides: dict[str, Any] | None,
-    cache: PricingCache | None,
-) -> tuple[CrossGroupPipeline, list[GroupStep]]:
-    """Groups along pp: consecutive stages of every replica, each priced on its own group.
+def staged_replicas(request: StepRequest) -> tuple[CrossGroupPipeline, list[GroupStep]]:
+    """The pipeline of groups along pp, and each group's step.
+
+    Consecutive stages of every replica lie on one group and are priced on its devices.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    stages = stages_of(cluster, plan, problems)
-    problems.raise_if_any()
+    cluster, training = request.mixed_cluster, request.training
+    stages = stages_of(cluster, request.plan, request.problems)
+    request.problems.raise_if_any()
     assert stages is not None
     spread = cluster.num_devices > cluster.scale_up_domain
-    clocks = [clock_of(group, training, overrides) for group in cluster.groups]
+    clocks = [clock_of(group, training, request.coefficient_overrides) for group in cluster.groups]
     steps = [
-        resolve_step(
-            model,
-            cluster,
-            training,
-            plan,
-            techniques,
-            problems,
-            coefficient_overrides=overrides,
-            clock=clock,
-            cache=cache,
-            group=group,
-            spread=spread,
-        )
+        resolve_step(request, clock=clock, group=group, spread=spread)
         for group, clock in zip(cluster.groups, clocks, strict=True)
     ]
     first = steps[0]
     of_stage = np.repeat(np.arange(len(stages)), stages)
     of_part = of_stage[first.schedule.placement[:, 0]]
-    split = StagePlacement(of_stage, of_part, outward(cluster), cluster.between is not None, cache or PricingCache())
+    split = StagePlacement(of_stage, of_part, outward(cluster), cluster.between is not None, request.cache)
     joined = joined_stage_costs(split, [step.stages for step in steps])
     table = table_of(replace(first, stages=joined))
     members = [
@@ -291,23 +241,21 @@ def staged_replicas(
     return staged, [GroupStep(group, training, step, one, clock) for group, step, one, clock in zipped]
 
 
-def _stages(
-    model: ModelSpec,
-    cluster: MixedCluster,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...],
-    problems: ProblemList,
-    overrides: dict[str, Any] | None,
-    cache: PricingCache | None,
-) -> PreparedStep:
+def _groups_along_pp(request: StepRequest) -> PreparedStep:
     """The step of groups along pp."""
-    staged, parts = staged_replicas(model, cluster, training, plan, techniques, problems, overrides, cache)
+    staged, steps = staged_replicas(request)
     program = build_joint([staged])[0]
-    seen = []
-    for g, x in enumerate(parts):
+    groups = []
+    for g, step in enumerate(steps):
         own = (program.stage >= 0) & (staged.split.of_stage[np.maximum(program.stage, 0)] == g)
         view = replace(program, stage=np.where(own, program.stage, -1), row=np.where(own, program.row, -1))
-        mine = stage_costs_of_group(staged.split, g, x.step.stages, plan.tp * plan.cp)
-        seen.append(replace(x.prepared(model, view), stages=mine))
-    return replace(seen[0], cluster=cluster, stages=staged.stages, program=program, groups=tuple(seen), group_axis="pp")
+        stages = stage_costs_of_group(staged.split, g, step.step.stages, request.plan.tp * request.plan.cp)
+        groups.append(replace(step.prepared(request.model, view), stages=stages))
+    return replace(
+        groups[0],
+        cluster=request.cluster,
+        stages=staged.stages,
+        program=program,
+        groups=tuple(groups),
+        group_axis="pp",
+    )

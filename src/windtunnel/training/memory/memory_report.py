@@ -49,7 +49,7 @@ class _Pieces:
             task=program.compute_task,
             row=row,
             kind=schedule.kind[row],
-            part=program.part[row],
+            part=program.virtual_stage[row],
             stage=schedule.stage[row],
             count=count,
             is_first=number == 0,

@@ -55,7 +55,7 @@ class StepProgram:
     compute_task: Rows
     """Compute tasks row by row, piece by piece; row r owns `compute_task[piece_ptr[r]:piece_ptr[r + 1]]`."""
     piece_ptr: Rows
-    part: Rows
+    virtual_stage: Rows
     """Virtual stage, in depth order, of each instruction row."""
     pair_of: Rows | None = None
     """Kind of pair that each instruction row runs in, −1 for none; absent where no rows run in pairs."""
@@ -193,7 +193,7 @@ def view_of_group(built: BuiltTables, tasks: TaskBuilder, replica: ReplicaTasks)
         last_task=final[tasks.end_of()[instructions.last_task + first_id]],
         compute_task=final[replica.compute + first_id],
         piece_ptr=np.append(instructions.first_task, len(instructions.row)),
-        part=instructions.virtual_stage,
+        virtual_stage=instructions.virtual_stage,
         pair_of=replica.pair_of,
         pairs=replica.pairs,
     )
