@@ -54,6 +54,8 @@ _YEAR = re.compile(r"\d{4}(-\d{2}){0,2}")
 
 # Plausible range of dense matrix rate over memory rate, FLOP per byte, in 16-bit formats of accelerators.
 _BALANCE = (30.0, 1200.0)
+_WITHOUT_MATRIX_UNITS = ("kepler", "pascal")
+"""Generations whose products run on the vector lanes, below the range."""
 
 
 def check_all() -> list[Problem]:
@@ -128,7 +130,8 @@ def check_model(model: ModelSpec, file: str) -> Iterator[Problem]:
 
 def _device(device: DeviceSpec, file: str) -> Iterator[Problem]:
     peaks: dict[str, float] = {str(k): v for k, v in device.peak_flop_per_s.items()}
-    if device.kind in ("gpu", "tpu", "npu") and device.vendor != "Apple":
+    plain = device.vendor == "Apple" or device.generation in _WITHOUT_MATRIX_UNITS
+    if device.kind in ("gpu", "tpu", "npu") and not plain:
         balance = device.peak("bf16") / device.memory_bytes_per_s
         if not _BALANCE[0] <= balance <= _BALANCE[1]:
             yield _problem(

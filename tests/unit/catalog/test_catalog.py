@@ -321,3 +321,13 @@ def test_count_agrees_with_the_operator_graph(name: str) -> None:
 )
 def test_checkpoints_that_recipes_name_are_found(spelling: str, name: str) -> None:
     assert catalog.model(spelling).name == name
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    "l20 a5000 gtx-1080ti rtx-4080 rtx-4090d rtx-5090 k80 p100 jetson-agx-orin raspberry-pi".split(),
+)
+def test_older_smaller_and_desktop_devices_have_a_node(spelling: str) -> None:
+    device = catalog.device(spelling)
+    cluster = catalog.resolve_cluster(ClusterRef(device=device.id, nodes=1))
+    assert cluster.devices_per_node >= 1 and device.tdp_w and device.clock_hz
