@@ -36,6 +36,16 @@ class Comparison:
     """How sure the order of the two step times is; None where a stored result can no longer be read as a scenario,
     or a cluster is heterogeneous."""
 
+    @property
+    def name_of_b(self) -> str:
+        """Name of the second scenario; "as changed" where both have one name."""
+        return "as changed" if self.a.scenario_name == self.b.scenario_name else self.b.scenario_name
+
+    @property
+    def chosen(self) -> dict[str, tuple[Any, Any]]:
+        """Plan fields that differ and that somebody chose; the number of micro-batches follows from the others."""
+        return {name: values for name, values in self.plan.items() if name != "m"}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
@@ -58,7 +68,7 @@ class Comparison:
         names, values = list(shown), list(shown.values())
         figure = go.Figure(
             go.Waterfall(
-                x=[f"A: {self.a.scenario_name}", *names, f"B: {self.b.scenario_name}"],
+                x=[f"A: {self.a.scenario_name}", *names, f"B: {self.name_of_b}"],
                 y=[self.a.step_time_s, *values, self.b.step_time_s],
                 measure=["absolute", *("relative" for _ in names), "total"],
                 text=[seconds(self.a.step_time_s), *map(signed_seconds, values), seconds(self.b.step_time_s)],
@@ -72,9 +82,7 @@ class Comparison:
         levels = [self.a.step_time_s]
         for value in values:
             levels.append(levels[-1] + value)
-        low, high = min(levels), max(levels)
-        room = 0.25 * (high - low) or 0.1 * high
-        figure.update_yaxes(title="seconds", range=[max(0.0, low - room), high + room], gridcolor="#eef1f3")
+        figure.update_yaxes(title="seconds", range=[0.0, 1.12 * max(levels)], gridcolor="#eef1f3")  # bars begin at 0
         figure.update_layout(
             height=430,
             margin={"l": 20, "r": 20, "t": 20, "b": 20},
@@ -112,8 +120,7 @@ def comparison_summary(comparison: Comparison) -> RenderableType:
 
     a, b = comparison.a, comparison.b
     head = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    same = a.scenario_name == b.scenario_name
-    for title in ("", f"A  {a.scenario_name}", "B  as changed" if same else f"B  {b.scenario_name}", "B against A"):
+    for title in ("", f"A  {a.scenario_name}", f"B  {comparison.name_of_b}", "B against A"):
         head.add_column(title, justify="left" if not title else "right")
     head.add_row("step time", seconds(a.step_time_s), seconds(b.step_time_s), _ratio(b.step_time_s / a.step_time_s))
     head.add_row(
@@ -135,7 +142,7 @@ def comparison_summary(comparison: Comparison) -> RenderableType:
         p = comparison.paired
         band = f"step time of B against A {_ratio(p.low)} to {_ratio(p.high)} ({100 * p.level:.0f} % band, {p.grade})"
         parts += [Text(f"\n{p.verdict[0].upper()}{p.verdict[1:]}; {band}", style="bold"), Text(p.basis, style="dim")]
-    changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.plan.items()}
+    changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.chosen.items()}
     if changes:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
         for field, (before, after) in changes.items():

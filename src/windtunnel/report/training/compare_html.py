@@ -33,13 +33,13 @@ def render(comparison: Comparison) -> str:
         how = f"{escape(p.grade)}; {escape(p.basis)}"
         sure = f'<p class="sub">{escape(p.verdict)}; {100 * p.level:.0f} % band {band} ({how})</p>'
     head = (
-        f"<header><h1>{escape(a.scenario_name)} against {escape(b.scenario_name)}</h1>"
+        f"<header><h1>{escape(a.scenario_name)} against {escape(comparison.name_of_b)}</h1>"
         f'<p class="sub">{verdict}</p>{sure}</header>'
     )
     tiles = f'<div class="row pair">{_tile("A", a)}{_tile("B", b)}</div>'
     waterfall = card("From A to B", "seconds by class of time", plot(comparison.figure()))
     return document(
-        f"{a.scenario_name} against {b.scenario_name}",
+        f"{a.scenario_name} against {comparison.name_of_b}",
         [head, tiles, _changes(comparison), waterfall, _memory(comparison)],
     )
 
@@ -56,7 +56,7 @@ def _tile(name: str, result: TrainingResult) -> str:
 
 
 def _changes(comparison: Comparison) -> str:
-    changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.plan.items()}
+    changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.chosen.items()}
     if not changes:
         return ""
     rows = "".join(
