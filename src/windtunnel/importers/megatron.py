@@ -23,7 +23,9 @@ TITLE = "Megatron-LM arguments"
 SIGNS = ("--num-layers", "--hidden-size", "--micro-batch-size", "--tensor-model-parallel-size", "--seq-length")
 PER_NODE = ("nproc-per-node", "nproc_per_node", "num-gpus", "num_gpus", "gpus-per-node", "ntasks-per-node")
 NODES = ("nnodes", "num-nodes", "num_nodes", "nodes")
-OTHER_MODELS = re.compile(r"pretrain_(bert|t5|retro|vision\w*|ict|vlm|mamba|mimo)\w*\.py$")
+OTHER_MODELS = re.compile(r"pretrain_(t5|retro|vision\w*|ict|vlm|mamba|hybrid|mimo)\w*\.py$")
+SPELLED_OUT = ("decoder-num-layers", "hybrid-layer-pattern", "hybrid-override-pattern")
+"""Options that say what such a program trains."""
 _SBATCH = re.compile(r"^#SBATCH\s+(?:--?)([\w-]+)[= ]\s*(\S+)", re.MULTILINE)
 _SHORT = {"-N": "--nodes"}
 
@@ -49,7 +51,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     nodes, per_node = flags.size(NODES), flags.size(PER_NODE)
     devices = launch.cluster(wanted, nodes, per_node)
     other = next((word for word in words if OTHER_MODELS.search(word.text)), None)
-    if other is not None and wanted.model is None:
+    if other is not None and wanted.model is None and not any(name in flags.given for name in SPELLED_OUT):
         rule = "trains another kind of model than a decoder; --model names it"
         launch.wrong(other.text, rule, line=other.line)
     megatron_model.read_model(launch, flags, wanted)
@@ -72,7 +74,7 @@ def _launch_words(script: Script, launch: Launch) -> list[Word]:
     best = max(commands, key=score, default=[])
     if score(best):
         return best
-    lists = [flat(words) for words in script.variables.values() if any(w.text.startswith("--") for w in words)]
+    lists = [flat(words) for words in script.variables.values() if any(w.text.lstrip().startswith("--") for w in words)]
     if lists:
         launch.assumed.append(
             ("(launch)", "all lists", "no launch command found; every list of flags set here is read")
@@ -87,6 +89,7 @@ class Flags:
         self.launch = launch
         self.given: dict[str, tuple[list[str], int]] = {}
         self.used: set[str] = set()
+        self.programs = [word.text.rsplit("/", 1)[-1] for word in words if word.text.endswith(".py")]
         self.valued: set[str] = set()
         """Options of which a value was read; the others are switches."""
         name: str | None = None

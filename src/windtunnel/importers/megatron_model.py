@@ -31,8 +31,28 @@ DIMENSIONS = {
 }
 """Field → option that holds it."""
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads")
-VOCABULARIES = {"GPT2BPETokenizer": 50257, "BertWordPieceLowerCase": 30522, "BertWordPieceCase": 28996}
-"""Tokenizers with one published vocabulary: GPT-2's and BERT's."""
+VOCABULARIES = {
+    "GPT2BPETokenizer": (50257, "GPT-2's"),
+    "BertWordPieceLowerCase": (30522, "BERT's, uncased"),
+    "BertWordPieceCase": (28996, "BERT's, cased"),
+    "Llama2Tokenizer": (32000, "Llama 2's and Mistral 7B's"),
+    "SentencePieceTokenizer": (32000, "Llama 2's; the model file may hold another"),
+    "GPTSentencePieceTokenizer": (256000, "Nemotron's, in NVIDIA's own examples; the model file may hold another"),
+    "TikTokenizer": (131072, "Megatron-LM's default of this type"),
+}
+"""Tokenizer type → size and whose vocabulary it is. Published ones, or what Megatron-LM's examples use."""
+LANGUAGE_MODELS = {
+    "llama3_8b": "meta-llama/Llama-3.1-8B",
+    "llama3.1_8b": "meta-llama/Llama-3.1-8B",
+    "llama3.1_70b": "meta-llama/Llama-3.1-70B",
+    "llama3.1_70B": "meta-llama/Llama-3.1-70B",
+    "mistral_7b": "mistralai/Mistral-7B-v0.1",
+    "yi-34b": "01-ai/Yi-34B",
+    "qwen2.0_72B": "Qwen/Qwen2.5-72B",
+    "qwen2.5_7B": "Qwen/Qwen2.5-7B",
+    "qwen2.5_72B": "Qwen/Qwen2.5-72B",
+}
+"""`--language-model-type` of Megatron-LM's `examples/multimodal/config.py` → catalogue entry of these dimensions."""
 MLA_DEFAULTS = {"kv_lora_rank": 32, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
 _POSITIONS = {
     "learned_absolute": "learned",
@@ -43,11 +63,6 @@ _POSITIONS = {
     "relative": "relative",
 }
 _OTHERS = (
-    "encoder-num-layers",
-    "decoder-num-layers",
-    "hybrid-override-pattern",
-    "hybrid-layer-pattern",
-    "is-hybrid-model",
     "heterogeneous-layers-config-path",
     "bert-no-binary-head",
     "linear-attention-type",
@@ -69,8 +84,12 @@ def read_model(launch: Launch, flags: Flags, wanted: Wanted) -> None:
         value = flags.number(name, least=0)
         if value is not None:
             fields[field], lines[field] = value, (f"--{name}", flags.line(name))
+    _stacks(launch, flags, fields, lines)
     _shape(launch, flags, fields, lines)
-    vocab = _vocabulary(launch, flags, wanted)
+    if wanted.model is None and "hidden_size" not in fields and _language_model(launch, flags):
+        flags.set_aside("tokenizer-type", "tokenizer-model", "vocab-file", "merge-file")
+        return
+    vocab = _vocabulary(launch, flags, wanted, encoder=fields.get("family") == "encoder")
     if wanted.model is not None:
         launch.named_model(wanted.model, "--model of windtunnel import")
         _compare(launch, fields, lines)
@@ -94,8 +113,57 @@ def read_model(launch: Launch, flags: Flags, wanted: Wanted) -> None:
     if vocab is not None:
         fields["vocab_size"], lines["vocab_size"] = vocab[0], (vocab[1], vocab[2])
     first = {"name": wanted.name or re.sub(r"\.\w+$", "", launch.file.rsplit("/", 1)[-1]).strip("-") or "model"}
-    first["family"] = "mla_moe" if "kv_lora_rank" in fields else "moe" if fields.get("num_experts") else "dense"
+    if "family" not in fields:
+        mixture = "moe" if fields.get("num_experts") else "dense"
+        first["family"] = "mla_moe" if "kv_lora_rank" in fields else mixture
     launch.model({**first, **fields}, lines)
+
+
+def _stacks(launch: Launch, flags: Flags, fields: dict[str, Any], lines: dict[str, tuple[str, int | None]]) -> None:
+    """Models other than plain decoders: a pattern of Mamba layers, an encoder, an encoder with a decoder."""
+
+    def put(field: str, value: Any, name: str) -> None:
+        fields[field], lines[field] = value, (f"--{name}", flags.line(name))
+
+    for name in ("hybrid-layer-pattern", "hybrid-override-pattern"):
+        pattern = flags.text(name)
+        if pattern is None:
+            continue
+        letters = pattern.strip("'\"").split("/")[0].replace("|", "")  # prediction layers and stage borders left out
+        if set(letters) - set("M*-E"):
+            launch.wrong(f"--{name}", "has layers other than M, *, - and E", pattern, flags.line(name))
+            return
+        put("family", "hybrid", name)
+        put("hybrid_override_pattern", letters, name)
+        put("num_hidden_layers", len(letters), name)
+        head = flags.number("mamba-head-dim") or 64
+        heads = flags.number("mamba-num-heads") or 2 * int(fields.get("hidden_size") or 0) // head
+        put("mamba_head_dim", head, "mamba-head-dim")
+        put("mamba_num_heads", heads, "mamba-num-heads")
+        put("ssm_state_size", flags.number("mamba-state-dim") or 128, "mamba-state-dim")
+        put("n_groups", flags.number("mamba-num-groups") or 8, "mamba-num-groups")
+    encoder, decoder = flags.number("encoder-num-layers"), flags.number("decoder-num-layers")
+    if encoder is not None and decoder is not None:
+        put("family", "encoder_decoder", "encoder-num-layers")
+        put("num_encoder_layers", encoder, "encoder-num-layers")
+        put("num_decoder_layers", decoder, "decoder-num-layers")
+        put("num_hidden_layers", encoder + decoder, "encoder-num-layers")
+    elif "bert-no-binary-head" in flags.given or "pretrain_bert.py" in flags.programs:
+        flags.set_aside("bert-no-binary-head")
+        put("family", "encoder", "num-layers")
+
+
+def _language_model(launch: Launch, flags: Flags) -> bool:
+    """The language model that a multimodal training names, without its vision tower; False when it names none."""
+    kind = flags.text("language-model-type")
+    if kind is None or kind not in LANGUAGE_MODELS:
+        return False
+    for name in ("vision-model-type", "img-h", "img-w", "patch-dim"):
+        if name in flags.given:
+            flags.set_aside(name)
+            value = " ".join(flags.given[name][0])
+            launch.leave(f"--{name}", value, flags.line(name), "the vision tower is not part of the scenario")
+    return launch.named_model(LANGUAGE_MODELS[kind], f"--language-model-type {kind}", flags.line("language-model-type"))
 
 
 def _shape(launch: Launch, flags: Flags, fields: dict[str, Any], lines: dict[str, tuple[str, int | None]]) -> None:
@@ -229,7 +297,9 @@ def _latent(flags: Flags, fields: dict[str, Any], lines: dict[str, tuple[str, in
     fields["num_key_value_heads"] = fields.get("num_attention_heads")
 
 
-def _vocabulary(launch: Launch, flags: Flags, wanted: Wanted) -> tuple[int, str, int | None] | None:
+def _vocabulary(
+    launch: Launch, flags: Flags, wanted: Wanted, *, encoder: bool = False
+) -> tuple[int, str, int | None] | None:
     """(size, what said it, line)."""
     padded, plain = flags.number("padded-vocab-size"), flags.number("vocab-size")
     tokenizer = flags.given.get("tokenizer-type", ([], 0))[0]
@@ -250,9 +320,16 @@ def _vocabulary(launch: Launch, flags: Flags, wanted: Wanted) -> tuple[int, str,
     if plain:
         return plain, "--vocab-size", flags.line("vocab-size")
     if tokenizer and tokenizer[0] in VOCABULARIES:
-        size = VOCABULARIES[tokenizer[0]]
-        launch.assumed.append(("model.vocab_size", str(size), f"the vocabulary of {tokenizer[0]}"))
+        size, whose = VOCABULARIES[tokenizer[0]]
+        launch.assumed.append(("model.vocab_size", str(size), f"the vocabulary of {tokenizer[0]}: {whose}"))
         return size, f"--tokenizer-type {tokenizer[0]}", flags.line("tokenizer-type")
+    if not tokenizer and {"vocab-file", "merge-file"} <= flags.given.keys():
+        launch.assumed.append(("model.vocab_size", "50257", "--vocab-file with --merge-file: GPT-2's byte pairs"))
+        return VOCABULARIES["GPT2BPETokenizer"][0], "--merge-file", flags.line("merge-file")
+    if not tokenizer and encoder and "vocab-file" in flags.given:
+        size, whose = VOCABULARIES["BertWordPieceLowerCase"]
+        launch.assumed.append(("model.vocab_size", str(size), f"--vocab-file of an encoder: {whose}"))
+        return size, "--vocab-file", flags.line("vocab-file")
     model = flags.given.get("tokenizer-model", ([], 0))[0]
     if model and "$" not in model[0]:
         from windtunnel import catalog

@@ -42,10 +42,14 @@ def read_training(launch: Launch, flags: Flags, wanted: Wanted) -> None:
     if wanted.seq_len is not None:
         launch.set("training.seq_len", wanted.seq_len, "--seq-len of windtunnel import")
         flags.set_aside("seq-length")
+    elif "seq-length" not in flags.given and flags.take("training.seq_len", "encoder-seq-length") is not None:
+        pass
     elif flags.take("training.seq_len", "seq-length") is None and "seq-length" not in flags.given:
         launch.wrong("--seq-length", "is required, or --seq-len for windtunnel import")
     if flags.number("decoder-seq-length") is not None:
-        launch.leave("--decoder-seq-length", "", flags.line("decoder-seq-length"), "encoder-decoders are not read")
+        launch.leave(
+            "--decoder-seq-length", "", flags.line("decoder-seq-length"), "both stacks take the encoder's length"
+        )
     if wanted.global_batch is not None:
         launch.set("training.global_batch", wanted.global_batch, "--global-batch of windtunnel import")
         flags.set_aside("global-batch-size")

@@ -283,3 +283,50 @@ def test_bad_scripts_exit_2_with_every_problem(tmp_path: Path, capsys: pytest.Ca
     script.write_text("hello")
     assert run(["import", str(script)]) == 2
     assert "--format" in capsys.readouterr().err
+
+
+_LAUNCH = "torchrun --nproc_per_node 8 --nnodes 1 pretrain_{}.py --micro-batch-size 1 --global-batch-size 32 --bf16 "
+_SMALL = "--hidden-size 512 --num-attention-heads 8 --max-position-embeddings 512 "
+
+
+@pytest.mark.parametrize(
+    ("script", "family", "vocabulary"),
+    [
+        ("gpt|--num-layers 4 --seq-length 512 --vocab-file v.json --merge-file m.txt", "dense", 50257),
+        ("gpt|--num-layers 4 --seq-length 512 --tokenizer-type Llama2Tokenizer --tokenizer-model t", "dense", 32000),
+        ("gpt|--num-layers 4 --seq-length 512 --tokenizer-type TikTokenizer", "dense", 131072),
+        ("bert|--num-layers 4 --seq-length 512 --vocab-file bert.txt", "encoder", 30522),
+        (
+            "t5|--encoder-num-layers 2 --decoder-num-layers 3 --encoder-seq-length 512 --decoder-seq-length 128 "
+            "--vocab-file v --tokenizer-type BertWordPieceCase",
+            "encoder_decoder",
+            28996,
+        ),
+        (
+            "hybrid|--hybrid-layer-pattern M-M*-M- --seq-length 512 --tokenizer-type GPTSentencePieceTokenizer",
+            "hybrid",
+            256000,
+        ),
+    ],
+)
+def test_models_and_tokenizers_of_the_examples(script: str, family: str, vocabulary: int) -> None:
+    from windtunnel.training import predict
+
+    program, flags = script.split("|")
+    text = _LAUNCH.format(program) + _SMALL + flags
+    launch = formats.read("megatron", text, "train.sh", Wanted(device="h100-sxm-80gb"))
+    assert launch.problems == []
+    scenario = launch.scenario()
+    assert (scenario["model"]["family"], scenario["model"]["vocab_size"]) == (family, vocabulary)
+    predict.prepare(scenario)
+
+
+def test_a_multimodal_training_names_its_language_model() -> None:
+    text = (
+        "torchrun --nproc_per_node 8 --nnodes 1 examples/multimodal/train.py --micro-batch-size 1 --bf16 "
+        "--global-batch-size 32 --seq-length 1024 --language-model-type mistral_7b --vision-model-type clip "
+        "--tensor-model-parallel-size 4 --tokenizer-type MultimodalTokenizer --tokenizer-model x"
+    )
+    launch = formats.read("megatron", text, "train.sh", Wanted(device="h100-sxm-80gb"))
+    assert launch.problems == [] and launch.scenario()["model"] == "mistralai/Mistral-7B-v0.1"
+    assert any("vision tower" in left.why for left in launch.unread)
