@@ -146,7 +146,7 @@ def _embedding(model: ModelSpec) -> int:
         count += stacks * RELATIVE_BUCKETS * model.num_attention_heads
     if model.family == "encoder":
         count += 2 * h + _norm(h, model)  # token types and the norm after the tables (Devlin et al. 2018)
-    return count
+    return count + model.tower_parameters
 
 
 def _head(model: ModelSpec) -> int:
@@ -156,6 +156,30 @@ def _head(model: ModelSpec) -> int:
     if model.family == "encoder":
         return _linear(h, h, True)  # pooler; the masked-word head is not part of published counts
     return 0 if model.tie_word_embeddings else model.vocab_size * h
+
+
+def _composed(model: ModelSpec) -> ParameterCount:
+    """The count where layers are written one by one: sums over their sub-blocks."""
+    layers = Counter(model.layer_kinds())
+    per_kind = {kind: sum(b.weights(b.experts) for b in model.layer_of(kind)) for kind in layers}
+    active = {kind: sum(b.passed_weights(b.experts_per_token) for b in model.layer_of(kind)) for kind in layers}
+    table = model.vocab_size * model.hidden_size
+    embedding = (table if model.input_parameters is None else model.input_parameters) + model.tower_parameters
+    norm = _norm(model.hidden_size, model) if model.output_parameters is None else 0
+    head = model.output_parameters if model.output_parameters is not None else table * (not model.tie_word_embeddings)
+    tied = model.vocab_size * (model.output_size or model.hidden_size) * model.tie_word_embeddings
+    looked_up = max(embedding - tied, 0)
+    return ParameterCount(
+        total=embedding + head + norm + sum(per_kind[k] * n for k, n in layers.items()),
+        active=embedding - looked_up + head + norm + sum(active[k] * n for k, n in layers.items()),
+        embedding=embedding,
+        head=head,
+        final_norm=norm,
+        per_kind=per_kind,
+        active_per_kind=active,
+        num_layers=dict(layers),
+        mtp=0,
+    )
 
 
 def count_parameters(model: ModelSpec) -> ParameterCount:
@@ -170,6 +194,8 @@ def count_parameters(model: ModelSpec) -> ParameterCount:
     Valid for: every family of `ModelSpec`. Biases of routers and of gated-attention output gates are left out (below
     0.2 % in the catalogue's models).
     """
+    if model.layers:
+        return _composed(model)
     layers = Counter(model.layer_kinds())
     per_kind = {kind: _layer(model, kind, model.num_experts) for kind in layers}
     active_per_kind = {kind: _layer(model, kind, model.num_experts_per_tok) for kind in layers}

@@ -172,6 +172,7 @@ def _asked(launch: Launch, wanted: Wanted) -> str:
 
 def _model(config: Path, name: str, output: Path | None, as_json: bool) -> None:
     """Write a Hugging Face config as a model block."""
+    from windtunnel.catalog.parameters import count_parameters
     from windtunnel.importers.hf_config import read_hf_config
 
     read = read_hf_config(config, name or None)
@@ -180,8 +181,10 @@ def _model(config: Path, name: str, output: Path | None, as_json: bool) -> None:
     data = {"name": spec.name, "family": spec.family} | data
     for field, value, why in read.assumed:
         note(f"assumed {field} = {value}: {why}")
+    count = count_parameters(spec)
+    counted = data | {"parameters": count.total, "active_parameters": count.active}
     if as_json and output is None:
-        print_json(data)
+        print_json(counted)
         return
     import yaml
 
@@ -191,5 +194,5 @@ def _model(config: Path, name: str, output: Path | None, as_json: bool) -> None:
         return
     output.write_text(text, encoding="utf-8")
     if as_json:
-        print_json(data)
+        print_json(counted)
     note(f"wrote {output}")

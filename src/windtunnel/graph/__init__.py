@@ -40,6 +40,11 @@ def forward_flop(operator: Operator) -> float:
     return operator.forward_flop
 
 
+def _windowed(model: ModelSpec, kind: str, operator: Operator, batch: Batch) -> bool:
+    """Whether an attention operator of a layer sees fewer pairs than full attention does."""
+    return operator.pairs < batch.pairs if model.layers else kind in "WX"
+
+
 def build(
     model: ModelSpec,
     batch: Batch,
@@ -90,9 +95,9 @@ def build(
                     * op.heads
                     * (op.d_qk + op.d_v)
                     * batch.full_pairs
-                    * (op.pairs / batch.pairs / 2 if kind in "WX" and batch.pairs else 1.0)
+                    * (op.pairs / batch.pairs / 2 if batch.pairs and _windowed(model, kind, op, batch) else 1.0)
                 )
-    head_flop = 2.0 * (1 + further) * batch.logits_rows * model.vocab_size * model.hidden_size
+    head_flop = 2.0 * (1 + further) * batch.logits_rows * model.vocab_size * (model.output_size or model.hidden_size)
     tokens = max(batch.tokens, 1.0)
     return ModelGraph(
         depth=depth,

@@ -26,8 +26,11 @@ def embedding(model: ModelSpec, batch: Batch, style: Style) -> Block:
         return Block("embedding", (op,), (), op.params)
     f, b = style.embedding_bytes_per_hidden
     params = float(model.vocab_size) * h
-    if model.position_embedding == "learned":
+    if model.input_parameters is not None:
+        params = float(model.input_parameters)
+    elif model.position_embedding == "learned":
         params += float(model.max_position_embeddings) * h
+    params += model.tower_parameters
     op = pointwise("embedding", "embedding", "vocab", (f * h * t, b * h * t), (3, 3), params=params)
     return Block("embedding", (op,), (), params)
 
@@ -42,9 +45,12 @@ def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padd
         rows, v = batch.sequences, float(max(model.num_labels, 1))
     f, b = style.fused_loss_bytes_per_logit if fused_loss else style.loss_bytes_per_logit
     saved = style.fused_loss_saved_bytes if fused_loss else style.saved_bytes_per_logit
-    own = h * v if not model.tie_word_embeddings else 0.0
+    k = float(model.output_size or model.hidden_size)
+    own = k * v if not model.tie_word_embeddings else 0.0
     passes = style.norm_passes(model.norm)
     norm = h * (2 if model.norm == "layernorm" else 1)
+    if model.output_parameters is not None:
+        norm = max(model.output_parameters - own, 0.0)
     operators = (
         pointwise(
             "final_norm", "norm", "sequence", (passes[0] * h * rows * 2, passes[1] * h * rows * 2), (1, 2), params=norm
@@ -56,7 +62,7 @@ def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padd
             rule="vocab",
             m=rows,
             n=v,
-            k=h,
+            k=k,
             params=own,
             number_class="head",
         ),

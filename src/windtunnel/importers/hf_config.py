@@ -1,8 +1,9 @@
 """Read any Hugging Face `config.json` as a `ModelSpec`, without the library and without code for each model.
 
 Fields are found by meaning: every spelling that a family uses for a dimension is in `SPELLINGS`. What a config leaves
-to the model's code (norm, gating, biases, positions) is in `TRAITS`, one row per `model_type`. An unknown type is read
-all the same, as a Llama-like decoder, and everything that was taken for granted is listed.
+to the model's code (norm, gating, biases, positions) is in `TRAITS`, one row per `model_type`. Families whose layers
+differ in more than that have readers in `importers.huggingface`. An unknown type is read as a Llama-like decoder, and
+everything that was taken for granted is listed, unless its file has fields that such a decoder has nothing for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from windtunnel.errors import UNSET, BadInput, Problem, ProblemList
-from windtunnel.importers.huggingface.known_types import DEFAULTS, TRAITS
+from windtunnel.importers.huggingface import reader_of
+from windtunnel.importers.huggingface.known_types import (
+    DEFAULTS,
+    FOREIGN,
+    GATED,
+    HARMLESS,
+    READ_BY_MEANING,
+    REFUSED,
+    TOLD_BY_ABSENCE,
+    TRAITS,
+)
+from windtunnel.importers.huggingface.network import Config
+from windtunnel.importers.huggingface.towers import tower_parameters
 from windtunnel.specs.loader import explain, lines_of
 from windtunnel.specs.model import ModelSpec, Provenance
 
@@ -184,6 +197,16 @@ def read_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = No
         config = _load(Path(config))
         folder = Path(file) if Path(file).is_dir() else Path(file).parent
         name = name or config.get("_name_or_path") or folder.resolve().name
+    reader = reader_of(config)
+    if reader is not None:
+        fields = Config(config, name or str(config.get("_name_or_path") or config.get("model_type")))
+        try:
+            model = reader(fields)
+        except BadInput as error:
+            lines = lines_of(file) if file else {}
+            located = (replace(p, file=file, line=lines.get(p.field.removeprefix("model."))) for p in error.problems)
+            raise BadInput(located) from None
+        return HfImport(model, tuple(fields.assumed))
     return _Reader(config, name, file).read()
 
 
@@ -208,7 +231,7 @@ class _Reader:
     """One reading of one config."""
 
     def __init__(self, config: Mapping[str, Any], name: str | None, file: str | None) -> None:
-        outer = dict(config)
+        outer = self.outer = dict(config)
         inner: dict[str, Any] = next((dict(outer[k]) for k in _NESTED if isinstance(outer.get(k), Mapping)), {})
         self.config = {**{k: v for k, v in outer.items() if k not in _NESTED}, **inner} if inner else outer
         self.model_type = str(self.config.get("model_type") or outer.get("model_type") or "")
@@ -232,6 +255,7 @@ class _Reader:
         """Fields by meaning, then what the type's code decides, then the odd ones of single families."""
         traits = TRAITS.get(self.model_type)
         if traits is None:
+            self._refuse_foreign()
             traits = {}
             shown = self.model_type or "(none)"
             self.assumed.append(("model.model_type", shown, "not a known type; read as a Llama-like decoder"))
@@ -253,6 +277,7 @@ class _Reader:
         self._mlp(fields)
         self._mixture(fields)
         self._family(fields)
+        self._towers(fields)
         self._check_required(fields)
         known = set(ModelSpec.model_fields)
         fields = {k: v for k, v in fields.items() if k in known and v is not None}
@@ -265,6 +290,27 @@ class _Reader:
             explain(ModelSpec, fields, error, problems)
             raise BadInput([self._located(problem) for problem in problems]) from None
         return HfImport(model, tuple(self.assumed))
+
+    def _refuse_foreign(self) -> None:
+        """Raise for a type that is not known and whose file has fields of another network than a Llama-like decoder."""
+        kind, problems = self.model_type, ProblemList(prefix="model")
+        if kind in REFUSED:
+            problems.add("model_type", kind, REFUSED[kind])
+        elif kind not in READ_BY_MEANING and self.outer.get("model_type") not in READ_BY_MEANING:
+            given = (k for k, v in self.config.items() if k not in HARMLESS and (v or k in TOLD_BY_ABSENCE))
+            foreign = sorted(k for k in given if any(stem in k for stem in FOREIGN))
+            spoken = {s for names in SPELLINGS.values() for s in names}
+            foreign = [k for k in foreign if k not in spoken or k.startswith(("mamba", "ssm"))]
+            kinds = {str(k) for k in self.config.get("layer_types") or []} if kind else set()
+            odd = sorted(kinds - {"full_attention", "sliding_attention", "chunked_attention"})
+            if foreign or odd:
+                rule = f"is not known, and a Llama-like decoder has nothing for {', '.join([*foreign, *odd])}"
+                problems.add("model_type", kind or "(none)", rule)
+            act = self.get("hidden_act")
+            if isinstance(act, str) and act not in GATED:
+                rule = f"is not known, and nothing in the file says whether its MLP, with activation {act}, is gated"
+                problems.add("model_type", kind or "(none)", rule)
+        problems.raise_if_any()
 
     def _located(self, problem: Problem) -> Problem:
         """The problem with the place in the file, under whatever name the file gives the field."""
@@ -423,6 +469,19 @@ class _Reader:
         else:
             for field in ("image_size", "patch_size", "num_channels"):
                 fields.pop(field, None)
+
+    def _towers(self, fields: dict[str, Any]) -> None:
+        """Weights of vision and audio towers, or an assumption that says that they are left out."""
+        hidden = fields.get("hidden_size")
+        if not isinstance(hidden, int) or isinstance(hidden, bool):
+            return
+        count = tower_parameters(self.outer, hidden)
+        fields["tower_parameters"] = count or 0
+        if count is None:
+            why = "the towers of this type, or their dimensions in this file, are not known; they are not counted"
+            self.assumed.append(("model.tower_parameters", "0", why))
+        if self.outer.get("model_type") == "moss_transcribe_diarize":
+            fields["tie_word_embeddings"] = bool(self.outer.get("tie_word_embeddings", True))
 
     def _check_required(self, fields: dict[str, Any]) -> None:
         problems = ProblemList(prefix="model")

@@ -29,7 +29,9 @@ def check(serving: ServingSpec, model: ModelSpec, techniques: Sequence[Applied],
         problems.add("model", model.name, "generates no tokens: serving needs a decoder")
     elif model.family == "encoder_decoder":
         problems.add("model", model.name, "encoder-decoders are not served yet: a decoder-only model is needed")
-    if model.family not in ("encoder", "vit", "encoder_decoder"):
+    elif model.family == "composed":
+        problems.add("model", model.name, "has layers written one by one, which serving does not price yet; train does")
+    if model.family not in ("encoder", "vit", "encoder_decoder", "composed"):
         for i, pool in enumerate(serving.pools):
             check_context(model, pool.plan, f"serving.pools[{i}].plan", problems)
     if serving.expert_load is not None and not model.num_experts:

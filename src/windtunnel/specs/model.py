@@ -8,8 +8,11 @@ from pydantic import Field, model_validator
 
 from windtunnel.errors import Problem
 from windtunnel.specs.base import Inconsistent, Spec
+from windtunnel.specs.layers import Layer, SubBlock, letters
 
-Family = Literal["dense", "moe", "mla_moe", "hybrid", "linear_attention", "encoder", "encoder_decoder", "vit"]
+Family = Literal[
+    "dense", "moe", "mla_moe", "hybrid", "linear_attention", "encoder", "encoder_decoder", "vit", "composed"
+]
 
 
 class Provenance(Spec):
@@ -114,6 +117,15 @@ class ModelSpec(Spec):
     num_labels: int = Field(default=0, ge=0)
     tower_parameters: int = Field(default=0, ge=0)
     """Weights of vision and audio towers, with their projectors, in front of a text model."""
+    # -- layers written one by one (family composed)
+    layers: tuple[Layer, ...] = ()
+    """In place of the fields above that describe a layer; heads and sizes above then stand for most layers."""
+    input_parameters: int | None = Field(default=None, ge=0)
+    """Weights in front of the layers where they are not one table of tokens; absent means that table."""
+    output_parameters: int | None = Field(default=None, ge=0)
+    """Weights behind the layers with the final norm; absent means that norm and, unless tied, a head."""
+    output_size: int | None = Field(default=None, gt=0)
+    """Width that the output head reads; absent means `hidden_size` (RemBERT, ELECTRA)."""
     # -- record
     num_parameters_published: float | None = None
     num_active_parameters_published: float | None = None
@@ -163,9 +175,18 @@ class ModelSpec(Spec):
         if self.family == "vit":
             check(self.patch_size > 0, "patch_size", "must be above 0 for a vision transformer")
             check(self.image_size >= self.patch_size, "image_size", f"must be at least patch_size {self.patch_size}")
+        check(
+            (self.family == "composed") == bool(self.layers), "layers", "belongs to family composed, and it to layers"
+        )
+        depth = sum(layer.repeat for layer in self.layers)
+        check(not self.layers or depth == self.num_hidden_layers, "layers", f"must be {self.num_hidden_layers} in all")
         if problems:
             raise Inconsistent(problems)
         return self
+
+    def layer_of(self, kind: str) -> tuple[SubBlock, ...]:
+        """Sub-blocks of the layers of a letter, where layers are written one by one."""
+        return next(blocks for blocks, letter in letters(self.layers).items() if letter == kind)
 
     @property
     def kv_heads(self) -> int:
@@ -206,8 +227,12 @@ class ModelSpec(Spec):
 
         `D` attention + dense MLP, `E` attention + mixture, `W`/`X` the same two with the sliding window, `L`/`N`
         linear attention + dense MLP/mixture, `M` Mamba-2 alone, `A` attention alone, `F` MLP alone, `G` mixture alone,
-        `B` bidirectional encoder block, `C` decoder block with cross attention.
+        `B` bidirectional encoder block, `C` decoder block with cross attention. Layers written one by one have a
+        small letter for each distinct one.
         """
+        if self.layers:
+            names = letters(self.layers)
+            return "".join(names[layer.blocks] * layer.repeat for layer in self.layers)
         if self.hybrid_override_pattern:
             return self.hybrid_override_pattern.translate(str.maketrans("*-E", "AFG"))
         if self.family in ("encoder", "vit"):

@@ -67,7 +67,7 @@ class _Arguments:
 def check(prepared: PreparedStep, problems: ProblemList) -> None:
     """Everything that Megatron asserts about these numbers before it builds the model."""
     plan, model = prepared.plan, prepared.model
-    if model.family in ("encoder", "encoder_decoder", "vit", "hybrid", "linear_attention"):
+    if model.family in ("encoder", "encoder_decoder", "vit", "hybrid", "linear_attention", "composed"):
         rule = "must be a decoder of attention blocks: pretrain_gpt.py builds no other kind from these arguments"
         problems.add("model.family", model.family, rule)
     for rule_of in (

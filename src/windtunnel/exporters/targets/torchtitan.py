@@ -45,7 +45,7 @@ def _shards(prepared: PreparedStep) -> tuple[int, int]:
 def check(prepared: PreparedStep, problems: ProblemList) -> None:
     """Everything that torchtitan asserts about these numbers before it builds the model."""
     plan, model = prepared.plan, prepared.model
-    if model.family in ("encoder", "encoder_decoder", "vit", "hybrid", "linear_attention"):
+    if model.family in ("encoder", "encoder_decoder", "vit", "hybrid", "linear_attention", "composed"):
         problems.add("model.family", model.family, "must be a decoder of attention blocks: torchtitan brings no other")
     integers.world_size(prepared, problems)
     integers.batch(prepared, problems)

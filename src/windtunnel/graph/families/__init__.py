@@ -20,6 +20,10 @@ BLOCK_KINDS: Registry[Builder] = Registry("block_kinds", package="windtunnel.gra
 
 def build_block(kind: str, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Block:
     """One block of the given kind."""
+    if model.layers:
+        from windtunnel.graph.composed import composed_block
+
+        return composed_block(kind, model, batch, style)
     parts = BLOCK_KINDS.get(kind)(model, batch, style, unfused)
     operators = tuple(op for part in parts for op in part.operators)
     tensors = tuple(tensor for part in parts for tensor in part.tensors)

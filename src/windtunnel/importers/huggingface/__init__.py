@@ -1,1 +1,82 @@
 """Model types of Hugging Face configurations: tables of what their code decides, and readers of families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from windtunnel.importers.huggingface.network import Config
+from windtunnel.specs.model import ModelSpec
+
+READERS: dict[str, str] = {
+    "bailing_hybrid": "linear_attention.bailing_hybrid",
+    "bamba": "state_space.bamba",
+    "bart": "decoders_with_cross_attention.decoder",
+    "bigbird_pegasus": "decoders_with_cross_attention.decoder",
+    "blenderbot": "decoders_with_cross_attention.decoder",
+    "blenderbot-small": "decoders_with_cross_attention.decoder",
+    "cpmant": "single_types.cpm_ant",
+    "deepseek_v4": "latent.deepseek_v4",
+    "doge": "single_types.doge",
+    "dots3_note": "latent.dots3",
+    "dots3_note_text": "latent.dots3",
+    "electra": "encoders.electra",
+    "falcon_h1": "state_space.falcon_h1",
+    "falcon_mamba": "state_space.mamba",
+    "gemma3n_text": "gemma.gemma_3n",
+    "git": "towers.git",
+    "granitemoehybrid": "state_space.granite_hybrid",
+    "hrm_text": "single_types.hrm",
+    "hy_v4": "latent.hunyuan_4",
+    "jamba": "state_space.jamba",
+    "jetmoe": "single_types.jetmoe",
+    "kimi_linear": "linear_attention.kimi_linear",
+    "lfm2": "recurrent.lfm2",
+    "lfm3": "recurrent.lfm3",
+    "longcat_flash": "latent.longcat_flash",
+    "mamba": "state_space.mamba",
+    "mamba2": "state_space.mamba_2",
+    "marian": "decoders_with_cross_attention.decoder",
+    "mbart": "decoders_with_cross_attention.decoder",
+    "mimo_v2_flash": "single_types.mimo_v2",
+    "minimax": "linear_attention.minimax",
+    "mvp": "decoders_with_cross_attention.decoder",
+    "pegasus": "decoders_with_cross_attention.decoder",
+    "plbart": "decoders_with_cross_attention.decoder",
+    "prophetnet": "decoders_with_cross_attention.prophetnet",
+    "recurrent_gemma": "recurrent.recurrent_gemma",
+    "rembert": "encoders.rembert",
+    "roc_bert": "encoders.roc_bert",
+    "rwkv": "recurrent.rwkv",
+    "trocr": "decoders_with_cross_attention.decoder",
+    "whisper": "decoders_with_cross_attention.decoder",
+    "xlnet": "single_types.xlnet",
+    "xlstm": "recurrent.xlstm",
+    "xmod": "encoders.xmod",
+    "zamba": "state_space.zamba",
+    "zamba2": "state_space.zamba_2",
+}
+"""`model_type` \u2192 file and function of its reader; a type that is not here is read by its traits."""
+
+
+def reader_of(config: Mapping[str, Any]) -> Callable[[Config], ModelSpec] | None:
+    """The reader of a configuration's type, or None where it is read by its traits."""
+    kind = str(config.get("model_type") or "")
+    text = config.get("text_config")
+    text = text if isinstance(text, Mapping) else config
+    if (
+        kind in ("gemma4", "gemma4_text")
+        and text.get("hidden_size_per_layer_input")
+        and not text.get("enable_moe_block")
+    ):
+        return _load("gemma.gemma_4")
+    if kind == "nemotron_h" and not config.get("hybrid_override_pattern"):
+        return _load("state_space.nemotron_h")
+    return _load(READERS[kind]) if kind in READERS else None
+
+
+def _load(address: str) -> Callable[[Config], ModelSpec]:
+    file, function = address.split(".")
+    reader: Callable[[Config], ModelSpec] = getattr(import_module(f"{__name__}.{file}"), function)
+    return reader

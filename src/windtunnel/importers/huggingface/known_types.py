@@ -154,3 +154,99 @@ TRAITS["xlm-roberta"] = TRAITS["roberta"]
 _GEMMA3 = {"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
 DEFAULTS: dict[str, dict[str, Any]] = {"gemma3": _GEMMA3, "gemma3_text": _GEMMA3, "gemma": {"head_dim": 256}}
 """Dimensions that published files of a type leave out because they equal the library's default (transformers 4.50)."""
+
+READ_BY_MEANING = frozenset(
+    {
+        "aria_text",
+        "axk2",
+        "bitnet",
+        "cohere2_moe",
+        "cwm",
+        "diffllama",
+        "emu3",
+        "exaone4",
+        "exaone_moe",
+        "flex_olmo",
+        "glm",
+        "gpt-sw3",
+        "granite_swa",
+        "granitemoe_swa",
+        "granitemoeshared",
+        "helium",
+        "hyperclovax",
+        "inkling2_text",
+        "inkling_text",
+        "internlm3",
+        "iquestcoder",
+        "kolibri1",
+        "mellum",
+        "minicpm3",
+        "minimax_m3_vl_text",
+        "ministral3",
+        "mllama",
+        "modernbert-decoder",
+        "olmo_hybrid",
+        "qwen3_5_moe_text",
+        "solar_open",
+        "vaultgemma",
+        "youtu",
+        "zaya",
+    }
+)
+"""Types without traits of their own whose fields, read by meaning, give the count that transformers 5.23 has."""
+
+REFUSED: dict[str, str] = {
+    "blt": "is four networks over bytes and patches, which no single stack of layers stands for",
+    "reformer": "hashes its attention into buckets and reverses its layers, which no sub-block here stands for",
+}
+"""Types that are known and not modelled, each with the reason."""
+
+FOREIGN = (
+    "mamba",
+    "ssm",
+    "conv",
+    "lora_rank",
+    "latent",
+    "recurrent",
+    "lru",
+    "linear_attn",
+    "linear_num",
+    "altup",
+    "laurel",
+    "compress",
+    "hc_",
+    "zero_expert",
+    "per_layer",
+    "adapter",
+    "encoder",
+    "decoder_layers",
+    "cross_attention_layers",
+    "layers_block_type",
+    "block_types",
+    "embedding_size",
+    "state_size",
+    "time_step",
+    "dim_factor",
+    "per_stack",
+    "_cycles",
+    "expert_layer",
+    "indexer",
+    "is_moe",
+    "pronunciation",
+    "swa_",
+    "intermediate_size_mlp",
+    "vision_config",
+    "audio_config",
+)
+"""Parts of field names that stand for something else than a Llama-like decoder, in a type that is not known."""
+
+TOLD_BY_ABSENCE = ("is_moe",)
+"""Fields that say something even where they are false."""
+
+GATED = frozenset({"silu", "swish", "swiglu", "gelu_pytorch_tanh"})
+"""Activations that unknown types use in gated networks alone."""
+
+HARMLESS = frozenset(
+    {"is_encoder_decoder", "encoder_no_repeat_ngram_size", "cross_attention_hidden_size", "hybrid_override_pattern"}
+)
+"""Fields that every file may have, whatever its type."""

@@ -94,7 +94,7 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
         problems.raise_if_any()
     assert base is not None
     places = _places(scenario, base, wanted, problems)
-    if model is not None and model.family in ("encoder", "vit", "encoder_decoder"):
+    if model is not None and model.family in ("encoder", "vit", "encoder_decoder", "composed"):
         problems.add("model", model.name, "generates no tokens, or is not served yet: a decoder-only model is needed")
     problems.raise_if_any()
     assert serving is not None and model is not None

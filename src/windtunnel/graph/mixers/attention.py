@@ -1,0 +1,97 @@
+"""Softmax attention: multi-head, grouped, gated, over another sequence, and through latents."""
+
+from __future__ import annotations
+
+from windtunnel.specs.layers import Matrix, SubBlock
+
+
+def attention(
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    *,
+    value_dim: int | None = None,
+    biases: str = "",
+    gate: int = 0,
+    window: int = 0,
+    cross: bool = False,
+    own_kv: bool = True,
+) -> SubBlock:
+    """Attention with one projection for queries, keys, values and, where it has one, its output gate.
+
+    Args:
+        hidden: width of the residual stream.
+        heads: query heads.
+        kv_heads: key/value heads.
+        head_dim: elements of a query or key head.
+        value_dim: elements of a value head; absent means `head_dim`.
+        biases: letters of the projections that have one, out of `qkvo`.
+        gate: width of the gate on the output.
+        window: tokens attended to; 0 means all.
+        cross: whether keys and values come from another sequence.
+        own_kv: whether the layer makes keys and values, or reads those of an earlier one.
+    """
+    d_v = value_dim or head_dim
+    widths = {"q": heads * head_dim, "k": kv_heads * head_dim, "v": kv_heads * d_v, "o": hidden}
+    made = widths["q"] + gate + (widths["k"] + widths["v"] if own_kv else 0)
+    return SubBlock(
+        kind="cross_attention" if cross else "attention",
+        columns=((hidden, made),),
+        rows=((heads * d_v, hidden),),
+        vectors=sum(widths[b] for b in biases),
+        heads=heads,
+        kv_heads=kv_heads,
+        d_qk=head_dim,
+        d_v=d_v,
+        window=window,
+        cached_elements=kv_heads * (head_dim + d_v) if own_kv else 0,
+    )
+
+
+def latent_attention(
+    hidden: int,
+    heads: int,
+    kv_rank: int,
+    dims: tuple[int, int, int],
+    *,
+    q_rank: int = 0,
+    gate: int = 0,
+    indexer: tuple[int, int, int] | None = None,
+    window: int = 0,
+) -> SubBlock:
+    """Multi-head latent attention, with an indexer that picks tokens where the layer has one.
+
+    Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1; DeepSeek-V3.2-Exp, section 2.1, for the indexer.
+
+    Args:
+        hidden: width of the residual stream.
+        heads: query heads.
+        kv_rank: width of the latent that keys and values are made from.
+        dims: elements of a head without position, with position, and of its values.
+        q_rank: width of the queries' latent; 0 means that they have none.
+        gate: width of the gate on the output.
+        indexer: heads, head size and tokens picked.
+        window: tokens attended to; 0 means all.
+    """
+    nope, rope, d_v = dims
+    queries: Matrix = (q_rank or hidden, heads * (nope + rope))
+    replicated = [(hidden, kv_rank + rope)] + ([(hidden, q_rank)] if q_rank else [])
+    vectors = q_rank + kv_rank
+    if indexer:
+        index_heads, size, _ = indexer
+        replicated += [(q_rank or hidden, index_heads * size), (hidden, size), (hidden, index_heads)]
+        vectors += 2 * size
+    return SubBlock(
+        kind="attention",
+        columns=(queries, (kv_rank, heads * (nope + d_v)), *([(hidden, gate)] if gate else [])),
+        rows=((heads * d_v, hidden),),
+        replicated=tuple(replicated),
+        vectors=vectors,
+        heads=heads,
+        kv_heads=heads,
+        d_qk=nope + rope,
+        d_v=d_v,
+        window=indexer[2] if indexer else window,
+        cached_elements=kv_rank + rope + (indexer[1] if indexer else 0),
+    )

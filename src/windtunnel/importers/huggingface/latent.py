@@ -1,0 +1,158 @@
+"""Readers of latent and sparse attention whose layers differ: LongCat-Flash, dots 3, HunYuan 4, DeepSeek-V4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from windtunnel.graph.mixers.attention import latent_attention
+from windtunnel.graph.mixers.feed_forward import mixture, mlp
+from windtunnel.importers.huggingface.network import Config
+from windtunnel.importers.huggingface.parts import feed_forward_layers
+from windtunnel.specs.layers import SubBlock
+from windtunnel.specs.model import ModelSpec
+
+
+def _dims(c: Config) -> tuple[int, int, int]:
+    return c.need("qk_nope_head_dim"), c.need("qk_rope_head_dim"), c.need("v_head_dim")
+
+
+def longcat_flash(c: Config) -> ModelSpec:
+    """LongCat-Flash: two rounds of attention and MLP a layer, and one mixture whose zero experts have no weights.
+
+    Source: LongCat-Flash technical report (arXiv 2509.01322), section 2.1.
+    """
+    h, depth, heads = c.need("hidden_size"), c.need("num_layers", "num_hidden_layers"), c.need("num_attention_heads")
+    zero = c.number("zero_expert_num", 0)
+    mixer = latent_attention(h, heads, c.need("kv_lora_rank"), _dims(c), q_rank=c.number("q_lora_rank", 0)).plus(h)
+    dense = mlp(h, c.need("ffn_hidden_size")).plus(h)
+    experts = mixture(h, c.need("n_routed_experts"), c.need("moe_topk"), c.need("expert_ffn_hidden_size"))
+    experts = experts.model_copy(update={"replicated": (*experts.replicated, (h, zero))} if zero else {})
+    layers = [(mixer, experts, dense, mixer, dense)] * depth
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
+
+
+def _indexer(c: Config) -> tuple[int, int, int]:
+    return c.need("index_n_heads"), c.need("index_head_dim"), c.need("index_topk")
+
+
+def dots3(c: Config) -> ModelSpec:
+    """Dots 3: latent attention with an indexer, or in a window, each with dimensions of its own and gated by head."""
+    c = c.part("text_config") if "text_config" in c.fields else c
+    h, depth = c.need("hidden_size"), c.need("num_hidden_layers")
+    own = c.fields.get("per_layer_config")
+    own = own if isinstance(own, Mapping) else {}
+    mixers = []
+    for i, kind in enumerate(c.kinds("layer_types", depth)):
+        changed = own.get(f"{i:02d}", own.get(str(i)))
+        at = Config({**c.fields, **changed}, c.name) if isinstance(changed, Mapping) else c
+        at.problems = c.problems
+        heads, rope = at.need("num_attention_heads"), at.need("qk_rope_head_dim")
+        indexed = kind == "indexed_attention"
+        mixer = latent_attention(
+            h,
+            heads,
+            at.need("kv_lora_rank"),
+            _dims(at),
+            q_rank=at.number("q_lora_rank", 0),
+            gate=heads,
+            indexer=_indexer(at) if indexed else None,
+            window=at.number("sliding_window", 0),
+        )
+        mixers.append(mixer.plus(h + rope))
+    layers = list(zip(mixers, (n.plus(h) for n in feed_forward_layers(c, h, depth)), strict=True))
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
+
+
+def _mixed(block: SubBlock, hidden: int, streams: int, made: int) -> SubBlock:
+    """A sub-block with the mixing of residual streams in front of it (hyper-connections, arXiv 2409.19606).
+
+    Args:
+        block: the sub-block.
+        hidden: width of a stream.
+        streams: residual streams.
+        made: mixing coefficients that a token's streams make.
+    """
+    scales = made // streams if made % streams == 0 else 1
+    scales = min(scales, 3)
+    mixing = (*block.replicated, (streams * hidden, made))
+    return block.model_copy(update={"replicated": mixing, "vectors": block.vectors + made + scales})
+
+
+def _mixed_ends(hidden: int, vocab: int, streams: int, *, tied: bool) -> int:
+    """Weights behind the layers: streams joined to one, norm, head."""
+    return streams * streams * hidden + streams + 1 + hidden + (0 if tied else vocab * hidden)
+
+
+def hunyuan_4(c: Config) -> ModelSpec:
+    """HunYuan 4: gated latent attention with sinks, an indexer in some layers that the next ones share."""
+    h, depth, v = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("vocab_size")
+    heads, streams = c.need("num_attention_heads"), c.number("hc_mult", 4)
+    dims = _dims(c)
+    kinds = c.kinds("indexer_types", depth)
+    made = {}
+    for kind in ("full", "shared"):
+        mixer = latent_attention(
+            h,
+            heads,
+            c.need("kv_lora_rank"),
+            dims,
+            q_rank=c.number("q_lora_rank", 0),
+            gate=heads * dims[2],
+            indexer=_indexer(c) if kind == "full" else None,
+            window=c.need("index_topk"),
+        )
+        made[kind] = _mixed(mixer.plus(h + heads), h, streams, 2 * streams)
+    networks = [_mixed(n.plus(h), h, streams, 2 * streams) for n in feed_forward_layers(c, h, depth)]
+    layers = [(made["full" if k == "full" else "shared"], n) for k, n in zip(kinds, networks, strict=True)]
+    tied = c.flag("tie_word_embeddings")
+    outputs = _mixed_ends(h, v, streams, tied=tied)
+    return c.compose(layers, hidden=h, vocab=v, tied=tied, outputs=outputs)
+
+
+def deepseek_v4(c: Config) -> ModelSpec:
+    """DeepSeek-V4: one shared key/value head, older tokens compressed sparsely or heavily, several residual streams."""
+    h, depth, v = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("vocab_size")
+    heads, d, streams = c.need("num_attention_heads"), c.need("head_dim"), c.number("hc_mult", 4)
+    q_rank, groups, o_rank = c.need("q_lora_rank"), c.need("o_groups"), c.need("o_lora_rank")
+    index_heads, index_dim = c.need("index_n_heads"), c.need("index_head_dim")
+    rates = c.fields.get("compress_rates")
+    rates = rates if isinstance(rates, Mapping) else {}
+    heavy = int(rates.get("heavily_compressed_attention", 128))
+    sparse = int(rates.get("compressed_sparse_attention", 4))
+    base = SubBlock(
+        kind="attention",
+        columns=((q_rank, heads * d), (heads * d // groups, groups * o_rank)),
+        rows=((groups * o_rank, h),),
+        replicated=((h, q_rank), (h, d)),
+        vectors=h + q_rank + d + heads,
+        heads=heads,
+        kv_heads=1,
+        d_qk=d,
+        d_v=d,
+        window=c.number("sliding_window", 128),
+        cached_elements=d,
+    )
+    index = ((h, 4 * index_dim), (q_rank, index_heads * index_dim), (h, index_heads))
+    window = c.number("sliding_window", 128) + c.number("index_topk", 512)
+    made = {
+        "sliding_attention": base,
+        "heavily_compressed_attention": base.model_copy(
+            update={"replicated": (*base.replicated, (h, 2 * d)), "vectors": base.vectors + heavy * d + d}
+        ),
+        "compressed_sparse_attention": base.model_copy(
+            update={
+                "replicated": (*base.replicated, (h, 4 * d), *index),
+                "vectors": base.vectors + 2 * sparse * d + d + 2 * sparse * index_dim + index_dim,
+                "window": window,
+            }
+        ),
+    }
+    kinds = c.kinds("layer_types", depth)
+    for kind in {*kinds} - {*made, ""}:
+        c.problems.add("layer_types", kind, "is no kind of layer of DeepSeek-V4")
+    mixing = (2 + streams) * streams
+    networks = [_mixed(n.plus(h), h, streams, mixing) for n in feed_forward_layers(c, h, depth)]
+    layers = [(_mixed(made.get(k, base), h, streams, mixing), n) for k, n in zip(kinds, networks, strict=True)]
+    tied = c.flag("tie_word_embeddings")
+    outputs = _mixed_ends(h, v, streams, tied=tied)
+    return c.compose(layers, hidden=h, vocab=v, tied=tied, outputs=outputs)

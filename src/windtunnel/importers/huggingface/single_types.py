@@ -1,0 +1,117 @@
+"""Readers of types that stand alone: JetMoE, Doge, HRM, MiMo-V2, CPM-Ant, XLNet."""
+
+from __future__ import annotations
+
+from windtunnel.graph.mixers.attention import attention
+from windtunnel.graph.mixers.feed_forward import mixture, mlp
+from windtunnel.importers.huggingface.network import Blocks, Config
+from windtunnel.importers.huggingface.parts import feed_forward_layers
+from windtunnel.specs.layers import SubBlock
+from windtunnel.specs.model import ModelSpec
+
+
+def jetmoe(c: Config) -> ModelSpec:
+    """JetMoE: experts for queries and outputs of attention beside shared keys and values, experts for the MLP."""
+    h, kv_heads, size = c.need("hidden_size"), c.need("num_key_value_heads"), c.number("kv_channels", 128)
+    experts, per_token, inner = c.need("num_local_experts"), c.need("num_experts_per_tok"), kv_heads * size
+    mixer = SubBlock(
+        kind="attention",
+        columns=((h, 2 * inner),),
+        replicated=((h, experts),),
+        vectors=2 * h,
+        heads=kv_heads * per_token,
+        kv_heads=kv_heads,
+        d_qk=size,
+        d_v=size,
+        cached_elements=2 * inner,
+        experts=experts,
+        experts_per_token=per_token,
+        expert_columns=(h, inner),
+        expert_rows=(inner, h),
+    )
+    network = mixture(h, experts, per_token, c.need("intermediate_size"), vectors=2 * h)
+    layers = [(mixer, network)] * c.need("num_hidden_layers")
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings", True))
+
+
+def doge(c: Config) -> ModelSpec:
+    """Doge: attention with a learned mask from values, weighted residuals, dense networks."""
+    if c.flag("is_moe"):
+        c.problems.add("is_moe", True, "must be false: Doge's cross-domain mixture is not modelled")
+    h, heads = c.need("hidden_size"), c.need("num_attention_heads")
+    kv_heads = c.number("num_key_value_heads", heads)
+    size = c.number("head_dim", h // heads)
+    biases = "qkvo" if c.flag("attention_bias") else ""
+    window = c.number("sliding_window", 0)
+    mixer = attention(h, heads, kv_heads, size, biases=biases, gate=kv_heads, window=window)
+    layer = (
+        mixer.plus(2 * h + kv_heads + 2 * size),
+        mlp(h, c.need("intermediate_size"), bias=c.flag("mlp_bias")).plus(2 * h),
+    )
+    layers = [layer] * c.need("num_hidden_layers")
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"), qk_norm=True)
+
+
+def hrm(c: Config) -> ModelSpec:
+    """HRM: a low and a high stack of layers, run in cycles with the same weights each time."""
+    h, heads, v = c.need("hidden_size"), c.need("num_attention_heads"), c.need("vocab_size")
+    size = c.number("head_dim", h // heads)
+    mixer = attention(h, heads, c.number("num_key_value_heads", heads), size, gate=heads * size)
+    layer: Blocks = (mixer, mlp(h, c.need("intermediate_size"), bias=c.flag("mlp_bias")))
+    again = tuple(block.model_copy(update={"reuses_weights": True}) for block in layer)
+    each = c.need("num_layers_per_stack")
+    layers: list[Blocks] = []
+    for high in range(c.number("H_cycles", 2)):
+        for low in range(c.number("L_cycles", 3)):
+            layers += [again if high or low else layer] * each
+        layers += [again if high else layer] * each
+    return c.compose(layers, hidden=h, vocab=v, tied=False, inputs=v * h + h, outputs=v * h)
+
+
+def mimo_v2(c: Config) -> ModelSpec:
+    """MiMo-V2: windowed layers with sinks and more key/value heads than those that attend fully."""
+    h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    size, value, kv_heads = c.need("head_dim"), c.need("v_head_dim"), c.need("num_key_value_heads")
+    windowed = c.number("swa_num_key_value_heads", 2 * kv_heads)
+    full = attention(h, heads, kv_heads, size, value_dim=value).plus(h)
+    local = attention(h, heads, windowed, size, value_dim=value, window=c.number("sliding_window", 128))
+    networks = feed_forward_layers(c, h, depth)
+    kinds = c.kinds("layer_types", depth)
+    layers = [
+        (full if kind == "full_attention" else local.plus(h + heads), network.plus(h))
+        for kind, network in zip(kinds, networks, strict=True)
+    ]
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
+
+
+def cpm_ant(c: Config) -> ModelSpec:
+    """CPM-Ant: learned prompts and segments in the input table, relative positions from buckets."""
+    h, heads, v = c.need("hidden_size"), c.need("num_attention_heads"), c.need("vocab_size")
+    segments = c.number("segment_types", 32)
+    prompts = c.number("prompt_types", 32) * c.number("prompt_length", 32)
+    positions = (segments * segments + c.number("position_bias_num_buckets", 512)) * heads
+    mixer = attention(h, heads, heads, c.number("dim_head", 128)).plus(h)
+    layers = [(mixer, mlp(h, c.need("dim_ff")).plus(h))] * c.need("num_hidden_layers")
+    inputs = (v + prompts + segments) * h + positions
+    return c.compose(
+        layers, hidden=h, vocab=v, tied=False, inputs=inputs, position_embedding="relative", hidden_act="gelu"
+    )
+
+
+def xlnet(c: Config) -> ModelSpec:
+    """XLNet: attention with projected relative positions and segments."""
+    h, heads, v = c.need("d_model"), c.need("n_head"), c.need("vocab_size")
+    inner = heads * c.number("d_head", h // heads)
+    mixer = attention(h, heads, heads, inner // heads, gate=inner).plus(5 * inner + 2 * h)
+    layer = (mixer, mlp(h, c.need("d_inner"), gated=False, bias=True).plus(2 * h))
+    return c.compose(
+        [layer] * c.need("n_layer"),
+        hidden=h,
+        vocab=v,
+        tied=True,
+        inputs=v * h + h,
+        outputs=v,
+        norm="layernorm",
+        hidden_act="gelu",
+        position_embedding="relative",
+    )

@@ -1,0 +1,131 @@
+"""Weights of vision and audio towers in front of a text model, with the projectors between them.
+
+A tower is counted, not computed: its weights stand in memory, while its work depends on images and sounds that a
+scenario does not describe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from windtunnel.graph.mixers.attention import attention
+from windtunnel.importers.huggingface.network import Config
+from windtunnel.importers.huggingface.parts import bert_layer
+from windtunnel.specs.model import ModelSpec
+
+
+def _encoder_layers(hidden: int, width: int, depth: int) -> int:
+    """Attention with biases, a plain MLP and two layer norms, `depth` times."""
+    return depth * sum(block.weights(0) for block in bert_layer(hidden, 1, width))
+
+
+def _siglip(v: Config, *, pools: bool) -> int:
+    """SigLIP: patches, positions, layers, a last norm and, where it pools, a probe with attention and an MLP."""
+    h, f, patch = v.need("hidden_size"), v.need("intermediate_size"), v.need("patch_size")
+    side = v.number("image_size", v.number("crop_size", 224)) // patch
+    patches = v.number("num_channels", 3) * patch * patch * h + h + side * side * h
+    pooled = h + sum(b.weights(0) for b in bert_layer(h, 1, f)) - 2 * h if pools else 0
+    return patches + _encoder_layers(h, f, v.need("num_hidden_layers")) + 2 * h + pooled
+
+
+def _gemma_3(v: Config, text: int) -> int:
+    h = v.need("hidden_size")
+    return _siglip(v, pools=v.flag("vision_use_head", True)) + h * text + h
+
+
+def _got_ocr2(v: Config, text: int) -> int:
+    """The encoder of SAM with relative positions in windows, its neck, and two convolutions that halve the grid."""
+    h, f, depth, patch = v.need("hidden_size"), v.need("mlp_dim"), v.need("num_hidden_layers"), v.need("patch_size")
+    side, out, window = v.need("image_size") // patch, v.need("output_channels"), v.number("window_size", 14)
+    size = h // v.need("num_attention_heads")
+    seen_in_full = v.fields.get("global_attn_indexes")
+    full = len(seen_in_full) if isinstance(seen_in_full, list) else 4
+    relative = 2 * size * (full * (2 * side - 1) + (depth - full) * (2 * window - 1))
+    neck = h * out + 9 * out * out + 4 * out
+    projector = 9 * out * 2 * out + 9 * 2 * out * 4 * out + 4 * out * text + text
+    patches = v.number("num_channels", 3) * patch * patch * h + h + side * side * h
+    return patches + _encoder_layers(h, f, depth) + relative + neck + projector
+
+
+def _moss(v: Config, text: int) -> int:
+    """The encoder of Whisper, and a projector that reads four frames at a time."""
+    h, f, depth = v.need("hidden_size"), v.need("intermediate_size"), v.need("num_hidden_layers")
+    front = 3 * v.number("num_mel_bins", 80) * h + h + 3 * h * h + h + v.number("max_source_positions", 1500) * h
+    layers = _encoder_layers(h, f, depth) - depth * h  # keys have no bias
+    return front + layers + 2 * h + 4 * h * text + text + text * text + 3 * text
+
+
+def _phi_4_audio(a: Config, text: int) -> int:
+    """A conformer: two half MLPs, attention and convolutions a layer; three strided convolutions in front."""
+    h, f, depth = a.need("hidden_size"), a.need("intermediate_size"), a.need("num_blocks")
+    half = h * 2 * f + 2 * f + f * h + h + 2 * h
+    convolution = 2 * h + 2 * h + 2 * h * h + 2 * h + (a.number("kernel_size", 3) + 1) * h + 2 * (h * h + h)
+    layer = 2 * half + 4 * (h * h + h) + convolution + 4 * h
+    channels = a.number("nemo_conv_channels", 1024)
+    front = 3 * 9 * channels + 2 * channels * channels + 5 * channels
+    front += h * channels * a.number("nemo_final_size", 10) + h
+    positions = 2 * a.number("bias_max_distance", 1000) * a.need("num_attention_heads")
+    return front + positions + depth * layer + 2 * (h * text + text + text * text + text)
+
+
+def _phi_4(c: Config, text: int) -> int:
+    v = c.part("vision_config")
+    h = v.need("hidden_size")
+    vision = _siglip(v, pools=True) + 2 * h + h * text + text + text * text + text
+    return vision + _phi_4_audio(c.part("audio_config"), text)
+
+
+_TOWERS: dict[str, Callable[[Config, int], int]] = {
+    "gemma3": lambda c, text: _gemma_3(c.part("vision_config"), text),
+    "got_ocr2": lambda c, text: _got_ocr2(c.part("vision_config"), text),
+    "moss_transcribe_diarize": lambda c, text: _moss(c.part("audio_config"), text),
+    "phi4_multimodal": _phi_4,
+}
+"""`model_type` → weights of its towers, from the whole file and the width of the text model."""
+
+
+def tower_parameters(config: Mapping[str, Any], text_hidden: int) -> int | None:
+    """Weights of the towers of a configuration.
+
+    Args:
+        config: the whole file.
+        text_hidden: width of the text model's residual stream.
+
+    Returns:
+        The count; 0 where the type has no tower; None where a tower is there that cannot be counted, because its type
+        is not known or the file leaves out a dimension.
+    """
+    there = any(isinstance(config.get(key), Mapping) for key in ("vision_config", "audio_config"))
+    if not there:
+        return 0
+    count = _TOWERS.get(str(config.get("model_type")))
+    if count is None:
+        return None
+    c = Config(config, "")
+    total = count(c, text_hidden)
+    return None if c.problems else total
+
+
+def git(c: Config) -> ModelSpec:
+    """GIT: a text decoder in the manner of BERT that reads patches of a CLIP tower beside its tokens."""
+    h, v, heads = c.need("hidden_size"), c.need("vocab_size"), c.need("num_attention_heads")
+    vision = c.part("vision_config")
+    w, f, patch = vision.need("hidden_size"), vision.need("intermediate_size"), vision.need("patch_size")
+    side = vision.need("image_size") // patch
+    tower = w + vision.number("num_channels", 3) * patch * patch * w + (side * side + 1) * w + 4 * w
+    tower += _encoder_layers(w, f, vision.need("num_hidden_layers")) + w * h + 3 * h
+    _, network = bert_layer(h, heads, c.need("intermediate_size"))
+    mixer = attention(h, heads, heads, h // heads, biases="qkvo").plus(2 * h)
+    tied = c.flag("tie_word_embeddings")
+    return c.compose(
+        [(mixer, network)] * c.need("num_hidden_layers"),
+        hidden=h,
+        vocab=v,
+        tied=tied,
+        inputs=(v + c.need("max_position_embeddings")) * h + 2 * h,
+        outputs=v * h * (not tied) + v,
+        tower_parameters=tower,
+        norm="layernorm",
+        hidden_act="gelu",
+    )

@@ -1,0 +1,100 @@
+"""Layers written one by one, for networks whose layers differ in more than a few kinds.
+
+A layer is a chain of sub-blocks (a mixer over tokens, a feed-forward network), each with its matrices, its element-wise
+weights and the work between them. `graph.mixers` makes sub-blocks of the known mixers from their dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from windtunnel.specs.base import Spec
+
+Matrix = tuple[int, int]
+"""(inputs, outputs) of a product of tokens with weights."""
+
+
+class SubBlock(Spec):
+    """A mixer or a feed-forward network: norm, products, the work between them, products, residual addition."""
+
+    kind: Literal["attention", "cross_attention", "scan", "convolution", "mlp", "mixture", "projection"]
+    columns: tuple[Matrix, ...] = ()
+    """Products whose outputs the tensor axis divides: queries, keys and values, gates, the first half of an MLP."""
+    rows: tuple[Matrix, ...] = ()
+    """Products whose inputs the tensor axis divides: output projections, the second half of an MLP."""
+    replicated: tuple[Matrix, ...] = ()
+    """Products that every rank computes: low-rank bottlenecks, routers, indexers."""
+    vectors: int = Field(default=0, ge=0)
+    """Weights outside matrices: norms, biases, decays, taps of a short convolution."""
+    # -- attention
+    heads: int = Field(default=0, ge=0)
+    kv_heads: int = Field(default=0, ge=0)
+    d_qk: int = Field(default=0, ge=0)
+    """Elements of one query head; of a scan, of one key head or one row of its state."""
+    d_v: int = Field(default=0, ge=0)
+    window: int = Field(default=0, ge=0)
+    """Tokens that a query attends to at most; 0: all before it."""
+    causal: bool = True
+    cached_elements: int = Field(default=0, ge=0)
+    """Elements that the sub-block caches for each token while it decodes."""
+    # -- scans and convolutions
+    state_elements: int = Field(default=0, ge=0)
+    """Elements of the state that the sub-block carries from token to token, for each sequence."""
+    chunk: int = Field(default=64, gt=0)
+    """Tokens of a block that a scan computes in parallel."""
+    # -- mixture of experts
+    experts: int = Field(default=0, ge=0)
+    experts_per_token: int = Field(default=0, ge=0)
+    expert_columns: Matrix = (0, 0)
+    """First product of one routed expert, its gate included."""
+    expert_rows: Matrix = (0, 0)
+    # -- weights
+    gated: bool = True
+    """Feed-forward networks: whether half of the first product's outputs gates the other half."""
+    reuses_weights: bool = False
+    """Computes with the weights of an earlier layer and has none of its own (Zamba's shared block)."""
+    parallel: bool = False
+    """Reads what the sub-block before it reads and adds to the same residual, without a norm of its own."""
+
+    def plus(self, vectors: int) -> SubBlock:
+        """This sub-block with more element-wise weights, such as its norms."""
+        return self.model_copy(update={"vectors": self.vectors + vectors})
+
+    @property
+    def expert_weights(self) -> int:
+        """Weights of one routed expert."""
+        return _elements(self.expert_columns) + _elements(self.expert_rows)
+
+    def weights(self, experts: int) -> int:
+        """Weights of the sub-block with `experts` of its routed experts counted."""
+        if self.reuses_weights:
+            return 0
+        return self.passed_weights(experts)
+
+    def passed_weights(self, experts: int) -> int:
+        """Weights a token passes through, whoever owns them, with `experts` of the routed experts counted."""
+        matrices = sum(_elements(m) for m in (*self.columns, *self.rows, *self.replicated))
+        return matrices + self.vectors + min(experts, self.experts) * self.expert_weights
+
+
+class Layer(Spec):
+    """Sub-blocks of a layer, in order, and how many equal layers follow one another."""
+
+    blocks: tuple[SubBlock, ...] = Field(min_length=1)
+    repeat: int = Field(default=1, gt=0, le=10_000)
+
+
+def _elements(matrix: Matrix) -> int:
+    return matrix[0] * matrix[1]
+
+
+def letters(layers: tuple[Layer, ...]) -> dict[tuple[SubBlock, ...], str]:
+    """One letter for each distinct layer, in order of first appearance; none is a letter of another block kind."""
+    found: dict[tuple[SubBlock, ...], str] = {}
+    for layer in layers:
+        if layer.blocks not in found:
+            i = len(found)
+            found[layer.blocks] = chr(ord("a") + i) if i < 26 else chr(0x400 + i)
+    return found

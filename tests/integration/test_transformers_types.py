@@ -1,0 +1,63 @@
+"""Every causal-LM type of the installed transformers, built on the meta device and counted (extra `oracle`)."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import pytest
+
+from windtunnel.catalog.parameters import count_parameters
+from windtunnel.errors import BadInput
+from windtunnel.importers.hf_config import read_hf_config
+
+torch = pytest.importorskip("torch", reason="needs the extra oracle: torch")
+transformers = pytest.importorskip("transformers", reason="needs the extra oracle: transformers")
+
+UNLIKE = {
+    "longcat_flash": "transformers keeps weights for zero experts; published checkpoints, like this count, have none",
+}
+"""Types whose class in transformers has other weights than the models that are published."""
+
+
+def _counted(kind: str) -> tuple[dict[str, Any], int] | None:
+    """Default configuration and weights of a type, or None where the library cannot build it."""
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    try:
+        config = CONFIG_MAPPING[kind]()
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+    except Exception:  # defaults of some types do not build: nothing to compare with
+        return None
+    return json.loads(config.to_json_string(use_diff=False)), sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.slow
+def test_every_type_is_counted_or_refused() -> None:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    transformers.logging.set_verbosity_error()
+    compared, right, wrong, refused = 0, 0, {}, {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+            found = None if kind in UNLIKE else _counted(kind)
+            if found is None:
+                continue
+            compared += 1
+            config, weights = found
+            try:
+                counted = count_parameters(read_hf_config(config).model).total
+            except BadInput as error:
+                refused[kind] = str(error)
+                continue
+            if abs(counted / weights - 1) <= 0.01:
+                right += 1
+            else:
+                wrong[kind] = counted / weights - 1
+    assert not wrong
+    assert all(refused.values())
+    assert right >= 0.95 * compared, refused
