@@ -1,4 +1,4 @@
-"""From a scenario to a prediction: load, look up, resolve, simulate, vary. `api` and `validation` both call this."""
+"""From a scenario to a prediction: the scenario is loaded, looked up in the catalogue, resolved and simulated."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def look_up(
     """Model, cluster (as techniques leave it) and techniques of a scenario; what cannot be found is in `problems`.
 
     Args:
-        scenario: what names them.
-        folder: paths are relative to it.
-        problems: of the scenario.
-        verb: the command that asks, for its messages.
+        scenario: The scenario that names them.
+        folder: Folder that paths in the scenario are relative to.
+        problems: Collects every problem of the scenario.
+        verb: Command line verb that problems name.
     """
     from windtunnel import catalog
     from windtunnel.techniques import applied, on_cluster
@@ -57,7 +57,7 @@ def prepare(
     """Resolve a scenario into a step program. All problems of all parts are reported at once.
 
     Raises:
-        BadInput: with every problem.
+        BadInput: everything wrong with the scenario, at once.
     """
     scenario, lines, folder = load(source, overrides)
     return _prepared(scenario, ProblemList(lines), folder, coefficient_overrides), scenario
@@ -88,15 +88,15 @@ def simulate_training(
     coefficient_overrides: dict[str, Any] | None = None,
     run: bool = True,
 ) -> TrainingResult:
-    """Predict one optimizer step; of a run whose steps differ, the mean one.
+    """Predict one optimizer step, or the mean step of a run whose steps differ.
 
     Args:
-        source: path of a scenario file, a mapping of its fields, or a `Scenario`.
-        overrides: `key=value` settings as `--set` takes them.
-        trace: keep the simulated step for Perfetto and the report.
-        sensitivities: also simulate with 10 % more of each resource.
-        coefficient_overrides: coefficients to replace (calibration and fitting).
-        run: whether phases of the run count; else the steps that no phase claims.
+        source: Path of a scenario file, a mapping of its fields, or a `Scenario`.
+        overrides: Settings `key=value` as `--set` takes them.
+        trace: Whether to keep the simulated step for Perfetto and the report.
+        sensitivities: Whether to simulate also with 10 % more of each resource.
+        coefficient_overrides: Coefficients that replace those of the catalogue, by name (calibration and fitting).
+        run: Whether phases of the run count; otherwise the result is of the steps that no phase claims.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
@@ -118,16 +118,16 @@ def simulate_training(
     folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
     assumed = assumptions(scenario, prepared, folder)
     chosen, acting = applied(scenario.techniques), prepared.techniques
-    parts = phase_scenarios(scenario, chosen) if run else ()
+    phases = phase_scenarios(scenario, chosen) if run else ()
 
     def step(of: Scenario, x: PreparedStep, **how: Any) -> TrainingResult:
         found = simulate_step(x, name=scenario.name or x.model.name, **how)
         return replace(found, sensitivities=_sensitivities(of, x, found.step_time_s)) if sensitivities else found
 
     result = step(scenario, prepared, assumed=assumed, trace=trace)
-    if parts:
-        ran = [step(p.scenario, _of_part(p, folder, coefficient_overrides)) for p in parts]
-        result = mean_of_run(result, [(p.phase, own) for p, own in zip(parts, ran, strict=True)])
+    if phases:
+        ran = [step(p.scenario, _prepare_phase(p, folder, coefficient_overrides)) for p in phases]
+        result = mean_of_run(result, [(p.phase, own) for p, own in zip(phases, ran, strict=True)])
     plain = scenario.model_dump(mode="json", exclude_unset=True)
     if isinstance(scenario.model, ModelFile):  # a stored result stands without the file
         plain["model"] = prepared.model.model_dump(mode="json", exclude_defaults=True)
@@ -148,21 +148,21 @@ def simulate_training(
     )
 
 
-def _of_part(part: PhaseScenario, folder: Path, coefficient_overrides: dict[str, Any] | None) -> PreparedStep:
-    """The program of one phase's steps.
+def _prepare_phase(phase: PhaseScenario, folder: Path, coefficient_overrides: dict[str, Any] | None) -> PreparedStep:
+    """The step of one phase of a run.
 
     Raises:
-        BadInput: everything wrong with them, at once.
+        BadInput: everything wrong with the phase, at once.
     """
     try:
-        return _prepared(part.scenario, ProblemList(), folder, coefficient_overrides)
+        return _prepared(phase.scenario, ProblemList(), folder, coefficient_overrides)
     except BadInput as error:
-        own = [replace(p, rule=f"{p.rule} (in phase {part.phase.name} of the run)") for p in error.problems]
+        own = [replace(p, rule=f"{p.rule} (in phase {phase.phase.name} of the run)") for p in error.problems]
         raise BadInput(own) from error
 
 
 def _sensitivities(scenario: Scenario, prepared: PreparedStep, base_s: float) -> dict[str, float]:
-    """Relative change of the step when one resource is 10 % larger."""
+    """Resource → relative change of the step's seconds where the resource is 10 % larger."""
     from windtunnel.techniques import applied
     from windtunnel.training.explain.resource_scaling import RATES, outside, scaled
     from windtunnel.training.prepare import prepare as prepare_step

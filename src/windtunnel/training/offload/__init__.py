@@ -1,1 +1,1 @@
-"""Tensors outside the device: memory tiers and the optimizer on the host."""
+"""Tensors that lie outside the device: memory tiers of the node, and the optimizer step on the host."""

@@ -1,4 +1,4 @@
-"""Optimizer steps outside the device: what one parameter takes in the memories and processors of the host.
+"""Optimizer steps outside the device: seconds and bytes per parameter on the host's links, memories and processors.
 
 Sources: Ren et al. 2021 (arXiv 2101.06840), section 4 (gradients down, update in host memory, weights back up);
 Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.2.2 (states stream from and to drives).
@@ -26,24 +26,28 @@ from windtunnel.training.offload.memory_tiers import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostUpdate:
-    """Seconds a parameter, of one device's share of its node."""
+    """Seconds and bytes per parameter that one device's share of its node takes for an optimizer step."""
 
     down: float
-    """Its gradient crosses the host link."""
+    """Seconds in which its gradient crosses the host link."""
     compute: float
-    """Processors, or the memories that the state lies in."""
+    """Seconds of the update on the processors, or on the memory that holds its state where that is slower."""
     up: float
-    """Its new weight crosses the host link."""
+    """Seconds in which its new weight crosses the host link."""
     read: float
+    """Seconds in which drives read its optimizer state."""
     write: float
-    """State from and to drives."""
+    """Seconds in which drives write its optimizer state."""
     gradient_bytes: float
+    """Bytes of its gradient that cross the host link."""
     weight_bytes: float
-    """Bytes that cross the link: of the gradient that is still on the device, and of a weight that goes back to it."""
+    """Bytes of its new weight that cross the host link."""
     state_bytes: float
+    """Bytes of its optimizer state."""
     moved_bytes: float
+    """Bytes of host memory that its update reads and writes."""
     widen: float = 0.0
-    """Seconds in which backward waits until its gradient is on the host in 32 bits."""
+    """Seconds in which backward waits until the gradient is on the host in 32 bits."""
 
     @classmethod
     def of(
@@ -57,7 +61,7 @@ class HostUpdate:
         weight: float,
         sent: float = 4.0,
     ) -> HostUpdate:
-        """Rates of a node for one parameter.
+        """The cost of one parameter on a node.
 
         Args:
             cluster: The node.
@@ -102,20 +106,20 @@ class HostUpdate:
         )
 
     def seconds(self, offload: Offload) -> float:
-        """A parameter's update after the last gradient: as a pipeline, or one part after the other."""
+        """Seconds per parameter after the last gradient: they run as a pipeline, or in turn (`update: in_turn`)."""
         parts = (self.down, self.compute, self.up, self.read, self.write)
         return sum(parts) if offload.update == "in_turn" else max(parts)
 
     def on_device(self, cluster: ClusterSpec, offload: Offload) -> float:
-        """State from where it lives to the device, one direction."""
+        """Seconds per parameter to copy optimizer state between its tier and the device, in one direction."""
         return self.state_bytes / near_rate(offload.tier_of("optimizer"), cluster, stripe=offload.stripe)
 
 
 def widening_s(cluster: ClusterSpec, sent: float) -> float:
     """Seconds until a 16-bit gradient is on the host in 32 bits.
 
-    It goes to a page-locked buffer and back to the device, which takes its norm, and comes down again into a tensor of
-    its own type, which PyTorch allocates; the host reads that and writes 32 bits.
+    The gradient goes to a page-locked buffer and back to the device, which computes its norm. It then comes down into
+    a 16-bit tensor that PyTorch allocates; the host reads that tensor and writes 32 bits.
 
     Sources: DeepSpeed `runtime/zero/stage3.py`, `partition_grads` (0.8 to 0.15, before gradients were cast on the
     device); PyTorch `aten/src/ATen/native/cuda/Copy.cu`, `copy_kernel_cuda` (types change on the processor).
@@ -125,5 +129,5 @@ def widening_s(cluster: ClusterSpec, sent: float) -> float:
 
 
 def is_spelt_out(offload: Offload) -> bool:
-    """Whether the update is tasks of its own on links, drives and processors, not one figure."""
+    """Whether links, drives and processors run the update as tasks of the step; else it is one number of seconds."""
     return offload.optimizer > 0 and (offload.update == "beside_backward" or offload.update_on_device > 0)

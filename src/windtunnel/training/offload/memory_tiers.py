@@ -1,6 +1,6 @@
-"""Rates and room of the memories of a node that tensors can leave a device for: host memory, CXL cards, drives.
+"""Rates and capacities of a node's memories that tensors can be offloaded to: host memory, CXL cards, drives.
 
-All devices of a node do the same at the same time, so each has an even share of what they share.
+All devices of a node run the same at the same time, so each has an even share of the rates that they share.
 """
 
 from __future__ import annotations
@@ -13,46 +13,48 @@ from windtunnel.specs.plan import Tier
 HOST_LINK_FRACTION = 0.85
 """Payload share of a host link with large pinned copies (PCIe packet headers and flow control)."""
 NVME_BYTES_PER_S = 6e9
-"""Per device, where a node's drives are not known: eight data-centre drives of 6 to 7 GB/s in a node of eight devices
-(PCIe 4 x4 sheets, as of 2023)."""
+"""Bytes/s of drives for each device where the cluster does not state its drives: eight data-centre drives of 6 to 7
+GB/s in a node of eight devices (PCIe 4 x4 data sheets, as of 2023)."""
 HOST_MEMORY_BYTES_PER_S = 300e9
-"""Of a node whose host memory is not known: two sockets, 8 channels of DDR4-3200 each, three quarters of 410 GB/s."""
+"""Bytes/s of a node's host memory where the cluster does not state it: two sockets with 8 channels of DDR4-3200 each,
+three quarters of 410 GB/s."""
 PAGEABLE_BYTES_PER_S = 7.3e9
-"""Copies of one process into host memory that is not page-locked: geometric middle of 5.5 GB/s (dask-cuda PR 98, V100)
-and 9.6 (kekzl/imp PR 1409, PCIe 5, where page-locked memory takes 32): a thread of the driver copies."""
+"""Bytes/s of one process's copies into host memory that is not page-locked: geometric mean of 5.5 GB/s
+(dask-cuda PR 98, V100) and 9.6 (kekzl/imp PR 1409, PCIe 5, where page-locked memory takes 32): a thread of the driver
+copies."""
 UPDATE_FRACTION = 0.7
-"""Of that rate which an Adam step on the host reaches. Source: Ren et al. 2021 (arXiv 2101.06840), table 4, general
-knowledge: 3.9 G parameters/s on a DGX-2 at 10 billion, where 34 bytes each at 192 GB/s would make 5.6. Prior, standard
-error 0.15."""
+"""Share of the rate of host memory that an Adam step on the host reaches. Source: Ren et al. 2021 (arXiv
+2101.06840), table 4, general knowledge: 3.9 G parameters/s on a DGX-2 at 10 billion, where 34 bytes each at 192 GB/s
+would make 5.6. Prior, standard error 0.15."""
 CORE_PARAMS_PER_S = 5e8
-"""Parameters that one core updates with Adam: eight to a vector, some 35 cycles with its square root and division, at
-2 to 2.5 GHz. Prior from instruction tables, within a factor of two; memory is what limits most servers."""
+"""Parameters that one core updates with Adam in a second: eight to a vector, some 35 cycles with its square root and
+division, at 2 to 2.5 GHz. Prior from instruction tables, within a factor of two; memory is what limits most servers."""
 
 
 SYSTEM_BYTES = 4e9
-"""Host memory of a node that the operating system and its services hold. Prior, within a factor of two."""
+"""Bytes of a node's host memory that the operating system and its services hold. Prior, within a factor of two."""
 PROCESS_BYTES = 3e9
-"""Host memory of a device's process: interpreter, libraries and context (2 to 4 GB resident with PyTorch and CUDA 11 or
-12). Prior, within a factor of 1.5."""
+"""Bytes of host memory that a device's process takes: interpreter, libraries and context (2 to 4 GB resident with
+PyTorch and CUDA 11 or 12). Prior, within a factor of 1.5."""
 
 
 def host_memory_bytes_per_s(cluster: ClusterSpec) -> float:
-    """One device's share of the rate of host memory, for updates."""
+    """Bytes/s of host memory that one device's updates have: an even share of the node's."""
     return (cluster.host_memory_bytes_per_s or HOST_MEMORY_BYTES_PER_S) / cluster.devices_per_node
 
 
 def core_params_per_s(cluster: ClusterSpec) -> float:
-    """Parameters that one device's share of the cores updates a second; no limit where they are not known."""
+    """Parameters that one device's share of the cores updates in a second; infinite where the cores are not known."""
     return (cluster.host_cores or math.inf) * CORE_PARAMS_PER_S / cluster.devices_per_node
 
 
 def link_bytes_per_s(cluster: ClusterSpec) -> float:
-    """Copies between a device and the host, one direction, while all devices copy."""
+    """Bytes/s of copies between a device and the host in one direction, while all devices copy."""
     return cluster.device.pcie_bytes_per_s * HOST_LINK_FRACTION / cluster.devices_per_host_link
 
 
 def drive_bytes_per_s(cluster: ClusterSpec, *, write: bool) -> float:
-    """One device's share of its node's drives."""
+    """Bytes/s of one device's share of its node's drives, reading or writing."""
     drives = cluster.storage
     if drives is None:
         return NVME_BYTES_PER_S
@@ -60,7 +62,7 @@ def drive_bytes_per_s(cluster: ClusterSpec, *, write: bool) -> float:
 
 
 def memory_bytes_per_s(tier: Tier, cluster: ClusterSpec, *, stripe: bool = True) -> float:
-    """Rate at which one device's tensors are read or written where they live, drives aside."""
+    """Bytes/s at which one device's tensors are read or written in their tier; for drives, in host memory."""
     if tier == "cxl" and cluster.cxl is not None:
         n = cluster.devices_per_node
         on_one = math.ceil(n / cluster.cxl.cards)
@@ -71,18 +73,18 @@ def memory_bytes_per_s(tier: Tier, cluster: ClusterSpec, *, stripe: bool = True)
 
 
 def near_rate(tier: Tier, cluster: ClusterSpec, *, stripe: bool = True) -> float:
-    """Bytes per second of copies between a device and the host, or a card; drives copy through host memory."""
+    """Bytes/s of copies between a device and host memory or a CXL card; copies of drives go through host memory."""
     return min(link_bytes_per_s(cluster), memory_bytes_per_s(tier, cluster, stripe=stripe))
 
 
 def copy_rate(tier: Tier, cluster: ClusterSpec, *, write: bool = False, stripe: bool = True) -> float:
-    """Bytes per second from where offloaded tensors live to a device (`write`: back), one link after the other."""
+    """Bytes/s from a tier to a device, or back where `write` is true: the slowest of the links on the way."""
     rate = near_rate(tier, cluster, stripe=stripe)
     return min(rate, drive_bytes_per_s(cluster, write=write)) if tier == "nvme" else rate
 
 
 def capacity_bytes(tier: Tier, cluster: ClusterSpec) -> float:
-    """One device's share of a tier; drives that are not known hold anything."""
+    """Bytes of a tier that one device has: an even share; infinite for drives that the cluster does not state."""
     if tier == "nvme":
         return math.inf if cluster.storage is None else cluster.storage.bytes / cluster.devices_per_node
     if tier == "cxl":

@@ -1,4 +1,4 @@
-"""What the steps of many plans share, kept so that a search prices each kind of block once.
+"""Networks and priced blocks that the steps of many plans share, so that a search prices each kind of block once.
 
 A step is the same with and without the cache: its key holds every field of a plan that can change the price of a
 block. Fields that only the pipeline, data parallelism or offloading read declare so (`block_prices` of
@@ -33,51 +33,60 @@ _UNREAD = {
     for name, switch in switches_of(record).items()
     if not switch.block_prices
 }
-"""Fields of a resolved plan that blocks do not read, or whose effect on them is told apart by what is made of them."""
+"""Fields of a resolved plan that no block reads, or that act on blocks through values that are in the key anyway."""
 _NAMES = tuple(f.name for f in fields(ResolvedPlan) if f.name not in {*_UNREAD, "switches"})
 _CARRIED = tuple(name for name, switch in switches_of(CarriedSwitches).items() if switch.block_prices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockCost:
-    """One block kind on one rank."""
+    """Seconds, work and bytes of one block kind on one rank, for one micro-batch."""
 
     forward: SegmentTime
     backward: SegmentTime
     weight: SegmentTime
     kept_bytes: dict[str, float]
-    """Activation kind → bytes kept from forward to backward, per micro-batch."""
+    """Activation kind → bytes that are kept from forward to backward of a micro-batch."""
     transient_backward_bytes: float
+    """Most bytes that backward holds beside what forward kept."""
     dense_params: float
+    """Parameters on this rank outside experts."""
     expert_params: float
+    """Parameters of experts on this rank."""
     largest_weights: dict[tuple[float, float], float]
-    """Distinct dense weight shapes → elements on this rank."""
+    """Shape of each distinct dense weight → its elements on this rank."""
     segments: tuple[int, int, int] = (0, 0, 0)
-    """Indices of its segments in `StageCosts.segments`."""
+    """Indices of the block's segments F, B, W in `StageCosts.segments`."""
 
     def time(self, direction: int) -> SegmentTime:
-        """Segment of a direction (0 F, 1 B, 2 W)."""
+        """Time of the segment of one direction (0 F, 1 B, 2 W)."""
         return (self.forward, self.backward, self.weight)[direction]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSum:
-    """What the blocks of a virtual stage come to; most virtual stages are alike."""
+    """The sum of the blocks of a virtual stage; most virtual stages of a plan share one."""
 
     work: CommWork
-    """(3,): seconds and work of F, B, W."""
+    """(3,) seconds and work of F, B, W of a micro-batch."""
     busy: tuple[dict[str, float], ...]
+    """For F, B, W: class of time → seconds."""
     flop: list[float]
-    """Addends."""
+    """FLOPs of a micro-batch by block and direction, to be added in this order."""
     kept: dict[str, float]
+    """Activation kind → bytes that are kept from forward to backward."""
     dense: float
+    """Parameters on this rank outside experts."""
     expert: float
+    """Parameters of experts on this rank."""
     transient: float
+    """Most bytes that backward of a block holds beside what forward kept."""
     shapes: dict[tuple[float, float], float]
+    """Shape of each distinct dense weight → its elements on this rank."""
 
     @classmethod
     def of(cls, uses: Sequence[tuple[BlockCost, float]]) -> BlockSum:
-        """The sum of blocks, each so many times."""
+        """The sum of blocks, each with the number of times that a micro-batch runs it."""
         work = CommWork(*(np.zeros(3) for _ in range(5)))
         busy: tuple[dict[str, float], ...] = ({}, {}, {})
         flop: list[float] = []
@@ -114,7 +123,7 @@ class BlockSum:
 
 @dataclass(frozen=True, slots=True)
 class PricedBlocks:
-    """Block kinds of one way to cut a model. Read-only."""
+    """The priced block kinds of a model under one way of cutting it. They are shared: do not change them."""
 
     graph: ModelGraph
     batch: Batch
@@ -125,17 +134,17 @@ class PricedBlocks:
 
 
 class PricingCache:
-    """Networks with the answers they gave, and priced blocks."""
+    """Networks with the seconds that they computed, priced blocks, and sums over virtual stages."""
 
     def __init__(self) -> None:
         self._seen: list[Any] = []
         self._networks: dict[Hashable, NetworkModel] = {}
         self._blocks: dict[Hashable, PricedBlocks] = {}
         self.stage_costs: dict[Hashable, Any] = {}
-        """Virtual stages of one way to split blocks that are held here, added up; the mesh is the asker's."""
+        """Blocks and their split over virtual stages → `StageCosts`, whose mesh each reader replaces by its own."""
 
     def _number(self, thing: Any) -> int:
-        """A number for what a thing says; held, so that no other takes its place in memory."""
+        """The number of a value, the same for equal values; values are kept alive so that identities stay theirs."""
         for i, other in enumerate(self._seen):
             if other is thing:
                 return i
@@ -168,16 +177,16 @@ class PricingCache:
         split_backward: bool,
         price: Callable[[], PricedBlocks],
     ) -> PricedBlocks:
-        """Priced blocks, from `price` where nothing alike is known.
+        """Blocks of a plan, priced by `price` where no equal plan was priced before.
 
         Args:
             specs: Model, cluster, training, coefficients, behaviour.
-            plan: All decided.
-            groups: Where its groups sit.
+            plan: The plan with nothing left open.
+            groups: Placement of each of the plan's communication groups.
             copies: Bytes per parameter that FSDP copies forward and backward.
-            techniques: Applied ones.
-            split_backward: Whether weight gradients are instructions of their own.
-            price: Makes them.
+            techniques: Techniques that act on the step.
+            split_backward: Whether the schedule has instructions of their own for weight gradients.
+            price: Prices the blocks.
         """
         again = plan.recompute
         key = (

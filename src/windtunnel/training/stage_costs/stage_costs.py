@@ -173,11 +173,8 @@ def sum_stages(case: BlockCase, priced: PricedBlocks, schedule: InstructionTable
     count, depth = len(plan.stage_layers), len(plan.stage_layers) // plan.copies
     block_kinds, uses = _uses(plan, priced, schedule)
     sums = _block_sums(uses)
-    work = CommWork(*(np.zeros((3, count)) for _ in range(5)))
     flop = 0.0
-    for k, own in enumerate(sums):
-        for column, values in zip(work.columns, own.work.columns, strict=True):
-            column[:, k] = values
+    for own in sums:
         for value in own.flop:
             flop += value / plan.copies  # a micro-batch runs through one of them
     transient = np.zeros((3, count))
@@ -188,7 +185,7 @@ def sum_stages(case: BlockCase, priced: PricedBlocks, schedule: InstructionTable
     deep = [(costs["head"], 1.0), *_prediction_modules(costs, model_graph.further_tokens)]
     share = plan.tp if (plan.sp or behaviour.scatter_gather_p2p) else 1
     return StageCosts(
-        work=work,
+        work=_work_of_stages(sums),
         head_s=np.array([sum(number * cost.time(d).total_s for cost, number in deep) for d in range(3)]),
         embedding_s=np.array([costs["embedding"].time(d).total_s for d in range(3)]),
         layers=np.asarray(plan.stage_layers, np.int32),
@@ -215,6 +212,15 @@ def sum_stages(case: BlockCase, priced: PricedBlocks, schedule: InstructionTable
         costs=priced.costs,
         plain=priced.plain,
     )
+
+
+def _work_of_stages(sums: list[BlockSum]) -> CommWork:
+    """(3, K): seconds and work of F, B, W of each virtual stage."""
+    work = CommWork(*(np.zeros((3, len(sums))) for _ in range(5)))
+    for k, own in enumerate(sums):
+        for column, values in zip(work.columns, own.work.columns, strict=True):
+            column[:, k] = values
+    return work
 
 
 def _uses(

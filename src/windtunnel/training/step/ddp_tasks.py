@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from windtunnel.arrays import Rows
 from windtunnel.training.step.instructions import KEYS_OF_PIECE, KEYS_OF_ROW, last_rows, reduced_rows
 from windtunnel.training.step.replica_tasks import FinalReductions, ReplicaTasks
 from windtunnel.training.task_builder import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, TaskBuilder
@@ -21,7 +22,7 @@ def add_ddp_tasks(tasks: TaskBuilder, replica: ReplicaTasks) -> None:
 def _overlapped_reductions(tasks: TaskBuilder, replica: ReplicaTasks) -> FinalReductions:
     """Each bucket is reduced as soon as the piece that fills it has run."""
     group, instructions = replica.group, replica.instructions
-    schedule, stage_of, count = group.schedule, instructions.stage_of, len(instructions.stage_of)
+    stage_of, count = instructions.stage_of, len(instructions.stage_of)
     reduced = reduced_rows(group, instructions)
     # a step may run in finer pieces than buckets, never in coarser ones
     buckets = group.comm.bucket_counts()[instructions.virtual_stage[reduced]]
@@ -40,12 +41,25 @@ def _overlapped_reductions(tasks: TaskBuilder, replica: ReplicaTasks) -> FinalRe
     np.maximum.at(latest, virtual_stage, ids)
     for stage, task in zip(stage_of.tolist(), latest.tolist(), strict=True):
         replica.finish[stage].append(task)
-    if group.comm.options.reduce_every_micro_batch:  # backward ends when its reduction has: what follows waits
-        following = np.minimum(reduced + 1, len(schedule) - 1)
-        same = (schedule.stage[following] == schedule.stage[reduced]) & (following > reduced)
-        tasks.depend(instructions.first_task[following[same]], ids[last[same]])
+    if group.comm.options.reduce_every_micro_batch:
+        _wait_for_reductions(tasks, replica, reduced, ids[last])
     final = row == last_rows(virtual_stage, row, count)[virtual_stage]
     return FinalReductions(ids[final], virtual_stage[final], bucket[final], key[final], pieces)
+
+
+def _wait_for_reductions(tasks: TaskBuilder, replica: ReplicaTasks, reduced: Rows, last: Rows) -> None:
+    """Let the instruction after each backward wait for the reduction of that backward's gradients.
+
+    Args:
+        tasks: The step's tasks so far.
+        replica: The replica that the instructions belong to.
+        reduced: Instruction rows whose gradients are reduced.
+        last: Task that reduces the last bucket of each of those rows.
+    """
+    schedule = replica.group.schedule
+    following = np.minimum(reduced + 1, len(schedule) - 1)
+    same = (schedule.stage[following] == schedule.stage[reduced]) & (following > reduced)
+    tasks.depend(replica.instructions.first_task[following[same]], last[same])
 
 
 def _late_reductions(tasks: TaskBuilder, replica: ReplicaTasks) -> FinalReductions:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Mask, Rows
+from windtunnel.arrays import Floats, Int32s, Mask, Rows
 from windtunnel.program.comm_work import CommWork
 from windtunnel.schedules.blocks import block_of
 from windtunnel.schedules.table import B, F, InstructionTable, W
@@ -131,7 +131,7 @@ def _gather_work(replica: ReplicaTasks, at: Rows) -> tuple[CommWork, Floats]:
 def _add_reductions(tasks: TaskBuilder, replica: ReplicaTasks, timing: _Timing, gathers: _Gathers) -> None:
     """Scatter the gradients of every layer, and note the reductions that end the step."""
     group, instructions = replica.group, replica.instructions
-    comm, schedule, compute = group.comm, group.schedule, replica.compute
+    comm, schedule = group.comm, group.schedule
     pieces = np.maximum(group.stages.layers, 1)
     at = np.flatnonzero(_reduces(replica))
     row = instructions.row[at]
@@ -139,23 +139,34 @@ def _add_reductions(tasks: TaskBuilder, replica: ReplicaTasks, timing: _Timing, 
     stream = S_GATHER if group.plan.one_communicator else S_REDUCE
     work, slices = comm.reduce(pieces), comm.between_slices(pieces)
     if timing.exposed or slices.seconds.any():  # host transfers are synchronous in the loop over layers
-        waited_for = (work * timing.exposed + slices).waiting_on(timing.reduce_host_s)[virtual_stage]
-        waited = tasks.add(at * 1.0, stage, stream, waited_for, T_REDUCE, row=row)
+        exposed = (work * timing.exposed + slices).waiting_on(timing.reduce_host_s)
+        waited = tasks.add(at * 1.0, stage, stream, exposed[virtual_stage], T_REDUCE, row=row)
         _wait_for_reductions(tasks, replica, at, waited, gathers)
     last_micro_batch = schedule.micro_batch[row] == schedule.m - 1  # its reductions go through all levels
     through_levels = comm.once_a_step(pieces)[virtual_stage].where(last_micro_batch)
     beside = (work * (1.0 - timing.exposed))[virtual_stage] + through_levels
     ids = tasks.add(at + 0.25, stage, stream, beside, T_REDUCE, row=row)
-    tasks.depend(ids, compute[at])
-    for s in range(schedule.p):
-        mine = np.flatnonzero(stage == s)
-        if len(mine):
-            replica.finish[s].append(int(ids[mine[-1]]))
+    tasks.depend(ids, replica.compute[at])
+    _note_last_tasks(replica, stage, ids)
     final = last_micro_batch
     if group.plan.gather_block:
         final = row >= last_rows(virtual_stage, row, len(pieces))[virtual_stage]
     piece = np.arange(len(row[final])) - np.searchsorted(row[final], row[final])  # rows rise
     replica.reductions = FinalReductions(ids[final], virtual_stage[final], piece, at[final] + 0.25, pieces)
+
+
+def _note_last_tasks(replica: ReplicaTasks, stage: Int32s, ids: Rows) -> None:
+    """Let the end of each pipeline stage wait for the last of its reductions.
+
+    Args:
+        replica: The replica that the tasks belong to.
+        stage: (t,) pipeline stage of each task.
+        ids: (t,) tasks in the order in which they run.
+    """
+    for s in range(replica.group.schedule.p):
+        own = np.flatnonzero(stage == s)
+        if len(own):
+            replica.finish[s].append(int(ids[own[-1]]))
 
 
 def _reduces(replica: ReplicaTasks) -> Mask:

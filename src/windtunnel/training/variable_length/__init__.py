@@ -1,1 +1,1 @@
-"""Training batches of unlike documents: drawn, packed, laid over ranks, and priced by tables."""
+"""Training batches whose documents differ in length: drawn, packed, laid over ranks and priced from tables."""

@@ -1,4 +1,4 @@
-"""Documents of a batch and the rows that they are packed into."""
+"""Documents of a training batch, and the rows of tokens that they are packed into."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _CHUNK = 256
 
 @dataclass(frozen=True, slots=True)
 class PackedRows:
-    """Rows of one batch. Shapes (rows,)."""
+    """The rows of one batch."""
 
     squares: Floats
-    """Sum of squared document lengths; padding computes attention with nothing."""
+    """(rows,) sum of the squared lengths of a row's documents; padding does no attention."""
     used: Floats
-    """Tokens of documents; the rest of a row is padding."""
+    """(rows,) tokens of a row that belong to documents; its other tokens are padding."""
     documents: Floats
-    """(documents,): their lengths, as they stand in the rows."""
+    """(documents,) length in tokens of each document, in the order of the rows."""
 
 
 def drawn(spec: DocumentLengths, seq_len: int, tokens: float, rng: Generator) -> Floats:
-    """Documents of at least `tokens` tokens together, in the order drawn; longer ones cut into pieces of `seq_len`."""
+    """Lengths of drawn documents that hold `tokens` tokens or more; longer ones are cut into pieces of `seq_len`."""
     parts: list[Floats] = []
     total = 0.0
     top = float(spec.max or np.iinfo(np.int64).max)
@@ -44,7 +44,7 @@ def drawn(spec: DocumentLengths, seq_len: int, tokens: float, rng: Generator) ->
 
 
 def packed(spec: DocumentLengths, seq_len: int, rows: int, rng: Generator) -> PackedRows:
-    """One batch of rows."""
+    """Draw the documents of one batch and pack them into rows."""
     return {"cut": _cut, "best_fit": _best_fit, "padded": _padded}[spec.packing](spec, seq_len, rows, rng)
 
 

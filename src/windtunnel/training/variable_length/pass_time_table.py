@@ -1,7 +1,8 @@
-"""Seconds of a micro-batch's passes by how many ranks share it and how long its documents are.
+"""Tables of the seconds that a micro-batch's passes take, by the ranks that share it and the length of its documents.
 
-Linear work grows with tokens, attention with the sum of squared lengths: at one number of tokens everything follows
-from their ratio, the mean length that a token sees. Passes are priced at a few of these and lie on lines between them.
+The work of linear layers grows with the tokens, that of attention with the sum of squared document lengths. At a fixed
+number of tokens, the ratio of that sum to the tokens decides: the length of the document that a token lies in, averaged
+over tokens. Passes are priced at a few such lengths and interpolated linearly between them.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 SHORTEST = 128.0
 STEP = 4.0
-"""Factor between two lengths that are priced."""
+"""Factor between two neighbouring lengths at which passes are priced."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassTable:
-    """Passes of micro-batches with `tokens` tokens a rank."""
+    """Seconds and FLOPs of the passes of micro-batches that have `tokens` tokens on each rank."""
 
     tokens: float
     stages: int
     lengths: dict[int, Floats]
-    """Ranks of a sequence → lengths priced, ascending."""
+    """Ranks that share a sequence → lengths in tokens at which passes are priced, ascending."""
     seconds: dict[int, Floats]
-    """Ranks of a sequence → (lengths, 3, K) seconds of F, B, W of each virtual stage."""
+    """Ranks that share a sequence → (lengths, 3, K) seconds of F, B, W on each virtual stage."""
     flop: Floats
-    """(2, 3): length, hardware FLOPs and model FLOPs a token, at two lengths; both lie on a line."""
+    """(2, 3) at two lengths: length in tokens, hardware and model FLOPs per token; FLOPs are linear in the length."""
 
     def of(self, width: int, length: npt.ArrayLike, tokens: npt.ArrayLike | None = None) -> Floats:
-        """(…, 3, K) seconds of micro-batches.
+        """Seconds of F, B, W of micro-batches on each virtual stage, shape (…, 3, K).
 
         Args:
-            width: ranks that share each.
-            length: sum of squared document lengths over tokens.
-            tokens: of a rank; absent: as many as the table has.
+            width: Number of ranks that share a micro-batch.
+            length: (…) sum of squared document lengths over tokens, in tokens.
+            tokens: (…) tokens on each rank; absent: the table's `tokens`.
         """
         x, known = np.asarray(length, np.float64), self.lengths[width]
         values = self.seconds[width]
@@ -54,11 +55,11 @@ class PassTable:
         return np.asarray(out * (np.asarray(tokens, np.float64) / self.tokens)[..., None, None])
 
     def busy_s(self, width: int, length: npt.ArrayLike, tokens: npt.ArrayLike | None = None) -> Floats:
-        """(…): seconds that a micro-batch keeps a stage busy, on average over stages."""
+        """Seconds that a micro-batch keeps a pipeline stage busy, the mean over stages, shape (…)."""
         return np.asarray(self.of(width, length, tokens).sum(axis=(-2, -1)) / self.stages)
 
     def linear_s(self) -> float:
-        """The same without attention: one rank's, where documents have no length."""
+        """Seconds that a micro-batch without attention keeps a stage busy: extrapolated to documents of length 0."""
         width = min(self.lengths)
         known, values = self.lengths[width], self.seconds[width].sum(axis=(1, 2)) / self.stages
         if len(known) == 1:
@@ -67,7 +68,7 @@ class PassTable:
         return float(values[0] - slope * known[0])
 
     def flop_per_token(self, length: float) -> tuple[float, float]:
-        """Hardware and model FLOPs of a token."""
+        """Hardware FLOPs and model FLOPs per token, at a document length in tokens."""
         (a, *low), (b, *high) = self.flop.tolist()
         part = (length - a) / (b - a) if b > a else 0.0
         hardware, model = (x + part * (y - x) for x, y in zip(low, high, strict=True))
@@ -75,7 +76,7 @@ class PassTable:
 
 
 def priced_lengths(longest: float) -> list[float]:
-    """Lengths to price up to the longest, ascending."""
+    """Document lengths in tokens at which passes are priced: ascending, up to the longest."""
     out = [longest]
     while out[-1] / STEP >= SHORTEST:
         out.append(out[-1] / STEP)
@@ -85,14 +86,14 @@ def priced_lengths(longest: float) -> list[float]:
 def priced(
     widths: list[int], tokens: float, stages: int, longest: float, price: Callable[[int, float], StageCosts]
 ) -> PassTable:
-    """The table of some widths.
+    """Price passes for every width and length.
 
     Args:
-        widths: ranks that share a sequence.
-        tokens: of one rank in a micro-batch.
-        stages: of the pipeline.
-        longest: document.
-        price: parts of a micro-batch by width and length.
+        widths: Numbers of ranks that may share a sequence.
+        tokens: Tokens of one rank in a micro-batch.
+        stages: Number of pipeline stages.
+        longest: Length in tokens of the longest document.
+        price: Prices the virtual stages of a micro-batch, from its width and its document length in tokens.
     """
     lengths: dict[int, Floats] = {}
     seconds: dict[int, Floats] = {}

@@ -1,8 +1,8 @@
-"""A step whose micro-batches differ: batches are drawn, laid over ranks, and one that is like their mean is simulated.
+"""A step whose micro-batches differ in length: of several drawn batches, the one nearest their mean is simulated.
 
-Replicas run on their own up to the first shared collective and wait there for the slowest. So the program of a step is
-that of its slowest replica; where ranks meet in every micro-batch (sharded parameters, experts over replicas), each
-micro-batch takes the time of its slowest.
+Each replica runs alone up to the first shared collective and waits there for the slowest one. The program of a step is
+therefore that of its slowest replica. Where ranks meet in every micro-batch (sharded parameters, experts over
+replicas), each micro-batch takes the seconds of its slowest rank.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from windtunnel.training.variable_length.rank_lanes import LAYOUTS, Case, Lanes,
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The batch that is simulated, and what the others say."""
+    """The drawn batch that is simulated, and a summary of all drawn batches."""
 
     tokens: float
-    """Of documents."""
+    """Tokens of its documents, without padding."""
     hardware_flop: float
-    """Without padding's attention; linear layers compute padding."""
+    """FLOPs that all devices run in the step; linear layers compute padding, attention does not."""
     model_flop_per_token: float
     summary: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Varied:
-    """Virtual stages of the slowest replica, the plan with its number of micro-batches, and the batch."""
+    """The slowest replica of the simulated batch: its plan, its virtual stages, and the batch."""
 
     plan: ResolvedPlan
     stages: StageCosts
@@ -91,7 +91,7 @@ def _nearest_mean(
     training: TrainingSpec,
     price: Callable[[int, float], StageCosts],
 ) -> Varied:
-    """The slowest replica of the batch whose step is nearest the mean of all."""
+    """The slowest replica of the batch whose step is nearest to the mean step of all batches."""
     table = case.table
     group = lanes_that_meet(plan, training, flat=plan.sequence_groups != "fixed")
     met = [coupled(batch.seconds, group) for batch in batches]
@@ -114,7 +114,10 @@ def _nearest_mean(
 
 
 def widths_of(model: ModelSpec, plan: ResolvedPlan, ranks: int) -> list[int]:
-    """Ranks that may share a sequence: powers of two and cp that divide all ranks and, for all-to-all, the heads."""
+    """Numbers of ranks that may share a sequence: cp and powers of two that divide all ranks.
+
+    For all-to-all exchange they also divide the attention heads.
+    """
     if plan.sequence_groups == "fixed":
         return [plan.cp]
     most = plan.cp if plan.sequence_groups == "by_length" else ranks
@@ -124,10 +127,10 @@ def widths_of(model: ModelSpec, plan: ResolvedPlan, ranks: int) -> list[int]:
 
 
 def lanes_that_meet(plan: ResolvedPlan, training: TrainingSpec, *, flat: bool) -> int:
-    """Neighbouring lanes that wait for one another in every micro-batch; 1: only at the end.
+    """Number of neighbouring lanes that wait for one another in every micro-batch; 1 where they only meet at the end.
 
     Args:
-        plan: all decided.
+        plan: The plan with nothing left open.
         training: its work.
         flat: lanes are ranks, not replicas.
     """
@@ -141,15 +144,16 @@ def lanes_that_meet(plan: ResolvedPlan, training: TrainingSpec, *, flat: bool) -
 
 
 def _step_s(lanes: Floats, plan: ResolvedPlan) -> Floats:
-    """(lanes,): how long each is busy, the pipeline's filling with its longest micro-batch included."""
+    """Seconds that each lane is busy, with filling the pipeline by its longest micro-batch, shape (lanes,)."""
     busy = lanes.sum(axis=(2, 3)) / plan.pp
     return np.asarray(busy.sum(axis=1) + (plan.pp - 1) / plan.vpp * busy.max(axis=1))
 
 
 def _like(lane: Floats, table: PassTable, width: int, length: float) -> float:
-    """Length at which as many micro-batches of one kind take a lane's time, for its classes of time.
+    """Document length, in tokens, at which equal micro-batches take as long as those of a lane.
 
-    `length` itself where it does: exchange that hides attention makes a table flat.
+    It stands for the lane where its time is split into classes. The answer is `length` where the table does not depend
+    on length, as where the exchange of context parallelism hides attention.
     """
     known = table.lengths[width]
     busy = table.seconds[width].sum(axis=(1, 2))
@@ -161,7 +165,7 @@ def _like(lane: Floats, table: PassTable, width: int, length: float) -> float:
 
 
 def _even(lane: Floats, plan: ResolvedPlan) -> Floats:
-    """Interleaved schedules take micro-batches by the number of stages; others at least one."""
+    """The lane with empty micro-batches up to a number that the schedule takes: interleaved ones, a multiple of pp."""
     multiple = plan.pp if plan.vpp > 1 else 1
     missing = -len(lane) % multiple
     return np.concatenate([lane, np.zeros((missing, *lane.shape[1:]))])
@@ -183,7 +187,7 @@ def _mover(model: ModelSpec, plan: ResolvedPlan, stages: StageCosts) -> Any:
 
 
 def _summary(batches: list[Lanes], steps: Floats, chosen: int, table: PassTable, group: int) -> dict[str, Any]:
-    """What a result says of its batches."""
+    """The entries of a result that describe its drawn batches."""
     one = batches[chosen]
     work = one.busy_s(table.stages).sum(axis=1)
     return {

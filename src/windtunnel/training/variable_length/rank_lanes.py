@@ -1,4 +1,4 @@
-"""Lanes: what every replica (or rank) runs, micro-batch after micro-batch, and who waits for whom."""
+"""Lanes: the micro-batches that each replica or rank runs one after another, and which lanes wait for one another."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ from windtunnel.training.variable_length.pass_time_table import PassTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What a layout is made for."""
+    """The workload and the ranks that a batch is laid over."""
 
     spec: DocumentLengths
     table: PassTable
     seq_len: int
     rows: int
-    """Rows of a step: `global_batch`."""
+    """Rows of `seq_len` tokens in a step: `training.global_batch`."""
     mbs: int
     cp: int
     ranks: int
-    """dp · cp: ranks that hold the same parameters, close ones first."""
+    """Number of ranks that hold the same parameters, dp · cp; neighbouring numbers are close in the network."""
     per_node: int
-    """Of them behind one scale-up network."""
+    """Number of those ranks that share a scale-up network."""
     m: int
-    """Micro-batches of a replica with fixed groups."""
+    """Number of micro-batches of a replica where groups of ranks are fixed."""
     move_s: Callable[[float, float], float]
-    """Seconds to move so many tokens of a rank inside a node and between nodes, in all layers, both ways."""
+    """(tokens moved inside a node, tokens moved between nodes) of a rank → seconds, in all layers, both passes."""
 
     @property
     def capacity(self) -> float:
-        """Tokens that one rank holds of a micro-batch."""
+        """Number of tokens of a micro-batch that one rank holds."""
         return self.mbs * self.seq_len / self.cp
 
     def documents(self, rng: Generator) -> Floats:
-        """Documents of one batch: those that fill its rows, so that every layout gets the same."""
+        """Lengths in tokens of the documents that fill one batch's rows; every layout gets the same documents."""
         return packed(self.spec, self.seq_len, self.rows, rng).documents
 
     @property
     def tokens(self) -> float:
-        """Of a step."""
+        """Number of tokens of a step, with padding."""
         return float(self.rows) * self.seq_len
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """One batch, laid out."""
+    """One batch laid over ranks."""
 
     seconds: Floats
-    """(lanes, micro-batches, 3, K); zero where a lane has nothing."""
+    """(lanes, micro-batches, 3, K) seconds of F, B, W on each virtual stage; zero where a lane has no micro-batch."""
     tokens: float
-    """Of documents, in all."""
+    """Number of tokens of all documents."""
     computed: float
-    """With padding."""
+    """Number of tokens that are computed: those of documents, and padding."""
     squares: float
-    """Sum of squared lengths of documents."""
+    """Sum of the squared lengths of documents, in tokens squared."""
     shares: dict[int, float]
-    """Ranks of a sequence → share of tokens."""
+    """Number of ranks that share a sequence → share of the tokens, 0 to 1."""
 
     def busy_s(self, stages: int) -> Floats:
-        """(lanes, micro-batches): seconds on a stage, on average over stages."""
+        """Seconds that micro-batches keep a stage busy, the mean over stages, shape (lanes, micro-batches)."""
         return np.asarray(self.seconds.sum(axis=(2, 3)) / stages)
 
 
@@ -74,7 +74,7 @@ Layout = Callable[[Case, Generator], Lanes]
 LAYOUTS: Registry[Layout] = Registry(
     "sequence_groups", package="windtunnel.training.variable_length.sequence_groups", noun="layout of documents"
 )
-"""`plan.sequence_groups` → how a batch is laid over ranks."""
+"""Value of `plan.sequence_groups` → the function that lays a batch over ranks."""
 
 
 def coupled(lanes: Floats, group: int) -> Floats:
