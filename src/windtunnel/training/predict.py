@@ -120,8 +120,8 @@ def simulate_training(
     chosen, acting = applied(scenario.techniques), prepared.techniques
     phases = phase_scenarios(scenario, chosen) if run else ()
 
-    def step(of: Scenario, x: PreparedStep, **how: Any) -> TrainingResult:
-        found = simulate_step(x, name=scenario.name or x.model.name, **how)
+    def step(of: Scenario, x: PreparedStep, **options: Any) -> TrainingResult:
+        found = simulate_step(x, name=scenario.name or x.model.name, **options)
         return replace(found, sensitivities=_sensitivities(of, x, found.step_time_s)) if sensitivities else found
 
     result = step(scenario, prepared, assumed=assumed, trace=trace)

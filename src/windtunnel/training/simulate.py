@@ -54,27 +54,28 @@ def simulate_step(
         started: Seconds of `time.perf_counter` when the prediction began; absent: now.
     """
     begun = time.perf_counter() if started is None else started
-    x = prepared
-    timeline = run(x)
-    step_s, devices = timeline.makespan_s, x.cluster.num_devices
-    last = max(x.members, key=lambda g: last_compute_s(g.program, timeline))
+    timeline = run(prepared)
+    step_s, devices = timeline.makespan_s, prepared.cluster.num_devices
+    last = max(prepared.members, key=lambda g: last_compute_s(g.program, timeline))
     shares = breakdown(last.program, timeline, last.stages)
-    reports = [_memory(g, timeline) if memory else MemoryReport.empty(g.cluster.device.memory_bytes) for g in x.members]
+    reports = [
+        _memory(g, timeline) if memory else MemoryReport.empty(g.cluster.device.memory_bytes) for g in prepared.members
+    ]
     fullest = max(reports, key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)
     bands = [
         interval_of(
             describe(g.training, g.cluster, g.model, g.plan), step_s, coverage_of(g.cluster.device.profile, shares)
         )
-        for g in x.members
+        for g in prepared.members
     ]
     band = max(bands, key=lambda b: b.high / b.low)
-    tokens, watts, price = _tokens(x), power_of(x, step_s), price_per_device_hour(x)
+    tokens, watts, price = _tokens(prepared), power_of(prepared, step_s), price_per_device_hour(prepared)
     return TrainingResult(
         scenario_name=name,
         step_time_s=step_s,
         tokens_per_s=tokens / step_s,
         tokens_per_s_per_device=tokens / step_s / devices,
-        **_flop_rates(x, tokens, step_s),
+        **_flop_rates(prepared, tokens, step_s),
         peak_memory_allocated_bytes=fullest.peak_allocated_bytes,
         peak_memory_reserved_bytes=fullest.peak_reserved_bytes,
         memory_fits=all(own.fits for own in reports),
@@ -83,21 +84,27 @@ def simulate_step(
         memory=fullest,
         sensitivities=sensitivities or {},
         bound_by=bound_by(shares),
-        plan=plan_fields(x),
+        plan=plan_fields(prepared),
         num_devices=devices,
-        num_micro_batches=x.plan.m,
+        num_micro_batches=prepared.plan.m,
         assumed=assumed,
-        warnings=step_warnings(x, reports, step_s),
-        trace=_trace(x, timeline) if trace else None,
-        stages=sum((stage_rows(g, own, grouped=bool(x.groups)) for g, own in zip(x.members, reports, strict=True)), ()),
-        groups=tuple(group_row(g, own, timeline) for g, own in zip(x.groups, reports, strict=False)),
-        lengths=x.batch.summary if x.batch else {},
-        model_flop_per_token=x.stages.graph.model_flop_per_token,
-        attention_flop_per_token=x.stages.graph.attention_flop_per_token,
+        warnings=step_warnings(prepared, reports, step_s),
+        trace=_trace(prepared, timeline) if trace else None,
+        stages=sum(
+            (
+                stage_rows(g, own, grouped=bool(prepared.groups))
+                for g, own in zip(prepared.members, reports, strict=True)
+            ),
+            (),
+        ),
+        groups=tuple(group_row(g, own, timeline) for g, own in zip(prepared.groups, reports, strict=False)),
+        lengths=prepared.batch.summary if prepared.batch else {},
+        model_flop_per_token=prepared.stages.graph.model_flop_per_token,
+        attention_flop_per_token=prepared.stages.graph.attention_flop_per_token,
         mean_power_w=watts,
-        clock=min(g.clock for g in x.members),
+        clock=min(g.clock for g in prepared.members),
         energy_per_token_j=watts * devices * step_s / tokens,
-        grades=figure_grades(band, fullest, x.cluster),
+        grades=figure_grades(band, fullest, prepared.cluster),
         cost_per_million_tokens=None if price is None else price * devices * step_s / 3600.0 / tokens * 1e6,
         simulated_in_s=time.perf_counter() - begun,
     )

@@ -18,9 +18,9 @@ SCALE_BYTES = 2.0 / 256
 """A 16-bit scale for each block of 256 values."""
 
 
-def level_place(parts: StageCosts, plan: ResolvedPlan, size: int, outer: int = 1) -> GroupPlacement:
+def level_place(stages: StageCosts, plan: ResolvedPlan, size: int, outer: int = 1) -> GroupPlacement:
     """Groups of `size` neighbours along data parallelism, or of every `outer`-th rank."""
-    return parts.mesh.strided(size, parts.mesh.strides["cp"] * outer)
+    return stages.mesh.strided(size, stages.mesh.strides["cp"] * outer)
 
 
 def wire_bytes(bits: int) -> float:

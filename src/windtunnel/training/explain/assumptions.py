@@ -63,11 +63,11 @@ def _importance(name: str, assumed: Assumed) -> tuple[bool, bool]:
 
 def _value(path: str, x: PreparedStep) -> str:
     """The value that a step takes for a field, as a reader of results sees it."""
-    how, training = x.behaviour, x.training
+    defaults, training = x.behaviour, x.training
     if path == "training.master_weights":
-        return f"{int(8 * (how.master_bytes or how.weight_bytes))} bit"
+        return f"{int(8 * (defaults.master_bytes or defaults.weight_bytes))} bit"
     if path == "training.grad_reduce_precision":
-        return f"{int(8 * how.wire_bytes(training.precision))} bit"
+        return f"{int(8 * defaults.wire_bytes(training.precision))} bit"
     if path == "training.expert_load":
         return "even"
     section, _, name = path.rpartition(".")

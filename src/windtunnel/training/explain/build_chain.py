@@ -84,24 +84,23 @@ def build_chain(prepared: PreparedStep, scenario: Scenario) -> Chain:
         prepared: The step.
         scenario: The scenario that it was prepared from.
     """
-    x = prepared
-    timeline = simulate(x.program.tasks, x.program.streams, x.program.resources)
-    tasks = last_stage_tasks(x.program, timeline)
+    timeline = simulate(prepared.program.tasks, prepared.program.streams, prepared.program.resources)
+    tasks = last_stage_tasks(prepared.program, timeline)
     variants = Variants(
-        actual=x,
-        no_start=variant(x, scenario, _NO_START),
-        no_cast=variant(x, scenario, _NO_CAST),
-        no_stream=variant(x, scenario, _NO_STREAM),
-        no_accumulate=variant(x, scenario, _NO_ACCUMULATE),
-        no_memory_limit=variant(x, scenario, _NO_MEMORY_LIMIT),
-        free_optimizer=variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
+        actual=prepared,
+        no_start=variant(prepared, scenario, _NO_START),
+        no_cast=variant(prepared, scenario, _NO_CAST),
+        no_stream=variant(prepared, scenario, _NO_STREAM),
+        no_accumulate=variant(prepared, scenario, _NO_ACCUMULATE),
+        no_memory_limit=variant(prepared, scenario, _NO_MEMORY_LIMIT),
+        free_optimizer=variant(prepared, scenario, _NO_START | {"optimizer_fraction": 1.0}),
     )
-    shares = breakdown(x.program, timeline, x.stages)
-    builder = _ChainBuilder(variants, provenance(x.training.framework, x.cluster.device))
+    shares = breakdown(prepared.program, timeline, prepared.stages)
+    builder = _ChainBuilder(variants, provenance(prepared.training.framework, prepared.cluster.device))
     builder.add_segments(tasks)
     builder.add_step(tasks, shares)
     return builder.collector.chain(
-        timeline.makespan_s, shares, x.clock, int(x.program.stage[tasks[0]]), x.cluster.device.id
+        timeline.makespan_s, shares, prepared.clock, int(prepared.program.stage[tasks[0]]), prepared.cluster.device.id
     )
 
 
@@ -222,14 +221,14 @@ class _ChainBuilder:
     # -- launches of the segments ------------------------------------------------------------------------------------
     def add_segments(self, tasks: Any) -> None:
         """Add kernels, collectives inside blocks, and the host."""
-        parts = self.prepared.stages
-        count = np.zeros(len(parts.segments))
-        for direction, k, scale in passes(self.prepared.program, parts, tasks):
-            for segments, number in parts.uses[k]:
+        stages = self.prepared.stages
+        count = np.zeros(len(stages.segments))
+        for direction, k, scale in passes(self.prepared.program, stages, tasks):
+            for segments, number in stages.uses[k]:
                 count[segments[direction]] += scale * number
         for s in np.flatnonzero(count):
             times, times_of = (
-                parts.segment_times[s],
+                stages.segment_times[s],
                 [
                     p.stages.segments[s].launches
                     for p in (
@@ -242,7 +241,7 @@ class _ChainBuilder:
                     )
                 ],
             )
-            for j, launch in enumerate(parts.segments[s].launches):
+            for j, launch in enumerate(stages.segments[s].launches):
                 seconds = [launches[j].alone_s for launches in times_of]
                 self._launch(launch, seconds, float(count[s]), times.exposed_s[j] * float(count[s]))
             self._host(times.host_s, times.sync_s, times.total_s - times.device_s, float(count[s]))

@@ -132,8 +132,8 @@ def _changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
     yield from _cluster_changes(x.cluster)
 
 
-def _training_changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
-    training, plan = x.training, x.plan
+def _training_changes(prepared: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
+    training, plan = prepared.training, prepared.plan
     given = scenario.training.model_fields_set if scenario.training else frozenset()
 
     def options(name: str, now: str, values: tuple[Any, ...]) -> Iterator[_Change]:
@@ -142,13 +142,13 @@ def _training_changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
                 yield _Change(f"training.{name}", now, _shown(value), training={name: value})
 
     if training.attention == "auto":
-        newer = ("flash3",) if x.cluster.device.generation == "hopper" else ()
-        known = tuple(k for k in ("flash2", "cudnn", "sdpa") if k in x.coefficients.attention_fraction)
+        newer = ("flash3",) if prepared.cluster.device.generation == "hopper" else ()
+        known = tuple(k for k in ("flash2", "cudnn", "sdpa") if k in prepared.coefficients.attention_fraction)
         yield from options("attention", plan.attention, (*known, *newer, "unfused"))
     if "cuda_graphs" not in given:
         yield from options("cuda_graphs", plan.cuda_graphs, ("none", "layer", "full"))
     if "compile" not in given:
-        yield from options("compile", _shown(x.behaviour.compile), (True, False))
+        yield from options("compile", _shown(prepared.behaviour.compile), (True, False))
     if "fused_cross_entropy" not in given:
         yield from options("fused_cross_entropy", _shown(plan.fused_loss), (True, False))
     if "precision" not in given:
@@ -158,7 +158,7 @@ def _training_changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
             "framework", training.framework, ("megatron_core", "nemo", "megatron_2021", "fsdp1", "torchtitan")
         )
     if plan.dp * plan.cp > 1 and training.grad_reduce_precision is None:
-        now = {4.0: "fp32", 2.0: "bf16"}.get(x.behaviour.grad_bytes, "")
+        now = {4.0: "fp32", 2.0: "bf16"}.get(prepared.behaviour.grad_bytes, "")
         yield from options("grad_reduce_precision", now, ("fp32", "bf16"))
     if "gradient_accumulation_sync" not in given and plan.m > 1:
         yield from options("gradient_accumulation_sync", _shown(training.gradient_accumulation_sync), (True, False))
@@ -171,19 +171,22 @@ def _training_changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
                 f"{length:g}",
                 training={"mean_document_length": length},
             )
-    if x.model.num_experts:
+    if prepared.model.num_experts:
         if training.moe_dispatcher is None:
             yield from options("moe_dispatcher", plan.dispatcher, ("alltoall", "allgather", "deepep"))
         if plan.ep > 1 and "expert_load" not in given:
             for factor in (1.2, 1.5, 2.0):
                 load = ExpertLoad(imbalance=factor)
                 yield _Change(
-                    "training.expert_load", "even", f"busiest {factor:g} x the mean", training={"expert_load": load}
+                    "training.expert_load",
+                    "even",
+                    f"busiest {factor:g} prepared the mean",
+                    training={"expert_load": load},
                 )
 
 
-def _plan_changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
-    plan, given = x.plan, scenario.plan.model_fields_set
+def _plan_changes(prepared: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
+    plan, given = prepared.plan, scenario.plan.model_fields_set
     if "recompute" not in given:
         for policy in ("none", "selective", "full"):
             if policy != plan.recompute.policy:

@@ -25,20 +25,20 @@ _AS_BEFORE = 1.0 / 3.0
 
 
 def without_backward(
-    parts: StageCosts, training: TrainingSpec, cluster: ClusterSpec, coefficients: Coefficients, tokens: float
+    stages: StageCosts, training: TrainingSpec, cluster: ClusterSpec, coefficients: Coefficients, tokens: float
 ) -> StageCosts:
-    """The parts of a step of zeroth order.
+    """Virtual stages of a zeroth-order step, which has forward passes alone.
 
     Args:
-        parts: Those of a step with backward.
-        training: Whether both passes run on one replica; how many directions an update follows.
-        cluster: The device.
-        coefficients: Achieved share of memory bandwidth.
-        tokens: Of one micro-batch.
+        stages: Virtual stages of the step with backward.
+        training: Says whether both passes run on one replica, and how many directions an update follows.
+        cluster: The cluster, for the memory bandwidth of its device.
+        coefficients: Give the share of memory bandwidth that kernels reach.
+        tokens: Number of tokens of one micro-batch.
     """
     passes = 1.0 if training.perturbations_apart else 2.0
-    per_param = 2.0 * parts.graph.element_bytes * (MOVES + training.directions - 1.0)
-    moved = (parts.dense_params + parts.expert_params) * per_param
+    per_param = 2.0 * stages.graph.element_bytes * (MOVES + training.directions - 1.0)
+    moved = (stages.dense_params + stages.expert_params) * per_param
     seconds = moved / (cluster.device.memory_bytes_per_s * coefficients.memory_fraction)
 
     def forward_only(column: Floats, extra: Floats | float = 0.0) -> Floats:
@@ -47,29 +47,29 @@ def without_backward(
         return forward
 
     busy: list[list[dict[str, float]]] = [[], [], []]
-    for k, own in enumerate(parts.busy_s[0]):
+    for k, own in enumerate(stages.busy_s[0]):
         shown = {name: value * passes for name, value in own.items()}
         shown["memory bound"] = shown.get("memory bound", 0.0) + float(seconds[k])
         busy[0].append(shown)
         busy[1].append({})
         busy[2].append({})
-    layer = max(sum(cost.kept_bytes.values()) for cost in parts.costs.values())
-    transient = np.zeros_like(parts.transient_bytes)
+    layer = max(sum(cost.kept_bytes.values()) for cost in stages.costs.values())
+    transient = np.zeros_like(stages.transient_bytes)
     transient[0] = layer
     return replace(
-        parts,
+        stages,
         work=CommWork(
-            seconds=forward_only(parts.seconds, seconds),
-            scale_up_bytes=forward_only(parts.work.scale_up_bytes),
-            scale_out_bytes=forward_only(parts.work.scale_out_bytes),
-            sm_seconds=forward_only(parts.work.sm_seconds, seconds),
-            hbm_bytes=forward_only(parts.work.hbm_bytes, moved),
+            seconds=forward_only(stages.seconds, seconds),
+            scale_up_bytes=forward_only(stages.work.scale_up_bytes),
+            scale_out_bytes=forward_only(stages.work.scale_out_bytes),
+            sm_seconds=forward_only(stages.work.sm_seconds, seconds),
+            hbm_bytes=forward_only(stages.work.hbm_bytes, moved),
         ),
-        head_s=forward_only(parts.head_s),
-        embedding_s=forward_only(parts.embedding_s),
+        head_s=forward_only(stages.head_s),
+        embedding_s=forward_only(stages.embedding_s),
         busy_s=busy,
-        kept_bytes=[{} for _ in parts.kept_bytes],
+        kept_bytes=[{} for _ in stages.kept_bytes],
         transient_bytes=transient,
         trainable_share=0.0,
-        hardware_flop=passes * _AS_BEFORE * parts.graph.model_flop_per_token * tokens,
+        hardware_flop=passes * _AS_BEFORE * stages.graph.model_flop_per_token * tokens,
     )
