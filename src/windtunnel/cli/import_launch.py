@@ -121,7 +121,11 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
             note(f"with what the file does not hold: windtunnel import {launch.file} {again}")
         raise BadInput(launch.problems)
     try:
-        if serving:
+        if launch.format == "load":
+            from windtunnel.specs.traffic import TrafficSpec
+
+            TrafficSpec.model_validate(launch.scenario()["serving"]["traffic"])
+        elif serving:
             from windtunnel.exporters.servers.deployed import deployed
 
             deployed(launch.scenario())
@@ -137,8 +141,11 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
         note(f"this deployment does not run on {launch.fields['cluster.device']}: {error}")
     if output is not None:
         output.write_text(launch.text(), encoding="utf-8")
-        note(f"wrote {output}; next: windtunnel {'serve' if serving else 'train'} {output}")
-        if not serving:
+        if launch.format == "load":
+            note(f"wrote {output}: a serving.traffic section for a scenario")
+        else:
+            note(f"wrote {output}; next: windtunnel {'serve' if serving else 'train'} {output}")
+        if not serving and launch.format != "load":
             note(f"how far it is from the best plan: windtunnel plan {output} --free")
     if as_json:
         print_json(launch.as_dict())

@@ -14,6 +14,10 @@ from windtunnel.importers.server_command import Command, Starts, commands
 VLLM = re.compile(r"(^|/| )vllm bench serve\b|benchmark_serving\.py\b")
 SGLANG = re.compile(r"-m sglang\.(bench_serving|benchmark\.serving)\b")
 AIPERF = re.compile(r"(^|/| )aiperf profile\b")
+GUIDELLM = re.compile(r"(^|[/\s])guidellm benchmark\b( run\b)?", re.MULTILINE)
+GENAI_PERF = re.compile(r"(^|[/\s])genai-perf( profile)?\b", re.MULTILINE)
+STAND_IN_INPUT, STAND_IN_OUTPUT = 1024, 128
+"""Tokens of prompts and answers where a data set that is not here has them."""
 TRACES = {"timed_trace", "mooncake_trace"}
 """Data sets that are lines in Mooncake's format, times in milliseconds."""
 
@@ -24,6 +28,12 @@ def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
     A load that replays requests of a file beside the script comes before one that draws lengths.
     """
     loads = []
+    short = {"-m": "--model", "-u": "--url", "-c": "--concurrency"}
+    for program, own in ((GUIDELLM, _guidellm), (GENAI_PERF, _genai_perf)):
+        notes = Launch(format=launch.format, title=launch.title, file=launch.file)
+        for command in commands(text, Starts(patterns=(program,), short=short), notes, env)[:1]:
+            own(_Options(launch, command))
+            return
     for program, is_range in ((VLLM, _around), (SGLANG, _below), (AIPERF, _around)):
         found = commands(
             text, Starts(patterns=(program,)), Launch(format=launch.format, title=launch.title, file=launch.file), env
@@ -60,6 +70,108 @@ class _Options:
     def put(self, field: str, value: Any, name: str) -> None:
         """Set a field of `serving.traffic` from the option `name`."""
         self.launch.set(f"serving.traffic.{field}", value, name, self.command.lines.get(name))
+
+
+def place(text: str) -> int | None:
+    """Where a text sends a load first; None when it does not."""
+    found = [m.start() for program in (VLLM, SGLANG, AIPERF, GUIDELLM, GENAI_PERF) if (m := program.search(text))]
+    return min(found, default=None)
+
+
+def _spread(mean: int, deviation: Any) -> Any:
+    """A fixed length, or a normal law."""
+    if not isinstance(deviation, int | float) or not deviation:
+        return mean
+    return {"distribution": "normal", "mean": float(mean), "cv": round(float(deviation) / mean, 6), "min": 1}
+
+
+def _guidellm(options: _Options) -> None:
+    """`guidellm benchmark`: a profile with its rate, and lengths of synthetic data."""
+    from windtunnel.importers.load_generators import key_values
+
+    given = options.command.values
+    kind, said = options.first("profile", "rate-type")
+    rate, rate_said = options.first("rate")
+    if isinstance(rate, str) and (first := re.match(r"[\d.]+", rate)):
+        options.launch.leave("rate", rate, options.command.lines.get("rate"), "the first of several rates is read")
+        rate = float(first.group())
+    if kind in ("synchronous", "throughput"):
+        options.put("concurrency" if kind == "synchronous" else "offline", 1 if kind == "synchronous" else True, said)
+    elif kind == "concurrent" and isinstance(rate, int | float):
+        options.put("concurrency", int(rate), rate_said)
+    elif isinstance(rate, int | float) and kind != "sweep":
+        options.put("rate_per_s", float(rate), rate_said)
+        if kind == "constant":
+            options.put("process", "constant", said)
+    else:
+        options.launch.assume("serving.traffic.rate_per_s", 1.0, "a sweep looks for the rate: a stand-in")
+    count, count_said = options.first("max-requests")
+    seconds, seconds_said = options.first("max-seconds")
+    closed = any(f"serving.traffic.{name}" in options.launch.fields for name in ("concurrency", "offline"))
+    if isinstance(count, int):
+        options.put("num_requests", count, count_said)
+    elif isinstance(seconds, int | float) and not closed:
+        options.put("duration_s", float(seconds), seconds_said)
+    else:
+        options.launch.assume("serving.traffic.num_requests", 500, "not in the command: a stand-in")
+    inner = {key[5:].replace("-", "_"): value for key, value in given.items() if key.startswith("data.")}
+    data = inner or key_values(str(given.get("data", "")))
+    said = next((key for key in given if key.split(".")[0] == "data"), "data")
+    prefix = int(data.get("prefix_tokens", 0))
+    for field, name, stand_in in (
+        ("input_tokens", "prompt_tokens", STAND_IN_INPUT),
+        ("output_tokens", "output_tokens", STAND_IN_OUTPUT),
+    ):
+        if name not in data:
+            options.launch.assume(f"serving.traffic.{field}", stand_in, "lengths come from a data set: a stand-in")
+            continue
+        mean = int(data[name]) + (prefix if field == "input_tokens" else 0)
+        options.put(field, _spread(mean, data.get(f"{name}_stdev")), said)
+    if prefix:
+        options.put("shared_prefix_tokens", prefix, said)
+    if data.get("turns", 1) > 1:
+        options.put("sessions", {"turns": {"mean": float(data["turns"])}}, said)
+
+
+def _genai_perf(options: _Options) -> None:
+    """`genai-perf profile`: concurrency or rate, lengths with deviations, prefixes, sessions."""
+    slots, said = options.first("concurrency")
+    rate, rate_said = options.first("request-rate", "session-concurrency")
+    if isinstance(slots, int):
+        options.put("concurrency", slots, said)
+    elif isinstance(rate, int | float):
+        options.put("rate_per_s", float(rate), rate_said)
+    else:
+        options.launch.assume("serving.traffic.concurrency", 1, "the generator's default")
+    sessions, sessions_said = options.first("num-sessions")
+    turns, turns_said = options.first("session-turns-mean")
+    count, said = options.first("request-count", "num-requests", "num-prompts", "num-dataset-entries")
+    if isinstance(sessions, int):
+        mean = float(turns) if isinstance(turns, int | float) else 1.0
+        delay, _ = options.first("session-turn-delay-mean")
+        pause = {"think_time_s": delay / 1e3} if isinstance(delay, int | float) and delay else {}
+        options.put("sessions", {"turns": {"mean": mean}, **pause}, turns_said)
+        options.put("num_requests", int(sessions * mean), sessions_said)
+    elif isinstance(count, int):
+        options.put("num_requests", count, said)
+    else:
+        options.launch.assume("serving.traffic.num_requests", 500, "not in the command: a stand-in")
+    prefix, prefix_said = options.first("prefix-prompt-length", "shared-system-prompt-length")
+    more = prefix if isinstance(prefix, int) else 0
+    for field, names, deviation, stand_in, own in (
+        ("input_tokens", ("synthetic-input-tokens-mean", "isl"), "synthetic-input-tokens-stddev", 550, more),
+        ("output_tokens", ("output-tokens-mean", "osl"), "output-tokens-stddev", STAND_IN_OUTPUT, 0),
+    ):
+        length, said = options.first(*names)
+        if isinstance(length, int):
+            options.put(field, _spread(length + own, options.first(deviation)[0]), said)
+        else:
+            options.launch.assume(f"serving.traffic.{field}", stand_in + own, "not in the command: a stand-in")
+    kinds, _ = options.first("num-prefix-prompts")
+    if more and isinstance(kinds, int) and kinds > 1:
+        options.put("tenants", [{"name": "prefixes", "shared_prefix_tokens": more, "prefixes": kinds}], prefix_said)
+    elif more:
+        options.put("shared_prefix_tokens", more, prefix_said)
 
 
 def _fields(launch: Launch, command: Command, is_range: Any, trace: tuple[Path, str] | None) -> None:
