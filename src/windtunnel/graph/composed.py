@@ -51,6 +51,7 @@ def _sub_block(block: SubBlock, model: ModelSpec, batch: Batch, style: Style) ->
     norm, first, last = _NAMES[block.kind]
     operators, tensors = norm_and_residual(model, t, style, norm)
     operators[0] = replace(operators[0], params=float(block.vectors))
+    norms = len(tensors)
     operators += [_product(f"{first}_shared_{i}", first, "full", t, m) for i, m in enumerate(block.replicated)]
     operators += [
         _product(first if i == 0 else f"{first}_{i}", first, "column", t, m) for i, m in enumerate(block.columns)
@@ -66,6 +67,9 @@ def _sub_block(block: SubBlock, model: ModelSpec, batch: Batch, style: Style) ->
     made = sum(m[1] for m in block.columns) * t
     tensors.append(Tensor(f"{first}_out", made, "column", producer=_MODULES[first], consumers=(_core_module(block),)))
     tensors += kept
+    if block.parallel:  # reads the norm of the sub-block before it and adds to the same residual
+        operators[1] = replace(operators[1], params=operators[1].params + block.vectors)
+        operators, tensors = operators[1:], tensors[norms:]
     if block.reuses_weights:
         operators = [replace(op, params=0.0) for op in operators]
     return Parts(operators, tensors, sum(op.params for op in operators))
