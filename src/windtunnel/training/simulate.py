@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from windtunnel.engine import simulate as run_engine
-from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.program.tables import Timeline
 from windtunnel.specs.plan import Tier
 from windtunnel.training.accounting.breakdown import breakdown, last_compute_s
@@ -21,7 +20,8 @@ from windtunnel.training.results.grades import figure_grades
 from windtunnel.training.results.records import Assumption, MemoryReport, TraceEvents
 from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.step.offload_tasks import kept_elsewhere
-from windtunnel.training.step_figures.power import hardware_flop, power_of, price_per_device_hour
+from windtunnel.training.step_figures.flop_rates import flop_rates
+from windtunnel.training.step_figures.power import power_of, price_per_device_hour
 from windtunnel.training.step_figures.stage_table import group_row, plan_fields, stage_rows
 from windtunnel.training.step_figures.warnings import step_warnings
 from windtunnel.training.step_setup import PreparedStep
@@ -75,7 +75,7 @@ def simulate_step(
         step_time_s=step_s,
         tokens_per_s=tokens / step_s,
         tokens_per_s_per_device=tokens / step_s / devices,
-        **_flop_rates(prepared, tokens, step_s),
+        **flop_rates(prepared, tokens, step_s),
         peak_memory_allocated_bytes=fullest.peak_allocated_bytes,
         peak_memory_reserved_bytes=fullest.peak_reserved_bytes,
         memory_fits=all(own.fits for own in reports),
@@ -113,25 +113,6 @@ def simulate_step(
 def _tokens(x: PreparedStep) -> float:
     """Tokens of a step, padding left out."""
     return x.batch.tokens if x.batch else float(x.training.global_batch) * x.training.seq_len
-
-
-def _flop_rates(x: PreparedStep, tokens: float, step_s: float) -> dict[str, Any]:
-    """TFLOP/s of a device, of the model and of the hardware, and both over the peak (MFU and HFU): result fields."""
-    devices = x.cluster.num_devices
-    model_flop = (x.batch.model_flop_per_token if x.batch else x.stages.graph.model_flop_per_token) * tokens
-    if x.training.phase == "lora":  # no weight gradients for frozen matrices
-        model_flop *= 2.0 / 3.0
-    if x.training.gradients == "zeroth_order":  # two forward passes
-        model_flop *= 2.0 / 3.0
-    run_flop = sum(hardware_flop(g) for g in x.members)
-    number = MATRIX_FORMAT[x.training.precision]
-    peak = sum(g.cluster.num_devices * g.cluster.device.peak(number) for g in x.members) / devices
-    return {
-        "model_tflops_per_device": model_flop / step_s / devices / 1e12,
-        "hardware_tflops_per_device": run_flop / step_s / devices / 1e12,
-        "mfu": model_flop / step_s / devices / peak,
-        "hfu": run_flop / step_s / devices / peak,
-    }
 
 
 def step_time(prepared: PreparedStep) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from windtunnel.specs.autoscale import AutoscaleSpec
 
 STORAGE_BYTES_PER_S = 5e9
-"""Of one node's local NVMe drive, sequential reads (PCIe 4 x4, data sheets of 2023: 5 to 7 GB/s). Assumed."""
+"""Sequential reads from one node's local NVMe drive (PCIe 4 x4, data sheets of 2023: 5 to 7 GB/s). Assumed."""
 ENGINE_START_S = 45.0
 """Process, communicators, profile run and capture of graphs. Assumed: vLLM's start-up logs of 8B to 70B models say 30
 to 90 s without reading weights."""

@@ -90,7 +90,7 @@ class ReferenceLoop:
         ]
         self.fleet, limits = fleet, fleet.limits[0]
         self.limits = limits
-        """Of the first pool: what holds for the loop as a whole."""
+        """Limits of the first pool; what they say of the loop holds for all pools."""
         self.queue, self.admission = queue or Queue(), admission
         self.swaps = self.queue.swaps
         own = [fleet.limits[p] for p in fleet.pool]
@@ -127,7 +127,7 @@ class ReferenceLoop:
         self.answers = Answers(self) if fleet.kv_transfer else None
 
     def policy(self, one: Instance) -> Policy:
-        """Of an instance's pool."""
+        """The batch policy of an instance's pool."""
         return self.policies[int(self.fleet.pool[one.index])]
 
     def run(self) -> list[Request]:

@@ -11,7 +11,10 @@ from windtunnel.arrays import Int32s, Ints
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Of R requests, E edges, J joints: a joint, R + j, is over when what it waits for is, and takes no time."""
+    """Order among R requests, with E edges and J joints.
+
+    A joint, numbered R + j, is over when everything that it waits for is over; it takes no time.
+    """
 
     start: Ints
     """(R + J + 1,) where each request's (or joint's) children begin."""

@@ -49,9 +49,9 @@ class Task:
 
     left_s: float = 0.0
     load: float = 0.0
-    """Of the memory's rate."""
+    """Share of the memory bandwidth that the task asks for."""
     sms: float = 0.0
-    """Of the SMs."""
+    """Share of the SMs that the task asks for."""
     begun: float = 0.0
     chunks: list[tuple[Item, int]] = field(default_factory=list)
 
@@ -166,7 +166,7 @@ class Split:
 
     # -- time ----------------------------------------------------------------------------------------------------------
     def _speed(self, one: Half) -> float:
-        """Of both tasks: below 1 where together they ask for more than the memory gives, or than there are SMs."""
+        """Speed of both tasks, below 1 where together they ask for more than the memory gives or than there are SMs."""
         tasks = [t for t in (one.prefill, one.decode) if t]
         both = max(sum(t.load for t in tasks), sum(t.sms for t in tasks))
         return 1.0 / both if both > 1.0 else 1.0

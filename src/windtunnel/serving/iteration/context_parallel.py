@@ -31,7 +31,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingPlan
 
 PARTIAL_BYTES = 4.0
-"""Of one element of a part of attention, and of its sum: single precision until merged."""
+"""Bytes of one element of a part of attention, and of its sum: single precision until merged."""
 
 
 def check_context(model: ModelSpec, plan: ServingPlan, where: str, problems: ProblemList) -> None:

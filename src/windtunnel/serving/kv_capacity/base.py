@@ -78,7 +78,7 @@ class KvCapacity:
     """The cache of one instance. Bytes are of one device of the stage that decides."""
 
     blocks: int
-    """Of the instance, all ranks of attention data parallelism together."""
+    """KV blocks of the instance, all ranks of attention data parallelism together."""
     block_size: int
     tokens: int
     cache_bytes: float

@@ -31,7 +31,7 @@ class SimilarPlan:
     matched: float
     recomputed: float
     tokens: int
-    """Of prompts that are kept."""
+    """Tokens of prompts that are kept."""
     block_s: float
     latency_s: float
 
@@ -44,7 +44,7 @@ class SimilarCache(TieredCache):
         self.plan, self.seed = plan, seed
         self.host = Line(kind="similar", block_s=plan.block_s, latency_s=plan.latency_s)
         self.tokens: list[int] = []
-        """Of prompts that were admitted, in order."""
+        """Tokens of the prompts that were admitted, in order."""
         self.kept_from = 0
         """The first of them that is still there."""
         self.kept = 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOOKS = 32
 """Decode steps between two looks at loans, while there are any."""
 PARTIAL_BYTES = 4.0
-"""Of one element of a partial output: fp32, as it is added to others."""
+"""Bytes of one element of a partial output: fp32, as it is added to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Lending:
             self.loans[one.index] = []
 
     def blocks_of_all(self) -> int:
-        """Of all instances together."""
+        """KV blocks of all instances together."""
         return sum(one.limits.blocks for one in self.instances)
 
     def could(self, one: Instance, blocks: int) -> bool:

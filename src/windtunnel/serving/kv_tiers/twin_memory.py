@@ -35,9 +35,9 @@ class Memory:
     plans: tuple[tuple[LevelPlan, ...], ...]
     """By pool; empty where a pool has none."""
     layers: tuple[int, ...]
-    """Of one pipeline stage, by pool: loads run beside the layers before. 1: they do not."""
+    """Layers of one pipeline stage, by pool: loads run beside the layers before. 1: they do not."""
     pool: Sequence[int]
-    """Of each instance of the loop."""
+    """Pool of each instance of the loop."""
     block_tokens: int
     lending: Lending | None = None
     """Whether instances lend each other blocks, and at what cost."""

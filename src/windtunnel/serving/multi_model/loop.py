@@ -18,7 +18,8 @@ from windtunnel.serving.multi_model.state import Deployed, Device, Job, Rules
 
 ARRIVE, FREE, READY = 0, 1, 2
 Note = Callable[[Device, float, int, int, list[float], float], None]
-"""Of an iteration: device, seconds, prompt tokens, decode steps, time between tokens by request, cached tokens read."""
+"""Called after an iteration with its device, seconds, prompt tokens, decode steps, time between tokens by request, and
+cached tokens read."""
 
 
 class Loop:

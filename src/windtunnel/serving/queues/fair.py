@@ -34,7 +34,7 @@ class Fair(Queue):
         self.in_line = dict.fromkeys(range(len(self.context.weights)), 0)
 
     def weight(self, tenant: int) -> float:
-        """Of a tenant."""
+        """Weight of a tenant in the shares of service."""
         return self.context.weights[tenant]
 
     def charge(self, tenant: int, service: float) -> None:

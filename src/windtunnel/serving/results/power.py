@@ -147,7 +147,7 @@ class PowerReport:
     prompt_share: float
     decode_share: float
     idle_share: float
-    """Of the time."""
+    """Share of the time in which devices compute nothing."""
     energy_j: float | None
     energy_per_output_token_j: float | None
     energy_per_million_tokens_kwh: float | None
@@ -155,9 +155,9 @@ class PowerReport:
     cost_per_million_output_tokens: float | None
     """In the currency of the device's price, None without one."""
     interval: dict[str, Any] | None
-    """Of `mean_w_per_device`, given the run's times: level, low, high, basis, grade."""
+    """Band of `mean_w_per_device`, given the run's times: level, low, high, basis, grade."""
     energy_interval: dict[str, Any] | None
-    """Of `energy_per_output_token_j`, whose times are predicted too."""
+    """Band of `energy_per_output_token_j`, whose times are predicted too."""
     grades: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class Mean:
     kv: float
     """Their cached tokens."""
     prompt_tokens: float
-    """Of an iteration with prompts."""
+    """Prompt tokens of an iteration that has any."""
     pairs: float
     prompts: float
     """Prompts of such an iteration."""

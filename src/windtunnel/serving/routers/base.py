@@ -18,7 +18,7 @@ class RouterEntry:
     title: str
     source: str
     rule: Rule | None
-    """Of the jitted loop; None: only the twin has it."""
+    """Rule of the jitted loop; None: only the twin has it."""
     twin: type[Router] = Router
     knobs: Mapping[str, Knob] = field(default_factory=dict)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from windtunnel.serving.deployment import Deployment, Pool
 
 QUERY_BYTES = 2.0
-"""Of one element of a query: 16 bits."""
+"""Bytes of one element of a query: 16 bits."""
 
 
 def memory_of(d: Deployment, pool: Sequence[int]) -> Memory | None:

@@ -139,7 +139,7 @@ class SweepResult:
     axis: str
     unit: str
     points: tuple[Point, ...]
-    """Of the axis."""
+    """Runs at the loads of the axis."""
     tried: tuple[Point, ...]
     """All that ran, those of the searches included, by load."""
     knee: Point | None

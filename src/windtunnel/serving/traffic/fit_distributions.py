@@ -31,7 +31,7 @@ class FittedLengths:
     distance: float
     """Kolmogorov–Smirnov: largest difference between the cumulative shares of trace and law."""
     mean: float
-    """Of the trace."""
+    """Mean of the trace."""
     rejected: tuple[str, float] | None = None
     """The best law with parameters and its distance, where quantiles are offered instead."""
 

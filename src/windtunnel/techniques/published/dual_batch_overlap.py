@@ -22,7 +22,7 @@ from windtunnel.techniques.limits import HUGE_BYTES_PER_S
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
 OUT_SHARE = 1.0 / 3.0
-"""Of an exchange's bytes: 8 bits out, 16 back."""
+"""Share of an exchange's bytes that travels out: 8 bits out, 16 back."""
 
 
 def _split(launches: list[Launch], _batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]) -> list[Launch]:

@@ -45,7 +45,7 @@ Run = Callable[[str, Floats, GroupPlacement], CollectiveCost]
 
 SCALE_BYTES = 4.0
 ERROR_BYTES = 4.0
-"""Of what error feedback keeps of a value."""
+"""Bytes that error feedback keeps for each value."""
 SEARCH_PASSES = 5.0
 """Over a gradient until the threshold of its largest entries is known: bisection over 25 steps (ipolyakov/TAGC,
 `tagc.py`); a radix selection of 32-bit keys, eight bits at a time, takes four and a count."""
@@ -56,7 +56,7 @@ PEELS = 3.0
 HASHES = 3.0
 """Cells that an entry of a sketch is added to (Li et al. 2024)."""
 FIXED_LAUNCHES = 4.0
-"""Of one exchange of a bucket: encode, sum, encode again, decode."""
+"""Kernels of one exchange of a bucket: encode, sum, encode again, decode."""
 KERNEL_SMS = 0.5
 """Share of the SMs that keeps a streaming kernel at its speed; prior, as for serving (docs/techniques/overview.md)."""
 

@@ -27,7 +27,8 @@ PERSISTENT_ELEMENTS = 1e5
 REUSE_ELEMENTS = 1e9
 """Elements used in between beyond which a weight is given up: `stage3_max_reuse_distance`, its default."""
 LAUNCH_S = Coefficients().host_kernel_s
-"""Of one copy from the library's loop in C++; the slices that Python cuts before it are not counted."""
+"""Seconds that the host takes to launch one copy from the library's loop in C++; the slices that
+Python cuts before it are not counted."""
 GATHER_PASSES = 3.0
 """Over a gathered weight: zeros written, pieces read and written."""
 REDUCE_PASSES = 2.0

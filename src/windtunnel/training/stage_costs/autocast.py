@@ -20,7 +20,7 @@ from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.specs.device import DeviceSpec
 
 CAST_BYTES = 2.0
-"""Of one weight's copy."""
+"""Bytes of the 16-bit copy of one weight."""
 _MOVED_BYTES = 4.0 + CAST_BYTES
 """Read and written by one cast, of a weight or of its gradient."""
 

@@ -48,7 +48,7 @@ class StageCosts:
     layer_params: float
     """Largest layer's parameters on one rank (unsharded by data parallelism)."""
     hardware_flop: float
-    """Of one micro-batch over all ranks of one model replica."""
+    """FLOP of one micro-batch over all ranks of one model replica."""
     p2p_bytes: float
     scatter_gather: bool
     graph: ModelGraph
@@ -81,7 +81,7 @@ class StageCosts:
     segments: tuple[Segment, ...] = ()
     """What the sums were made from: F, B, W of each block kind, the embedding, the head; then B, W of what is kept."""
     segment_times: tuple[SegmentTime, ...] = ()
-    """Of each segment; zero for weight gradients that run inside the backward segment."""
+    """Seconds and work of each segment; zero for weight gradients that run inside the backward segment."""
     uses: tuple[tuple[tuple[tuple[int, int, int], float], ...], ...] = ()
     """[k] → (segments F, B, W; how often a micro-batch runs them), summing to `seconds[:, k]`."""
     costs: dict[str, BlockCost] = field(default_factory=dict)

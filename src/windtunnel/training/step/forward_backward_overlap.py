@@ -27,7 +27,7 @@ from windtunnel.techniques.base import Applied
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 _MOST_LAYERS = 8.0
-"""Of a pass that are simulated; longer ones repeat them."""
+"""Layers of a pass that are simulated; longer passes repeat them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class OverlappedPair:
 
     seconds: float
     alone_s: float
-    """Of its passes one after the other."""
+    """Seconds of its passes when they run one after the other."""
     busy_s: dict[str, float]
     """Class of time → seconds; sums to `seconds`."""
 

@@ -71,7 +71,7 @@ class Arrivals:
                 heapq.heappush(self.later, (now + pause, i))
 
     def _next_heads(self) -> list[int]:
-        """Of a closed loop: the next request, or all those that the next task begins with."""
+        """Requests that a closed loop sends next: one, or all those that the next task begins with."""
         at, order, waits = self.sent, self.order, self.waits
         if at < len(order):
             self.sent += 1

@@ -81,17 +81,17 @@ class Instance:
     slope_s: float = 0.0
     tokens_to_do: float = 0.0
     ratio: int = 0
-    """Of the answers to come, what is expected (millionths)."""
+    """Share of the output tokens to come that is expected, in millionths."""
     host: int = 0
     """Blocks in host memory."""
     fraction: int = 0
-    """Of the next token, that every decoding sequence has made (millionths)."""
+    """Share of the next token that every decoding sequence has made, in millionths."""
     ahead: int = 0
     """Tokens that a sequence may make in a step, where that is drawn."""
     cache: PrefixCache | None = None
     queue: Queue = field(default_factory=Queue)
     now: float = 0.0
-    """Of the event under way, for disciplines that read the clock."""
+    """Time of the event under way in seconds, for disciplines that read the clock."""
     stall_s: float = 0.0
     """That the next iteration waits for copies to and from the host."""
     coming: list[tuple[float, int]] = field(default_factory=list)

@@ -40,9 +40,9 @@ class Request:
     remote: bool = False
     """Its cache is on the instance that computed its prompt, or on its way from there."""
     answer: Request | None = None
-    """Of a prompt that another instance answers."""
+    """The decode request of a prompt that another instance answers."""
     prompt: Request | None = None
-    """Of such an answer."""
+    """The prefill request that this decode request continues."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from windtunnel.serving.traffic.trajectories.base import METHODS, Frontier, divi
 from windtunnel.specs.trajectories import Trajectories
 
 GAP = 1e-4
-"""Of the program's value, at which its solver stops."""
+"""Relative gap to the best value of the integer program at which its solver stops."""
 
 
 class Ets:
