@@ -235,6 +235,10 @@ FOREIGN = (
     "pronunciation",
     "swa_",
     "intermediate_size_mlp",
+    "attn_type",
+    "block_configs",
+    "parallel_attn_mlp",
+    "ffn_multipliers",
     "vision_config",
     "audio_config",
 )

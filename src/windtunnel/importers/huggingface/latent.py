@@ -109,10 +109,9 @@ def hunyuan_4(c: Config) -> ModelSpec:
     return c.compose(layers, hidden=h, vocab=v, tied=tied, outputs=outputs)
 
 
-def deepseek_v4(c: Config) -> ModelSpec:
-    """DeepSeek-V4: one shared key/value head, older tokens compressed sparsely or heavily, several residual streams."""
-    h, depth, v = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("vocab_size")
-    heads, d, streams = c.need("num_attention_heads"), c.need("head_dim"), c.number("hc_mult", 4)
+def _compressed_attention(c: Config, h: int) -> dict[str, SubBlock]:
+    """Attention of each kind of layer of DeepSeek-V4: in a window, beside tokens compressed heavily or sparsely."""
+    heads, d = c.need("num_attention_heads"), c.need("head_dim")
     q_rank, groups, o_rank = c.need("q_lora_rank"), c.need("o_groups"), c.need("o_lora_rank")
     index_heads, index_dim = c.need("index_n_heads"), c.need("index_head_dim")
     rates = c.fields.get("compress_rates")
@@ -134,7 +133,7 @@ def deepseek_v4(c: Config) -> ModelSpec:
     )
     index = ((h, 4 * index_dim), (q_rank, index_heads * index_dim), (h, index_heads))
     window = c.number("sliding_window", 128) + c.number("index_topk", 512)
-    made = {
+    return {
         "sliding_attention": base,
         "heavily_compressed_attention": base.model_copy(
             update={"replicated": (*base.replicated, (h, 2 * d)), "vectors": base.vectors + heavy * d + d}
@@ -147,12 +146,21 @@ def deepseek_v4(c: Config) -> ModelSpec:
             }
         ),
     }
+
+
+def deepseek_v4(c: Config) -> ModelSpec:
+    """DeepSeek-V4: one shared key/value head, older tokens compressed sparsely or heavily, several residual streams."""
+    h, depth, v = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("vocab_size")
+    streams, made = c.number("hc_mult", 4), _compressed_attention(c, h)
     kinds = c.kinds("layer_types", depth)
     for kind in {*kinds} - {*made, ""}:
         c.problems.add("layer_types", kind, "is no kind of layer of DeepSeek-V4")
     mixing = (2 + streams) * streams
     networks = [_mixed(n.plus(h), h, streams, mixing) for n in feed_forward_layers(c, h, depth)]
-    layers = [(_mixed(made.get(k, base), h, streams, mixing), n) for k, n in zip(kinds, networks, strict=True)]
+    layers = [
+        (_mixed(made.get(k, made["sliding_attention"]), h, streams, mixing), n)
+        for k, n in zip(kinds, networks, strict=True)
+    ]
     tied = c.flag("tie_word_embeddings")
     outputs = _mixed_ends(h, v, streams, tied=tied)
     return c.compose(layers, hidden=h, vocab=v, tied=tied, outputs=outputs)
