@@ -109,9 +109,9 @@ class _Settings:
         """Groups of prompts that begin alike; with chat turns, each group's prompts are conversations."""
         prefixes = own.get("num_unique_system_prompts", own.get("num_groups", 1))
         users = own.get("num_users_per_system_prompt", own.get("num_prompts_per_group", 1))
-        system, question = int(own.get("system_prompt_len") or 0), int(own.get("question_len", 50))
-        asked = _lengths(own.get("question_distribution")) or question
-        answered = _lengths(own.get("output_distribution")) or int(own.get("output_len", 50))
+        system = int(_mean(own.get("system_prompt_len") or 0))
+        asked = _lengths(own.get("question_distribution")) or _either(own.get("question_len", 50))
+        answered = _lengths(own.get("output_distribution")) or _either(own.get("output_len", 50))
         turns = max(self._requests() // max(prefixes * users, 1), 1) if own.get("enable_multi_turn_chat") else 1
         if turns > 1:
             self._conversations(int(prefixes), system, asked, answered, turns)
@@ -163,6 +163,19 @@ def _lengths(law: Any) -> Any:
     name = "lognormal" if kind == "lognormal" else "normal"
     law = {"distribution": name, "mean": float(mean), "cv": round(float(spread) / float(mean), 6)}
     return law | ({} if low is None else {"min": int(low)}) | ({} if high is None else {"max": int(high)})
+
+
+def _either(value: Any) -> Any:
+    """A length, or the distribution that stands in its place."""
+    return int(value) if isinstance(value, int | float) else _lengths(value)
+
+
+def _mean(value: Any) -> float:
+    """A length, or the mean of the distribution that stands in its place."""
+    law = _either(value)
+    if isinstance(law, dict):
+        return float(law.get("mean") or (law["min"] + law["max"]) / 2)
+    return float(law or 0)
 
 
 def _longer(law: Any, more: int) -> Any:

@@ -89,6 +89,8 @@ class _Frame:
     undecided: bool = False
     unset: str = ""
     """A variable of its condition that the script does not set."""
+    otherwise: bool = False
+    """In the `else` of a condition that cannot be decided."""
     """A branch was skipped for want of a value, and has not been noted yet."""
 
 
@@ -123,6 +125,8 @@ class _Reader:
         self.given = dict(env)
         self.script = Script()
         self.frames: list[_Frame] = []
+        self.otherwise: dict[str, list[Word]] = {}
+        """What the `else` of an undecided condition sets; stands in for variables that nothing else sets."""
         self.active = True
         self.last: bool | None = None
 
@@ -180,6 +184,10 @@ class _Reader:
         if known is None and name in self.script.variables:
             known = " ".join(word.text for word in self.script.variables[name]).replace("\n", " ")
         op, rest = match["op"] or "", match["default"] or ""
+        if known is None and name in self.otherwise and not op:
+            known = " ".join(word.text for word in self.otherwise[name]).replace("\n", " ")
+            if (name, known, line) not in self.script.defaults:
+                self.script.defaults.append((name, known, line))
         if not op and rest:  # ${X%.*} and the like
             return match.group()
         if known:
@@ -237,6 +245,7 @@ class _Reader:
                 frame.testing = False
             else:
                 self.active = frame.outer and frame.condition is False
+                frame.otherwise = frame.outer and frame.condition is None
             command = command[1:]
             if command:
                 self._run("\n", command)
@@ -277,6 +286,8 @@ class _Reader:
         """Note a condition that could not be decided, once, when something that matters hangs on it."""
         if command[0].literal in _QUIET:
             return
+        if self.frames[-1].otherwise:
+            self._stand_in(command)
         for frame in self.frames:
             if frame.undecided:
                 frame.undecided = False
@@ -284,6 +295,16 @@ class _Reader:
                 if frame.unset:
                     why += f"; it asks for ${frame.unset}, which --env {frame.unset}=… sets"
                 self.script.notes.append(("if", frame.line, why))
+
+    def _stand_in(self, command: list[_Raw]) -> None:
+        """Keep what an `else` sets, for variables that nothing else sets."""
+        before = dict(self.script.variables)
+        for raw in command[command[0].literal == "export" :]:
+            found = _ASSIGN.match(raw.literal)
+            if found and not found.group(2):
+                self._assign(raw)
+                self.otherwise.setdefault(found.group(1), self.script.variables[found.group(1)])
+        self.script.variables = before
 
     def _keep(self, command: list[_Raw]) -> None:
         words = [word for raw in command for word in self.expand(raw)]

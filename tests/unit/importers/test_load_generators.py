@@ -93,3 +93,17 @@ def test_a_load_beside_its_server_is_read_with_it() -> None:
         "input_tokens": 5,
         "output_tokens": 6,
     }
+
+
+def test_lengths_of_inference_perf_may_be_distributions_in_place() -> None:
+    text = PERF.format("poisson", "{rate: 4, duration: 30}", "shared_prefix") + (
+        "  shared_prefix: {num_unique_system_prompts: 2, system_prompt_len: 100, output_len: 20, "
+        "question_len: {type: lognormal, mean: 100, std_dev: 50, min: 10, max: 300}}\n"
+    )
+    assert traffic(text, "config.yml")["input_tokens"] == {
+        "distribution": "lognormal",
+        "mean": 200.0,
+        "cv": 0.25,
+        "min": 110,
+        "max": 400,
+    }

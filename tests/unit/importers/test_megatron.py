@@ -330,3 +330,9 @@ def test_a_multimodal_training_names_its_language_model() -> None:
     launch = formats.read("megatron", text, "train.sh", Wanted(device="h100-sxm-80gb"))
     assert launch.problems == [] and launch.scenario()["model"] == "mistralai/Mistral-7B-v0.1"
     assert any("vision tower" in left.why for left in launch.unread)
+
+
+def test_the_else_of_an_undecided_condition_stands_in() -> None:
+    script = read_script('if [ "$(f "$X")" = a ]; then\n N=4\nelse\n export N=${N:-8}\nfi\nrun --n $N\n', {})
+    assert [[word.text for word in words] for words in script.commands] == [["run", "--n", "8"]]
+    assert ("N", "8", 6) in script.defaults
