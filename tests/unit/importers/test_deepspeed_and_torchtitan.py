@@ -203,6 +203,7 @@ def test_formats_are_told_apart() -> None:
     assert formats.names() == [
         "hf",
         "deepspeed",
+        "load",
         "megatron",
         "megatron_bridge",
         "sglang",
