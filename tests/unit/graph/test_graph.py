@@ -138,7 +138,7 @@ def test_kept_activations_follow_korthikanti(tp: int, sp: bool, mbs: int) -> Non
         expected = s * mbs * h * (34 + 5 * a * s / h) / tp
     else:
         expected = s * mbs * h * (10 + 24 / tp + 5 * a * s / (h * tp))
-    kept = sum(prepared.parts.kept_bytes[stage].values()) / prepared.plan.stage_layers[stage]
+    kept = sum(prepared.stages.kept_bytes[stage].values()) / prepared.plan.stage_layers[stage]
     assert kept == pytest.approx(expected, rel=1e-12)
 
 
@@ -148,7 +148,7 @@ def test_selective_recomputation_drops_the_attention_scores_and_full_keeps_the_i
     selective, _ = prepare(gpt3(tp=tp, sp=True, recompute="selective"))
     full, _ = prepare(gpt3(tp=tp, sp=False, recompute="full"))
     size = 2048 * selective.model.hidden_size
-    kept = [sum(x.parts.kept_bytes[3].values()) / x.plan.stage_layers[3] for x in (selective, full)]
+    kept = [sum(x.stages.kept_bytes[3].values()) / x.plan.stage_layers[3] for x in (selective, full)]
     assert kept[0] == pytest.approx(size * 34 / tp, rel=1e-12)
     assert kept[1] == pytest.approx(size * 2, rel=1e-12)
 
