@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
 
 from windtunnel.kernel_cache import always_compiled
@@ -12,3 +14,6 @@ settings.load_profile("repeatable")
 _compiled = always_compiled()
 _compiled.__enter__()
 """Kernels run compiled in every test, so that a comparison with a plain twin compares two things."""
+
+os.environ.pop("COLUMNS", None)
+"""Parallel workers inherit a terminal's width; piped output is as wide as without one."""

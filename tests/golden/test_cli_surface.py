@@ -91,6 +91,7 @@ OPTIONS = {
     "clusters": ["--json"],
     "devices": ["--json"],
     "import": [
+        "--block",
         "--block-size",
         "--characters-per-token",
         "--device",

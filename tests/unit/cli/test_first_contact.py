@@ -88,8 +88,9 @@ def test_check_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[st
     file = tmp_path / "s.yaml"
     file.write_text(SMALL)
     assert run(["check", str(tmp_path), "--require", "fits, step_time_s<=10"]) == 0
+    capsys.readouterr()
     assert run(["check", str(file), "--require", "step_time_s<=1e-9", "--json"]) == 4
-    outcome = json.loads(capsys.readouterr().out.split("\n", 2)[2])["outcomes"][0]
+    outcome = json.loads(capsys.readouterr().out)["outcomes"][0]
     assert not outcome["passed"] and outcome["value"] > 1e-9
 
 

@@ -49,8 +49,8 @@ def test_short_contexts_gain_nothing_in_decode() -> None:
 def test_what_is_gathered_costs_nothing_over_free_links() -> None:
     plan = {"serving": {"pools": [LONG["serving"]["pools"][0] | {"plan": {"cp": 4}}]}}
     slow, free = prepare(merged(LONG, plan)).limits, prepare(merged(merged(LONG, plan), FREE["scale-up"])).limits
-    assert free.prompt_token < 1e-3 * slow.prompt_token
-    assert slow.pair > free.pair > 0.0 and slow.cp == free.cp == 4
+    assert free.prompt_token_s < 1e-3 * slow.prompt_token_s
+    assert slow.pair_s > free.pair_s > 0.0 and slow.cp == free.cp == 4
 
 
 def test_a_cache_that_ranks_share_holds_more_and_is_read_sooner() -> None:
