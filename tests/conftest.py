@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 
 from hypothesis import settings
@@ -13,6 +14,7 @@ settings.load_profile("repeatable")
 
 _compiled = always_compiled()
 _compiled.__enter__()
+atexit.register(_compiled.__exit__, None, None, None)
 """Kernels run compiled in every test, so that a comparison with a plain twin compares two things."""
 
 os.environ.pop("COLUMNS", None)

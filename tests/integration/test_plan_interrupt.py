@@ -57,7 +57,7 @@ def interrupted(tmp_path: Path, module: str, name: str, pause: float, times: int
 
 def test_a_search_ends_with_the_best_so_far(tmp_path: Path) -> None:
     best = tmp_path / "best.yaml"
-    code, out, err = interrupted(tmp_path, "search", "evaluate", 1.0, 2, "--output", str(best))
+    code, out, err = interrupted(tmp_path, "search.branch_and_bound", "evaluate", 1.0, 2, "--output", str(best))
     assert code == 0, err
     data = json.loads(out)
     proof = data["proof"]
@@ -67,7 +67,7 @@ def test_a_search_ends_with_the_best_so_far(tmp_path: Path) -> None:
     assert yaml.safe_load(best.read_text())["plan"]["pp"] == 2
 
 
-@pytest.mark.parametrize("where", [("search", "bounded"), ("plan", "load")])
+@pytest.mark.parametrize("where", [("search.branch_and_bound", "bounded"), ("plan", "load")])
 def test_before_there_is_a_plan_a_line_says_so(tmp_path: Path, where: tuple[str, str]) -> None:
     code, out, err = interrupted(tmp_path, *where, 30.0, 1)
     assert code == 130 and out == ""
@@ -75,7 +75,7 @@ def test_before_there_is_a_plan_a_line_says_so(tmp_path: Path, where: tuple[str,
 
 
 def test_what_follows_the_search_may_be_cut_short(tmp_path: Path) -> None:
-    code, out, err = interrupted(tmp_path, "plan", "choose", 30.0, 1)
+    code, out, err = interrupted(tmp_path, "plan_one_cluster", "choose", 30.0, 1)
     assert code == 0, err
     data = json.loads(out)
     assert data["proof"]["complete"] and data["why"] is None and "Traceback" not in err
