@@ -26,6 +26,8 @@ KEPT = 4
 
 TWIN_BUDGET_S = 2.0
 """Seconds that a process may spend on a plain twin while its kernel is not compiled yet; compiling takes longer."""
+COMPILE_S = 20.0
+"""Seconds of twins, over all processes, after which the kernel is compiled: about what compiling takes."""
 _twin_s: dict[str, float] = {}
 """Kernel → seconds that its twin was expected to take so far in this process."""
 
@@ -73,15 +75,26 @@ def runs_on_twin(kernel: str, twin_s: float) -> bool:
         kernel: name of the jitted function and its specialisation, as `mark_compiled` is given it.
         twin_s: expected seconds of the twin for this piece of work.
 
-    Once a process has spent `TWIN_BUDGET_S` on a twin, or has compiled code at hand, the kernel runs.
+    The kernel runs once it has been compiled with this cache, once a process has spent `TWIN_BUDGET_S` on its twin, or
+    once all processes together have spent `COMPILE_S`: who predicts often does not wait more than compiling takes.
     """
     if _forced or is_compiled(kernel):
         return False
     spent = _twin_s.get(kernel, 0.0) + twin_s
-    if spent > TWIN_BUDGET_S:
+    if spent > TWIN_BUDGET_S or _spent_before(kernel) + spent > COMPILE_S:
         return False
     _twin_s[kernel] = spent
+    with contextlib.suppress(OSError):
+        Path(cache_directory(), f"{kernel}.twin_s").write_text(f"{_spent_before(kernel) + spent:.3f}")
     return True
+
+
+@cache
+def _spent_before(kernel: str) -> float:
+    """Seconds that earlier processes spent on the twin of a kernel."""
+    with contextlib.suppress(OSError, ValueError):
+        return float(Path(cache_directory(), f"{kernel}.twin_s").read_text())
+    return 0.0
 
 
 @cache
