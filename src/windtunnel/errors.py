@@ -46,7 +46,11 @@ def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | 
     A name of up to three letters has to differ in less than one of them: two unlike short words always share letters.
     """
     by_folded = {k.casefold(): k for k in known}
-    cutoff = max(cutoff, 0.75) if len(name) <= 3 else cutoff
+    if len(name) <= 3:
+        swapped = [k for folded, k in by_folded.items() if sorted(folded) == sorted(name.casefold())]
+        if swapped:
+            return swapped[0]
+        cutoff = max(cutoff, 0.75)
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=1, cutoff=cutoff)
     if close:
         return by_folded[close[0]]
