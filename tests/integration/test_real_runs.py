@@ -3,6 +3,7 @@
 Calibrates twice (one process, two processes), about forty seconds, then runs every step in processes of its own. Where
 quartiles of the measured cases lie 15 % apart or more, nothing can be said, and the tests skip. A run whose steps lie
 as far apart, or after which cases of the calibration take 15 % more or less than before, is repeated, twice at most.
+Where none of the three holds, the machine is calibrated anew and the step run twice more: virtual machines change.
 On a machine that is shared, `chrt -f 50` in front keeps other programs off the cores, though not off the memory.
 """
 
@@ -69,14 +70,26 @@ def _profile(ranks: int, folder: Path) -> str:
     return str(path)
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _profile(1, tmp_path_factory.mktemp("one"))
+class Calibrated:
+    """Profile of this machine for a number of processes; `again` measures it anew."""
+
+    def __init__(self, ranks: int, folders: pytest.TempPathFactory) -> None:
+        self.ranks, self.folders = ranks, folders
+        self.profile = ""
+        self.again()
+
+    def again(self) -> None:
+        self.profile = _profile(self.ranks, self.folders.mktemp(f"ranks{self.ranks}"))
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _profile(2, tmp_path_factory.mktemp("two"))
+def one(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
+    return Calibrated(1, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
+    return Calibrated(2, tmp_path_factory)
 
 
 def _disturbed(found: real.Measured | real.Decoded) -> str:
@@ -86,14 +99,16 @@ def _disturbed(found: real.Measured | real.Decoded) -> str:
     return next((line for line in found.doubts if real.CHANGED in line), "")
 
 
-def _holds(run: Callable[[], Found], limit: float) -> Found:
-    """Up to three runs: one that was not disturbed has to be within the limit.
+def _holds(run: Callable[[str], Found], limit: float, machine: Calibrated) -> Found:
+    """Up to three runs, and two more after a new calibration: one that was not disturbed has to be within the limit.
 
     Other tenants of a machine slow it for seconds at a time; a prediction that is wrong is wrong in every run.
     """
     quiet, why = [], ""
-    for _ in range(3):
-        found = run()
+    for attempt in range(5):
+        if attempt == 3:
+            machine.again()
+        found = run(machine.profile)
         if reason := _disturbed(found):
             why = reason
             continue
@@ -101,7 +116,7 @@ def _holds(run: Callable[[], Found], limit: float) -> Found:
         if abs(found.error) < limit:
             return found
     if len(quiet) < 2:
-        pytest.skip(why or "one run of three was not disturbed")
+        pytest.skip(why or "one run of five was not disturbed")
     return min(quiet, key=lambda found: abs(found.error))
 
 
@@ -119,24 +134,24 @@ def _told(found: real.Measured) -> real.Measured:
     return found
 
 
-def test_a_step_of_one_process(one: str) -> None:
-    found = _holds(lambda: _told(real.measure(_training(), profile=one, way="single")), STEP)
+def test_a_step_of_one_process(one: Calibrated) -> None:
+    found = _holds(lambda profile: _told(real.measure(_training(), profile=profile, way="single")), STEP, one)
     assert abs(found.error) < STEP and abs(found.memory_error) < MEMORY, _said(found)
 
 
 @pytest.mark.parametrize("way", ["ddp", "fsdp2", "tp", "pp"])
-def test_a_step_of_two_processes(two: str, way: str) -> None:
-    found = _holds(lambda: _told(real.measure(_training(), profile=two, way=way)), STEP)
+def test_a_step_of_two_processes(two: Calibrated, way: str) -> None:
+    found = _holds(lambda profile: _told(real.measure(_training(), profile=profile, way=way)), STEP, two)
     assert abs(found.error) < STEP and abs(found.memory_error) < MEMORY, _said(found)
 
 
-def test_decoding_of_one_process(one: str) -> None:
-    def run() -> real.Decoded:
-        found = real.measure_decoding(_serving(), profile=one)
+def test_decoding_of_one_process(one: Calibrated) -> None:
+    def run(profile: str) -> real.Decoded:
+        found = real.measure_decoding(_serving(), profile=profile)
         print(
             f"decode: {1e3 * found.predicted_tpot_s:.2f} ms predicted, {1e3 * found.tpot_s:.2f} ms "
             f"({found.error:+.1%}), prompts {found.ttft_error:+.1%}; {found.doubts}"
         )
         return found
 
-    assert abs(_holds(run, TOKEN).error) < TOKEN
+    assert abs(_holds(run, TOKEN, one).error) < TOKEN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import statistics
 import time
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 
 from windtunnel.calibration.cases import Case
 from windtunnel.calibration.store import Measurement
-from windtunnel.calibration.transformer import Block
+from windtunnel.calibration.transformer import Block, Transformer
 from windtunnel.specs.model import ModelSpec
 
 FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32}
@@ -243,6 +244,57 @@ def _decoding(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ring_bytes: int
     return run
 
 
+def _decode_layer(shape: dict[str, Any], device: torch.device) -> Built:
+    """One token of every sequence through layers that go round in a ring, each with its own weights and caches."""
+    number_format = FORMATS[shape["format"]]
+    batch, length, heads, d = (int(shape[k]) for k in ("batch", "seq_len", "heads", "head_dim"))
+    model = ModelSpec(
+        name="layer",
+        hidden_size=int(shape["hidden"]),
+        num_hidden_layers=1,
+        vocab_size=8,
+        num_attention_heads=heads,
+        head_dim=d,
+        intermediate_size=int(shape["intermediate"]),
+        norm="rmsnorm",
+    )
+    room = batch, heads, length + 16, d
+    first = Block(model).to(device, number_format).eval()
+    size = sum(p.numel() * p.element_size() for p in first.parameters())
+    size += 2 * math.prod(room) * torch.empty(0, dtype=number_format).element_size()
+    count = max(min(int(shape["ring_bytes"]) // size, 64), 2)
+    layers = [first, *(Block(model).to(device, number_format).eval() for _ in range(count - 1))]
+    caches = [[torch.zeros(room, device=device, dtype=number_format) for _ in range(2)] for _ in layers]
+    x = torch.randn(batch, 1, int(shape["hidden"]), device=device).to(number_format)
+    cos = torch.ones(1, d, device=device, dtype=number_format)
+    at = 0
+
+    def run() -> None:
+        nonlocal at
+        at = (at + 1) % count
+        with torch.no_grad():
+            layers[at](x, cos, cos, (*caches[at], length))
+
+    return run, 1
+
+
+def _decode_loop(shape: dict[str, Any], device: torch.device) -> Built:
+    """What a loop of decoding does outside the layers: the next token, its embedding, tables of positions, the head."""
+    number_format = FORMATS[shape["format"]]
+    model = ModelSpec(
+        name="tiny", hidden_size=8, num_hidden_layers=1, vocab_size=8, num_attention_heads=1, intermediate_size=8
+    )
+    net = Transformer(model).to(device, number_format).eval()
+    net.blocks = torch.nn.ModuleList()
+    logits = torch.randn(1, 1, 8, device=device).to(number_format)
+
+    def run() -> None:
+        with torch.no_grad():
+            net.decode(logits[:, -1:].argmax(-1), [], 16)
+
+    return run, 1
+
+
 def _optimizer(shape: dict[str, Any], device: torch.device) -> Built:
     each = int(shape["params"]) // int(shape["tensors"])
     tensors = [torch.nn.Parameter(torch.randn(each, device=device)) for _ in range(int(shape["tensors"]))]
@@ -298,6 +350,8 @@ _BUILDERS: dict[str, Callable[[dict[str, Any], torch.device], Built]] = {
     "thin": _thin,
     "grouped": _grouped,
     "attention": _attention,
+    "decode_layer": _decode_layer,
+    "decode_loop": _decode_loop,
     "optimizer": _optimizer,
     "copy": _copy,
     "collective": _collective,

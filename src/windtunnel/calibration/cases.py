@@ -8,7 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal[
-    "gemm", "thin", "grouped", "attention", "pointwise", "softmax", "optimizer", "launch", "copy", "collective", "p2p"
+    "gemm",
+    "thin",
+    "grouped",
+    "attention",
+    "pointwise",
+    "softmax",
+    "optimizer",
+    "launch",
+    "decode_layer",
+    "decode_loop",
+    "copy",
+    "collective",
+    "p2p",
 ]
 
 LAYOUTS = ("nt", "nn", "tn")
@@ -41,7 +53,14 @@ class Machine:
 
 def cases(machine: Machine) -> list[Case]:
     """All cases of a machine, about a hundred."""
-    return [*_launches(), *_streams(machine), *_products(machine), *_attention(machine), *_rest(machine)]
+    return [
+        *_launches(),
+        *_streams(machine),
+        *_products(machine),
+        *_attention(machine),
+        *_decoding(machine),
+        *_rest(machine),
+    ]
 
 
 def _launches() -> Iterable[Case]:
@@ -92,6 +111,23 @@ def _attention(machine: Machine) -> Iterable[Case]:
     for s in sizes[1::2]:
         shape = {"batch": 8, "heads": heads, "seq_len": s, "head_dim": head_dim, "format": machine.formats[-1]}
         yield Case("attention", {**shape, "direction": "decode", "ring_bytes": int(4 * machine.cache_bytes)})
+
+
+def _decoding(machine: Machine) -> Iterable[Case]:
+    """Whole layers that decode one token a sequence, each with weights and caches that no cache of the CPU holds.
+
+    Products, attention and launches timed alone find the CPU's threads awake and its caches full of their own code and
+    operands; in a loop over layers they do not.
+    """
+    if machine.kind != "cpu":
+        return
+    number_format = machine.formats[-1]
+    for width, intermediate in ((256, 1024), (768, 2048), (1536, 4096)):
+        for batch in (1, 8):
+            shape = {"batch": batch, "seq_len": 256, "heads": width // 64, "head_dim": 64, "hidden": width}
+            shape |= {"intermediate": intermediate, "ring_bytes": int(4 * machine.cache_bytes)}
+            yield Case("decode_layer", {**shape, "format": number_format})
+    yield Case("decode_loop", {"format": number_format})
 
 
 def _rest(machine: Machine) -> Iterable[Case]:

@@ -285,6 +285,38 @@ def _serving(store: Store, device: DeviceSpec, out: Fitted) -> None:
         none = MeasuredValue(value=0.0, relative_error=0.0, source="a loop without a server")
         own |= dict.fromkeys(("host_s", "sequence_s", "request_s"), none)
         own["written_out"] = MeasuredValue(value=1.0, relative_error=0.0, source="a loop of PyTorch operators")
+    _decode_layers(store, device, out)
+
+
+def _decode_layers(store: Store, device: DeviceSpec, out: Fitted) -> None:
+    """What whole layers take that decode in turn: replaces what their products, attention and launches take alone.
+
+    Seconds of a layer are bytes of weights over one rate, bytes of keys and values over another, and a gap. On a CPU
+    each of the three is slower than alone: its threads sleep while small operators run, and the last layer's weights
+    have displaced what the next one needs.
+    """
+    found, own = store.of("decode_layer"), out.serving
+    if len(found) > 3:
+        size = BYTES[str(found[0].case.shape["format"])]
+        batch, length, heads, d, width, intermediate = (
+            _column(found, name) for name in ("batch", "seq_len", "heads", "head_dim", "hidden", "intermediate")
+        )
+        weights_s = size * width * (4.0 * heads * d + 3.0 * intermediate) / device.memory_bytes_per_s
+        caches_s = 2.0 * size * batch * length * heads * d / device.memory_bytes_per_s
+
+        def model(x: Floats) -> Floats:
+            return np.asarray(weights_s / x[0] + caches_s / x[1] + x[2])
+
+        value, error = least_squares(model, [0.2, 0.05, 3e-4], _times(found), [0.005, 0.002, 1e-6], [50.0, 50.0, 1e-1])
+        source = f"{len(found)} layers that decode in turn"
+        gap_s = max(float(value[2]) - (own["layer_s"].value if "layer_s" in own else 0.0), 0.0)
+        for name, x, wide in zip(
+            ("weight_bytes_fraction", "decode_kv_fraction", "launch_layer_s"), (*value[:2], gap_s), error, strict=True
+        ):
+            own[name] = MeasuredValue(value=float(x), relative_error=float(min(wide, 9.99)), source=source)
+        _add_points(out, found, model(value), lambda m: f"{m.case.shape['batch']} x {m.case.shape['hidden']}")
+    if loop := store.of("decode_loop"):
+        own["host_s"] = MeasuredValue(value=loop[0].median_s, relative_error=0.1, source="a loop without layers")
 
 
 def _layer_s(store: Store, direction: str) -> float:
