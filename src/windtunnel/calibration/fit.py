@@ -12,9 +12,9 @@ from windtunnel.arrays import Floats
 from windtunnel.calibration.fit_network import fit_network
 from windtunnel.calibration.solve import least_squares
 from windtunnel.calibration.store import Measurement, Store
-from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.attention import AttentionWork, attention_time_s
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.memory_bound import optimizer_bytes, optimizer_time_s, pointwise_time_s
 from windtunnel.graph.operators import STYLES
 from windtunnel.specs.cluster import ClusterSpec
@@ -127,15 +127,17 @@ def _products(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients,
         return gemm_time_s(
             device,
             c,
-            m,
-            n,
-            k,
-            peak_flop_per_s=np.full(len(m), device.peak(number_format)),
-            fraction=np.full(len(m), fraction),
-            operand_bytes=np.full(len(m), size),
-            output_bytes=np.full(len(m), max(size, 2.0)),
-            extra_bytes=np.zeros(len(m)),
-            groups=np.ones(len(m)),
+            Products(
+                m=m,
+                n=n,
+                k=k,
+                peak_flop_per_s=np.full(len(m), device.peak(number_format)),
+                fraction=np.full(len(m), fraction),
+                operand_bytes=np.full(len(m), size),
+                output_bytes=np.full(len(m), max(size, 2.0)),
+                extra_bytes=np.zeros(len(m)),
+                groups=np.ones(len(m)),
+            ),
         )
 
     if "gemm_k0" in out.coefficients:  # shape of the curve: set by the first format
@@ -166,15 +168,17 @@ def _products(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients,
         whole = count * gemm_time_s(
             device,
             base,
-            gm,
-            gn,
-            gk,
-            peak_flop_per_s=np.full(len(gm), device.peak(number_format)),
-            fraction=np.full(len(gm), float(value[0])),
-            operand_bytes=np.full(len(gm), size),
-            output_bytes=np.full(len(gm), size),
-            extra_bytes=np.zeros(len(gm)),
-            groups=np.ones(len(gm)),
+            Products(
+                m=gm,
+                n=gn,
+                k=gk,
+                peak_flop_per_s=np.full(len(gm), device.peak(number_format)),
+                fraction=np.full(len(gm), float(value[0])),
+                operand_bytes=np.full(len(gm), size),
+                output_bytes=np.full(len(gm), size),
+                extra_bytes=np.zeros(len(gm)),
+                groups=np.ones(len(gm)),
+            ),
         )
         share, wide = least_squares(lambda x: whole / x[0], [0.9], _times(groups), [0.05], [1.0])
         _note(out, ["grouped_fraction"], share, wide, f"{len(groups)} loops over products")
@@ -208,14 +212,16 @@ def _attention(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients
             attention_time_s(
                 device,
                 c,
-                batch * s * s / 2,
-                heads,
-                d,
-                d,
-                s,
-                kernel=kernel,
-                backward=direction,
-                number_format=number_format,
+                AttentionWork(
+                    pairs=batch * s * s / 2,
+                    heads=heads,
+                    d_qk=d,
+                    d_v=d,
+                    seq_len=s,
+                    kernel=kernel,
+                    backward=direction,
+                    number_format=number_format,
+                ),
             )
             for direction in (False, True)
         ]

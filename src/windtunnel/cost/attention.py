@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from windtunnel.arrays import Floats
@@ -50,21 +52,28 @@ def fused_peak_flop_per_s(device: DeviceSpec, number_format: str) -> float:
     return device.peak("tf32") / TF32_PRODUCTS if tensor_cores else device.peak("fp32")
 
 
-def attention_time_s(
-    device: DeviceSpec,
-    coefficients: Coefficients,
-    pairs: Floats,
-    heads: Floats,
-    d_qk: Floats,
-    d_v: Floats,
-    seq_len: Floats,
-    *,
-    kernel: str,
-    backward: bool,
-    queries: Floats | None = None,
-    number_format: str = "bf16",
-) -> Floats:
-    """Seconds of a fused attention kernel over `pairs` query-key pairs per head (mask already applied).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionWork:
+    """Work of fused attention kernels: arrays of one shape, or that broadcast to one; an entry is one launch."""
+
+    pairs: Floats
+    """Query-key pairs per head, mask already applied."""
+    heads: Floats
+    """Query heads of all sequences."""
+    d_qk: Floats
+    d_v: Floats
+    seq_len: Floats
+    """Keys of a sequence."""
+    kernel: str
+    """Name of the kernel in `Coefficients.attention_fraction`."""
+    backward: bool
+    queries: Floats | None = None
+    """Queries per head; absent: what masks leave of blocks is not counted."""
+    number_format: str = "bf16"
+
+
+def attention_time_s(device: DeviceSpec, coefficients: Coefficients, work: AttentionWork) -> Floats:
+    """Seconds of each launch of a fused attention kernel, forward or backward.
 
     `t = F / (peak_bf16 · e · s/(s + s0) · min(1, d/128)^x) + floor` with F = 2·pairs·heads·(d_qk + d_v) forward and 2.5
     times that backward at a rate `attention_backward` of the forward one. A window stands for the sequence twice as
@@ -74,7 +83,8 @@ def attention_time_s(
     Source: docs/internals/cost-model.md section 4; FlashAttention-2 (arXiv 2307.08691) for the FLOP count and the
     blocks. Valid for: s 512 to 131,072, head size 64 to 256.
     """
-    fraction = coefficients.attention_fraction.get(kernel, coefficients.attention_fraction["flash2"])
+    fraction = coefficients.attention_fraction.get(work.kernel, coefficients.attention_fraction["flash2"])
+    pairs, queries, seq_len, d_qk, d_v = work.pairs, work.queries, work.seq_len, work.d_qk, work.d_v
     if queries is not None and device.kind != "tpu":
         windowed = pairs < 0.4 * queries * seq_len
         reach = np.where(windowed, 2.0 * pairs / np.maximum(queries, 1.0), seq_len)
@@ -82,14 +92,14 @@ def attention_time_s(
         seq_len = reach
     if queries is not None and coefficients.attention_block:
         pairs = blocked_pairs(pairs, queries, seq_len, coefficients.attention_block)
-    flop = 2.0 * pairs * heads * (d_qk + d_v)
+    flop = 2.0 * pairs * work.heads * (d_qk + d_v)
     if device.kind == "tpu":  # a systolic array takes heads in whole multiples of its side; the rest is padding
         side = float(device.gemm_tiles[0][0])
         narrow = (d_qk + d_v) / (side * (np.ceil(d_qk / side) + np.ceil(d_v / side)))
     else:
         narrow = np.minimum(1.0, (d_qk + d_v) / 256.0) ** coefficients.attention_head_exponent
-    peak = fused_peak_flop_per_s(device, number_format)
+    peak = fused_peak_flop_per_s(device, work.number_format)
     rate = peak * fraction * seq_len / (seq_len + coefficients.attention_ramp) * narrow
-    if backward:
+    if work.backward:
         return BACKWARD_FLOP_RATIO * flop / (rate * coefficients.attention_backward) + coefficients.attention_floor_s
     return flop / rate + coefficients.attention_floor_s

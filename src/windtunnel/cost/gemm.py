@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from windtunnel.arrays import Floats, Mask
@@ -10,34 +12,43 @@ from windtunnel.cost.tiled import operand_reads
 from windtunnel.specs.device import DeviceSpec
 
 
-def gemm_time_s(
-    device: DeviceSpec,
-    coefficients: Coefficients,
-    m: Floats,
-    n: Floats,
-    k: Floats,
-    *,
-    peak_flop_per_s: Floats,
-    fraction: Floats,
-    operand_bytes: Floats,
-    output_bytes: Floats,
-    extra_bytes: Floats,
-    groups: Floats,
-    unaligned: Mask | None = None,
-) -> Floats:
-    """Seconds of `groups` independent (m, n, k) products, all arguments of one shape (broadcast).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Products:
+    """Matrix products (m, k) times (k, n): arrays of one shape, or that broadcast to one; an entry is one launch."""
+
+    m: Floats
+    n: Floats
+    k: Floats
+    groups: Floats
+    """Independent products of these sizes in the launch."""
+    peak_flop_per_s: Floats
+    """Peak of the device in the format of the products, FLOP/s."""
+    fraction: Floats
+    """Share of the peak that large products reach."""
+    operand_bytes: Floats
+    """Bytes of an element that is read."""
+    output_bytes: Floats
+    """Bytes of an element that is written."""
+    extra_bytes: Floats
+    """Bytes that the launch moves beside operands and outputs, in all."""
+    unaligned: Mask | None = None
+    """Whether a row is no multiple of the 16 bytes that tensor cores load; absent: no row is."""
+
+
+def gemm_time_s(device: DeviceSpec, coefficients: Coefficients, products: Products) -> Floats:
+    """Seconds of each launch of matrix products, in the shape that the arrays of `products` broadcast to.
 
     `t = max(W·2·A·B·(k + k0)·e(A,B) / (peak/SMs · fraction), bytes / (bandwidth · fraction_b)) + floor`, the best over
     the device's tiles; `W = w·ceil(n/SMs) + (1 − w)·max(n/SMs, 1)` softens wave quantisation, `e` is the operand
     traffic of a tile relative to the largest one.
 
-    Units: FLOP/s, bytes, seconds. `operand_bytes` and `output_bytes` are per element, `extra_bytes` in all.
     Source: form fitted on 1,900 measured GEMMs of A100, H100, A40, V100 and B200 (docs/internals/cost-model.md).
     Valid for: 1e7 to 1e14 FLOP. Error: 5–7 % mean in grouped cross-validation (V100 13 %).
     """
-    peak = np.asarray(peak_flop_per_s, np.float64) * fraction
-    if unaligned is not None:
-        peak = np.where(unaligned, peak * coefficients.unaligned_fraction, peak)
+    m, n, k, groups = products.m, products.n, products.k, products.groups
+    peak = np.asarray(products.peak_flop_per_s, np.float64) * products.fraction
+    if products.unaligned is not None:
+        peak = np.where(products.unaligned, peak * coefficients.unaligned_fraction, peak)
     flop_per_sm = peak / device.num_sms
     c, w = coefficients.gemm_tile_c, coefficients.gemm_wave
     largest = max(device.gemm_tiles, key=lambda tile: tile[0] * tile[1])
@@ -50,9 +61,9 @@ def gemm_time_s(
         intensity = (1.0 + c * (1.0 / rows + 1.0 / columns)) / reference
         time = quantised * (2.0 * rows * columns) * (k + coefficients.gemm_k0) * intensity / flop_per_sm
         best = time if best is None else np.minimum(best, time)
-    read = operand_reads(device, m, n, k, operand_bytes, output_bytes)
-    moved = groups * (read + output_bytes * m * n) + extra_bytes
+    read = operand_reads(device, m, n, k, products.operand_bytes, products.output_bytes)
+    moved = groups * (read + products.output_bytes * m * n) + products.extra_bytes
     rate = device.memory_bytes_per_s * coefficients.gemm_bytes_fraction
     assert best is not None
-    accumulate = coefficients.accumulate_exposed * extra_bytes / rate
+    accumulate = coefficients.accumulate_exposed * products.extra_bytes / rate
     return np.maximum(best + accumulate, moved / rate) + coefficients.gemm_floor_s

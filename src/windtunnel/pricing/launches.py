@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.attention import AttentionWork, attention_time_s
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.memory_bound import DEPENDENT_LOAD_S, pointwise_time_s, scan_time_s
 from windtunnel.cost.tiled import operand_reads
 from windtunnel.graph import Kind, Operator
@@ -159,16 +159,18 @@ class Lowering:
         time = gemm_time_s(
             p.device,
             p.coefficients,
-            np.array(rows.m),
-            np.array(rows.n),
-            np.array(rows.k),
-            peak_flop_per_s=np.array(rows.peak),
-            fraction=np.array(rows.fraction),
-            operand_bytes=np.array(rows.operand),
-            output_bytes=np.array(rows.output),
-            extra_bytes=np.array(rows.extra),
-            groups=np.array(rows.groups),
-            unaligned=np.array(rows.unaligned),
+            Products(
+                m=np.array(rows.m),
+                n=np.array(rows.n),
+                k=np.array(rows.k),
+                peak_flop_per_s=np.array(rows.peak),
+                fraction=np.array(rows.fraction),
+                operand_bytes=np.array(rows.operand),
+                output_bytes=np.array(rows.output),
+                extra_bytes=np.array(rows.extra),
+                groups=np.array(rows.groups),
+                unaligned=np.array(rows.unaligned),
+            ),
         )
         floor = p.coefficients.gemm_floor_s  # products of a loop start back to back: the loop has one floor
         time = (time - floor) * np.array(rows.repeat) + floor + np.array(rows.group_s)
@@ -184,16 +186,18 @@ class Lowering:
         one = gemm_time_s(
             p.device,
             p.coefficients,
-            np.array([rows.m[row] / pieces]),
-            np.array([rows.n[row]]),
-            np.array([rows.k[row]]),
-            peak_flop_per_s=np.array([rows.peak[row]]),
-            fraction=np.array([rows.fraction[row]]),
-            operand_bytes=np.array([rows.operand[row]]),
-            output_bytes=np.array([rows.output[row]]),
-            extra_bytes=np.array([rows.extra[row] / pieces]),
-            groups=np.array([rows.groups[row]]),
-            unaligned=np.array([rows.unaligned[row]]),
+            Products(
+                m=np.array([rows.m[row] / pieces]),
+                n=np.array([rows.n[row]]),
+                k=np.array([rows.k[row]]),
+                peak_flop_per_s=np.array([rows.peak[row]]),
+                fraction=np.array([rows.fraction[row]]),
+                operand_bytes=np.array([rows.operand[row]]),
+                output_bytes=np.array([rows.output[row]]),
+                extra_bytes=np.array([rows.extra[row] / pieces]),
+                groups=np.array([rows.groups[row]]),
+                unaligned=np.array([rows.unaligned[row]]),
+            ),
         )
         return float(one[0]) * share + other_s / pieces
 
@@ -409,15 +413,17 @@ class Lowering:
             seconds = attention_time_s(
                 p.device,
                 p.coefficients,
-                _one(op.pairs),
-                _one(op.heads),
-                _one(op.d_qk),
-                _one(op.d_v),
-                _one(op.seq_len),
-                kernel=p.attention,
-                backward=backward,
-                queries=_one(op.m),
-                number_format=p.recipe.other,
+                AttentionWork(
+                    pairs=_one(op.pairs),
+                    heads=_one(op.heads),
+                    d_qk=_one(op.d_qk),
+                    d_v=_one(op.d_v),
+                    seq_len=_one(op.seq_len),
+                    kernel=p.attention,
+                    backward=backward,
+                    queries=_one(op.m),
+                    number_format=p.recipe.other,
+                ),
             )
             seconds = seconds * (1.0 + p.coefficients.ring_overhead * (op.ring - 1.0) / op.ring)
             flop = 2.0 * op.pairs * op.heads * (op.d_qk + op.d_v) * (2.5 if backward else 1.0)

@@ -17,7 +17,7 @@ from windtunnel.calibration.kineto import calibrate_from_kineto
 from windtunnel.calibration.nccl_tests import calibrate_from_nccl_tests
 from windtunnel.cli.main import run
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.errors import BadInput
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
@@ -131,15 +131,17 @@ def _package(folder: Path, fraction: float) -> Path:
     seconds = gemm_time_s(
         device,
         Coefficients(gemm_fraction={"bf16": fraction}),
-        m,
-        n,
-        k,
-        peak_flop_per_s=np.full(len(m), 9.89e14),
-        fraction=np.full(len(m), fraction),
-        operand_bytes=np.full(len(m), 2.0),
-        output_bytes=np.full(len(m), 2.0),
-        extra_bytes=np.zeros(len(m)),
-        groups=np.ones(len(m)),
+        Products(
+            m=m,
+            n=n,
+            k=k,
+            peak_flop_per_s=np.full(len(m), 9.89e14),
+            fraction=np.full(len(m), fraction),
+            operand_bytes=np.full(len(m), 2.0),
+            output_bytes=np.full(len(m), 2.0),
+            extra_bytes=np.zeros(len(m)),
+            groups=np.ones(len(m)),
+        ),
     )
     table = pandas.DataFrame({"gemm_dtype": "bfloat16", "m": m, "n": n, "k": k, "latency": 1e3 * seconds})
     for version, factor in (("0.9.0", 2.0), ("0.10.0", 1.0)):  # the newer counts

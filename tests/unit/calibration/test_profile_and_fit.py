@@ -17,9 +17,9 @@ from windtunnel.calibration.measure import append
 from windtunnel.calibration.profile import calibrated, write
 from windtunnel.calibration.store import Measurement, Store
 from windtunnel.cli.main import run
-from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.attention import AttentionWork, attention_time_s
 from windtunnel.cost.coefficients import Coefficients, coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.memory_bound import pointwise_time_s
 from windtunnel.errors import BadInput
 from windtunnel.network.coefficients import NetworkCoefficients
@@ -65,15 +65,17 @@ def _seconds(case: Case, device: DeviceSpec) -> float | None:
             gemm_time_s(
                 device,
                 TRUTH,
-                one * s["m"],
-                one * s["n"],
-                one * s["k"],
-                peak_flop_per_s=one * 2e11,
-                fraction=one * 0.9,
-                operand_bytes=one * 4,
-                output_bytes=one * 4,
-                extra_bytes=one * 0,
-                groups=one,
+                Products(
+                    m=one * s["m"],
+                    n=one * s["n"],
+                    k=one * s["k"],
+                    peak_flop_per_s=one * 2e11,
+                    fraction=one * 0.9,
+                    operand_bytes=one * 4,
+                    output_bytes=one * 4,
+                    extra_bytes=one * 0,
+                    groups=one,
+                ),
             )[0]
         )
     if case.kind == "pointwise":
@@ -84,14 +86,16 @@ def _seconds(case: Case, device: DeviceSpec) -> float | None:
             attention_time_s(
                 device,
                 TRUTH,
-                one * s["batch"] * s["seq_len"] ** 2 / 2,
-                one * s["heads"],
-                one * s["head_dim"],
-                one * s["head_dim"],
-                one * s["seq_len"],
-                kernel="sdpa",
-                backward=s["direction"] == "backward",
-                number_format="fp32",
+                AttentionWork(
+                    pairs=one * s["batch"] * s["seq_len"] ** 2 / 2,
+                    heads=one * s["heads"],
+                    d_qk=one * s["head_dim"],
+                    d_v=one * s["head_dim"],
+                    seq_len=one * s["seq_len"],
+                    kernel="sdpa",
+                    backward=s["direction"] == "backward",
+                    number_format="fp32",
+                ),
             )[0]
         )
     return None

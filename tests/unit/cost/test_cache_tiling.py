@@ -7,7 +7,7 @@ import pytest
 
 from windtunnel import catalog
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.tiled import missed, operand_reads
 from windtunnel.specs.device import DeviceSpec
 
@@ -56,15 +56,17 @@ def test_products_take_longer_only_where_memory_binds() -> None:
             gemm_time_s(
                 of,
                 Coefficients(),
-                np.array(8192.0),
-                np.array(4096.0),
-                np.array(k),
-                peak_flop_per_s=np.array(125e12),
-                fraction=np.array(0.8),
-                operand_bytes=np.array(2.0),
-                output_bytes=np.array(2.0),
-                extra_bytes=np.array(0.0),
-                groups=np.array(1.0),
+                Products(
+                    m=np.array(8192.0),
+                    n=np.array(4096.0),
+                    k=np.array(k),
+                    peak_flop_per_s=np.array(125e12),
+                    fraction=np.array(0.8),
+                    operand_bytes=np.array(2.0),
+                    output_bytes=np.array(2.0),
+                    extra_bytes=np.array(0.0),
+                    groups=np.array(1.0),
+                ),
             )
         )
 

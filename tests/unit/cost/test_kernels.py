@@ -10,9 +10,9 @@ import pytest
 
 from windtunnel import catalog
 from windtunnel.catalog import store
-from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.attention import AttentionWork, attention_time_s
 from windtunnel.cost.coefficients import coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.memory_bound import optimizer_bytes, optimizer_time_s, pointwise_time_s
 
 H100 = catalog.device("h100-sxm-80gb")
@@ -29,7 +29,7 @@ def gemm(m: Any, n: Any, k: Any, device: Any = H100, **changes: Any) -> Any:
         "extra_bytes": 0 * one,
         "groups": one,
     }
-    return gemm_time_s(device, C, m * one, n * one, k * one, **(options | changes))
+    return gemm_time_s(device, C, Products(m=m * one, n=n * one, k=k * one, **options | changes))
 
 
 @pytest.mark.parametrize("device", sorted(store.ids("devices")))
@@ -75,13 +75,18 @@ def test_tiles_make_a_staircase() -> None:
     assert inside[0] < inside[1] == inside[2] == inside[3]
 
 
+def _attention_work(pairs: float, heads: float, d: float, seq_len: float, **options: Any) -> AttentionWork:
+    sizes = {"pairs": pairs, "heads": heads, "d_qk": d, "d_v": d, "seq_len": seq_len}
+    rest = {"kernel": "cudnn", "backward": False, **options}
+    return AttentionWork(**{name: np.asarray(value, np.float64) for name, value in sizes.items()}, **rest)
+
+
 def test_a_window_costs_what_a_sequence_of_twice_its_length_does_and_one_more_block_a_query() -> None:
     s, w, heads, d = 65536.0, 1024.0, 16.0, 128.0
 
     def seconds(pairs: float, queries: float, length: float) -> float:
-        values = [np.array(x) for x in (pairs, heads, d, d, length)]
-        options: dict[str, Any] = {"kernel": "cudnn", "backward": False, "queries": np.array(queries)}
-        return float(attention_time_s(H100, C, *values, **options)) - C.attention_floor_s
+        work = _attention_work(pairs, heads, d, length, queries=np.array(queries))
+        return float(attention_time_s(H100, C, work)) - C.attention_floor_s
 
     window = seconds(s * w - w * w / 2, s, s)
     short = seconds(s * w, s, 2 * w)  # 32 causal sequences of 2,048 tokens: as many keys a query
@@ -106,8 +111,8 @@ def test_groups_take_at_least_their_products_one_by_one_without_overhead() -> No
 
 
 def attention(seq: float, *, backward: bool = False, kernel: str = "cudnn", d: float = 128.0) -> float:
-    value = [np.asarray(x, np.float64) for x in (seq * seq / 2, 32.0, d, d, seq)]
-    return float(attention_time_s(H100, C, *value, kernel=kernel, backward=backward))
+    work = _attention_work(seq * seq / 2, 32.0, d, seq, kernel=kernel, backward=backward)
+    return float(attention_time_s(H100, C, work))
 
 
 def test_attention_ramps_with_length_and_costs_more_backward() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.tiled import operand_reads
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
@@ -59,15 +59,17 @@ def sublayer(where: ClusterSpec, tokens: int, hidden: int, inner: float) -> Segm
     seconds = gemm_time_s(
         where.device,
         Coefficients(),
-        np.array(m),
-        np.array(n),
-        np.array(k),
-        peak_flop_per_s=np.array(where.device.peak("fp16")),
-        fraction=np.array(Coefficients().gemm_fraction["bf16"]),
-        operand_bytes=np.array(BYTES),
-        output_bytes=np.array(BYTES),
-        extra_bytes=np.array(0.0),
-        groups=np.array(1.0),
+        Products(
+            m=np.array(m),
+            n=np.array(n),
+            k=np.array(k),
+            peak_flop_per_s=np.array(where.device.peak("fp16")),
+            fraction=np.array(Coefficients().gemm_fraction["bf16"]),
+            operand_bytes=np.array(BYTES),
+            output_bytes=np.array(BYTES),
+            extra_bytes=np.array(0.0),
+            groups=np.array(1.0),
+        ),
     )
     ring = NetworkModel(where).collective(
         "all_reduce",

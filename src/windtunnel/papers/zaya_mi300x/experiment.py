@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel import catalog, graph
 from windtunnel.cost.coefficients import coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.graph import Batch
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
@@ -55,15 +55,17 @@ def peak_pflops(_: Values) -> float:
     seconds = gemm_time_s(
         where.device,
         known,
-        side,
-        side,
-        side,
-        peak_flop_per_s=np.array(where.device.peak("bf16")),
-        fraction=np.array(known.gemm_fraction["bf16"]),
-        operand_bytes=np.array(2.0),
-        output_bytes=np.array(2.0),
-        extra_bytes=np.array(0.0),
-        groups=np.array(1.0),
+        Products(
+            m=side,
+            n=side,
+            k=side,
+            peak_flop_per_s=np.array(where.device.peak("bf16")),
+            fraction=np.array(known.gemm_fraction["bf16"]),
+            operand_bytes=np.array(2.0),
+            output_bytes=np.array(2.0),
+            extra_bytes=np.array(0.0),
+            groups=np.array(1.0),
+        ),
     )
     return float(2.0 * side**3 / seconds) * where.num_devices / 1e15
 

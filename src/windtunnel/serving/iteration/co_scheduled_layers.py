@@ -15,7 +15,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.serving_power import Use, held_clock, power_coefficients
 from windtunnel.graph import Kind, Operator
 from windtunnel.network.coefficients import NetworkCoefficients
@@ -196,15 +196,17 @@ class View:
             gemm_time_s(
                 device,
                 PLAIN,
-                rows,
-                np.full(2, op.n),
-                np.full(2, op.k),
-                peak_flop_per_s=np.full(2, device.peak("bf16")),
-                fraction=np.ones(2),
-                operand_bytes=zero,
-                output_bytes=zero,
-                extra_bytes=zero,
-                groups=np.full(2, groups),
+                Products(
+                    m=rows,
+                    n=np.full(2, op.n),
+                    k=np.full(2, op.k),
+                    peak_flop_per_s=np.full(2, device.peak("bf16")),
+                    fraction=np.ones(2),
+                    operand_bytes=zero,
+                    output_bytes=zero,
+                    extra_bytes=zero,
+                    groups=np.full(2, groups),
+                ),
             )
             - PLAIN.gemm_floor_s
         )

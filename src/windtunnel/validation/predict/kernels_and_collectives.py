@@ -11,9 +11,9 @@ import numpy as np
 
 from windtunnel import catalog
 from windtunnel.catalog.resolution import default_node
-from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.attention import AttentionWork, attention_time_s
 from windtunnel.cost.coefficients import Coefficients, coefficients
-from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.memory_bound import pointwise_time_s
 from windtunnel.errors import WindtunnelError
 from windtunnel.network.groups import placement
@@ -175,16 +175,18 @@ def _gemm(row: dict[str, Any], device: DeviceSpec, name: str, kind: str, metric:
     seconds = gemm_time_s(
         device,
         unit,
-        m * one,
-        n * one,
-        k * one,
-        peak_flop_per_s=device.peak(kind) * one,
-        fraction=fraction * one,
-        operand_bytes=element * one,
-        output_bytes=2.0 * one,
-        extra_bytes=0.0 * one,
-        groups=groups * one,
-        unaligned=np.asarray([bool(m % 8 or n % 8 or k % 8)]),
+        Products(
+            m=m * one,
+            n=n * one,
+            k=k * one,
+            peak_flop_per_s=device.peak(kind) * one,
+            fraction=fraction * one,
+            operand_bytes=element * one,
+            output_bytes=2.0 * one,
+            extra_bytes=0.0 * one,
+            groups=groups * one,
+            unaligned=np.asarray([bool(m % 8 or n % 8 or k % 8)]),
+        ),
     )
     value = float(seconds[0]) + (unit.group_s * groups if grouped else 0.0)
     if metric == "time":
@@ -210,13 +212,15 @@ def _attention(row: dict[str, Any], device: DeviceSpec, name: str, metric: str) 
         attention_time_s(
             device,
             coefficients("generic", device),
-            np.asarray(pairs),
-            np.asarray(heads),
-            np.asarray(head),
-            np.asarray(value_dim),
-            np.asarray(s),
-            kernel=kernel,
-            backward=backward,
+            AttentionWork(
+                pairs=np.asarray(pairs),
+                heads=np.asarray(heads),
+                d_qk=np.asarray(head),
+                d_v=np.asarray(value_dim),
+                seq_len=np.asarray(s),
+                kernel=kernel,
+                backward=backward,
+            ),
         )
     )
     assumed += (("training.attention", kernel, "the kernel is not named; fused attention of the generation"),)

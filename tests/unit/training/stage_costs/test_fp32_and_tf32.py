@@ -11,7 +11,7 @@ import pytest
 from windtunnel import catalog, graph
 from windtunnel.api import explain
 from windtunnel.api import plan as best_plan
-from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.attention import AttentionWork, attention_time_s
 from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.graph import Batch, Kind
@@ -167,9 +167,11 @@ def test_kernels_that_take_16_bits_alone_are_not_chosen(framework: str, kernel: 
 def test_the_fp32_kernel_runs_on_three_tf32_products_or_on_fp32_cores(device: str, rate: float) -> None:
     spec = catalog.device(device)
     chosen = coefficients("generic", spec)
-    shape = [np.asarray(v) for v in (1e8, 32.0, 128.0, 128.0, 2048.0)]
+    sizes = {"pairs": 1e8, "heads": 32.0, "d_qk": 128.0, "d_v": 128.0, "seq_len": 2048.0}
+    shape = {name: np.asarray(value) for name, value in sizes.items()}
     half, full = (
-        attention_time_s(spec, chosen, *shape, kernel="sdpa", backward=False, number_format=f) for f in ("bf16", "fp32")
+        attention_time_s(spec, chosen, AttentionWork(**shape, kernel="sdpa", backward=False, number_format=f))
+        for f in ("bf16", "fp32")
     )
     floor = chosen.attention_floor_s
     assert (full - floor) / (half - floor) == pytest.approx(spec.peak("bf16") / rate)

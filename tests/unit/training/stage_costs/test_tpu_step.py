@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from windtunnel import api, catalog
-from windtunnel.cost.attention import attention_time_s, blocked_pairs
+from windtunnel.cost.attention import AttentionWork, attention_time_s, blocked_pairs
 from windtunnel.cost.coefficients import coefficients
 from windtunnel.network.groups import Mesh
 from windtunnel.parallel.recompute import recompute_block
@@ -131,13 +131,15 @@ def test_heads_fill_whole_sides_of_the_systolic_array(device: str, d: int, padde
             attention_time_s(
                 chip,
                 c,
-                np.float64(1e9),
-                np.float64(heads),
-                np.float64(size),
-                np.float64(size),
-                np.float64(8192),
-                kernel="cudnn",
-                backward=False,
+                AttentionWork(
+                    pairs=np.float64(1e9),
+                    heads=np.float64(heads),
+                    d_qk=np.float64(size),
+                    d_v=np.float64(size),
+                    seq_len=np.float64(8192),
+                    kernel="cudnn",
+                    backward=False,
+                ),
             )
         )
         - c.attention_floor_s
