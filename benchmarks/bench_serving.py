@@ -18,6 +18,7 @@ from typing import Any
 from windtunnel.serving import simulate
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.queues import QUEUES
 from windtunnel.serving.traffic import generate
 
@@ -82,7 +83,7 @@ def main() -> None:
         show(
             f"the twin with {id}",
             2_000,
-            timed(lambda q=discipline: reference.serve(small, table, few.limits, 1, queue=q())),
+            timed(lambda q=discipline: reference.serve(small, table, few.limits, 1, LoopRules(queue=q()))),
         )
     day = simulate.prepare(scenario(64, rate_per_s=11.57, num_requests=1_000_000))
     for router in (0, 2, 4):

@@ -20,6 +20,7 @@ from windtunnel.serving.deployment import Deployment, prepare, with_longer_table
 from windtunnel.serving.event_loop import run as event_loop
 from windtunnel.serving.event_loop import sm_split
 from windtunnel.serving.event_loop.instance_limits import Router as RouterRule
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_chains import chains_of
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.event_loop.swapping import swaps_of
@@ -171,14 +172,16 @@ def _run(d: Deployment, requests: Requests, inputs: _LoopInputs) -> event_loop.O
     return event_loop.serve_fleet_in_python(
         requests,
         inputs.fleet,
-        inputs.chains,
-        policies=_policies([one.policy for one in inputs.hooks], inputs.fleet),
-        router=first.router,
-        queue=first.queue,
-        admission=first.admission,
-        pace=first.pace,
-        control=inputs.control,
-        memory=inputs.memory,
+        LoopRules(
+            policies=_policies([one.policy for one in inputs.hooks], inputs.fleet),
+            router=first.router,
+            queue=first.queue,
+            admission=first.admission,
+            pace=first.pace,
+            control=inputs.control,
+            memory=inputs.memory,
+        ),
+        chains=inputs.chains,
     )
 
 

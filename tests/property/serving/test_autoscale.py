@@ -11,6 +11,7 @@ from serving_requests import LIMITS, LINEAR, drawn
 from windtunnel.errors import BadInput
 from windtunnel.serving.autoscale import Replicas, start_up
 from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.specs.autoscale import AutoscaleSpec
@@ -23,7 +24,7 @@ def spec(**more: Any) -> AutoscaleSpec:
 
 def served(own: AutoscaleSpec, requests: Requests, initial: int = 1) -> Replicas:
     control = Replicas(own, own.start_up_s or 0.0, initial)
-    reference.serve(requests, LINEAR, LIMITS, own.max, control=control)
+    reference.serve(requests, LINEAR, LIMITS, own.max, LoopRules(control=control))
     return control
 
 

@@ -12,6 +12,7 @@ from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, KvTransfer, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 
 LINEAR = 0.004 + np.arange(4000) * 2e-5
@@ -235,7 +236,7 @@ def test_answers_of_one_pool_route_like_the_twin() -> None:
             return super().route(instances, q)
 
     loop.serve_fleet_in_python(
-        requests, fleet, router=Watch(reference.RouterId(fleet.limits[0].router), fleet.limits[0].seed)
+        requests, fleet, LoopRules(router=Watch(reference.RouterId(fleet.limits[0].router), fleet.limits[0].seed))
     )
     assert seen == {fleet.entries}
 
@@ -254,7 +255,7 @@ def test_a_mixed_pool_that_never_lends_is_the_shortest_queue(seed: int) -> None:
     first = replace(fleet.limits[0], router=int(reference.RouterId.LEAST_TOKENS))
     fleet = replace(fleet, limits=(first, *fleet.limits[1:]))
     loop.serve_fleet(a, fleet)
-    loop.serve_fleet_in_python(b, fleet, router=mixed_pool(first.seed, 1 << 30, 1 << 30))
+    loop.serve_fleet_in_python(b, fleet, LoopRules(router=mixed_pool(first.seed, 1 << 30, 1 << 30)))
     for name in TIMES:
         assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
 
@@ -262,7 +263,7 @@ def test_a_mixed_pool_that_never_lends_is_the_shortest_queue(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(820, 840))
 def test_a_mixed_pool_that_lends_loses_nothing(seed: int) -> None:
     requests, fleet = split(seed)
-    outcome = loop.serve_fleet_in_python(requests, fleet, router=mixed_pool(fleet.limits[0].seed, 64, 1))
+    outcome = loop.serve_fleet_in_python(requests, fleet, LoopRules(router=mixed_pool(fleet.limits[0].seed, 64, 1)))
     assert set(requests.state.tolist()) <= {DONE, REJECTED}
     assert np.isfinite(requests.finish_s[requests.state == DONE]).all()
     for k, total in enumerate(outcome.totals):
@@ -286,7 +287,7 @@ def test_a_mixed_pool_shortens_the_line_of_a_burst() -> None:
             input_tokens=np.full(40, 1000, np.int32),
             output_tokens=np.full(40, 30, np.int32),
         )
-        loop.serve_fleet_in_python(q, fleet, router=mixed_pool(1, tokens, 1 << 30))
+        loop.serve_fleet_in_python(q, fleet, LoopRules(router=mixed_pool(1, tokens, 1 << 30)))
         last[tokens] = q.first_token_s.max()
         assert (q.state == DONE).all()
     assert last[2000] < 0.5 * last[1 << 30]

@@ -12,6 +12,7 @@ from serving_requests import LIMITS, LINEAR, context, drawn
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.recorder import Recorder
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 from windtunnel.serving.queues import QUEUES, Queue
@@ -22,7 +23,7 @@ def served(
 ) -> tuple[reference.ReferenceLoop, Recorder]:
     """A run by the twin; times are written into the requests."""
     record = Recorder(instances, 1)
-    reference.serve(requests, LINEAR, limits, instances, queue=queue, record=record)
+    reference.serve(requests, LINEAR, limits, instances, LoopRules(queue=queue), record=record)
     return queue, record
 
 

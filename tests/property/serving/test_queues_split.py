@@ -10,6 +10,7 @@ from event_loop_cases import split
 from serving_requests import context
 
 from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.requests import DONE, REJECTED
 from windtunnel.serving.queues import QUEUES
 
@@ -19,7 +20,7 @@ def test_nobody_is_lost(id: str) -> None:
     for seed in range(900, 912):
         requests, fleet = split(seed)
         requests.tenant = (np.arange(len(requests)) % 3).astype(np.int32)
-        reference.serve_fleet(requests, fleet, queue=QUEUES.get(id)(context(3)))
+        reference.serve_fleet(requests, fleet, LoopRules(queue=QUEUES.get(id)(context(3))))
         assert set(requests.state.tolist()) <= {DONE, REJECTED}
         done = requests.state == DONE
         # an answer that joins while a prompt is computed again has no time of its first token (FirstToken.DECODE)
@@ -38,7 +39,7 @@ def test_service_is_charged_once_wherever_it_is_given() -> None:
                 charged[0] += service
                 super().charge(tenant, service)
 
-        reference.serve_fleet(requests, fleet, queue=Counting(context(1)))
+        reference.serve_fleet(requests, fleet, LoopRules(queue=Counting(context(1))))
         done = requests.state == DONE
         if requests.preemptions.any() or not done.all() or fleet.kv_transfer is None:
             continue

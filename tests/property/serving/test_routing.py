@@ -13,6 +13,7 @@ from windtunnel.serving.admission import ADMISSION
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.instance_limits import Router as Rule
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.serving.event_loop.ttft_forecast import Forecast
 from windtunnel.serving.queues import Queue
@@ -27,7 +28,7 @@ def routed(id: str, requests: Requests, instances: int = 3, *, limits: Limits = 
     knobs = {name: knob.default for name, knob in entry.knobs.items()}
     ttft = more.pop("ttft_s", float("inf"))
     router.context = context(3, ttft_s=ttft, **(knobs | more))
-    reference.serve(requests, LINEAR, limits, instances, router=router, queue=Queue(context(3)))
+    reference.serve(requests, LINEAR, limits, instances, LoopRules(router=router, queue=Queue(context(3))))
     return requests
 
 
@@ -108,7 +109,7 @@ def test_the_forecast_is_right_where_nothing_comes_later() -> None:
     requests = Requests(
         arrival_s=np.zeros(12), input_tokens=np.full(12, 500, np.int32), output_tokens=np.ones(12, np.int32)
     )
-    reference.serve(requests, LINEAR, Limits(budget=500, max_seqs=64), 1, admission=rule)
+    reference.serve(requests, LINEAR, Limits(budget=500, max_seqs=64), 1, LoopRules(admission=rule))
     assert rule.said == pytest.approx(requests.first_token_s.tolist())
 
 
@@ -122,7 +123,7 @@ def test_load_is_shed_so_that_those_who_come_in_are_served_in_time() -> None:
     for id in ("all", "predicted_ttft"):
         rule = ADMISSION.get(id)(context(3, ttft_s=limit, margin=0.8))
         requests = overload()
-        reference.serve(requests, LINEAR, LIMITS, 1, admission=rule, queue=Queue(context(3)))
+        reference.serve(requests, LINEAR, LIMITS, 1, LoopRules(admission=rule, queue=Queue(context(3))))
         done = requests.state == DONE
         late[id] = float((requests.first_token_s - requests.arrival_s > limit)[done].mean())
         assert done.sum() + (requests.state == SHED).sum() == len(requests)
@@ -134,14 +135,14 @@ def test_load_is_shed_so_that_those_who_come_in_are_served_in_time() -> None:
 def test_a_line_has_its_length_and_a_tenant_its_rate() -> None:
     rule = ADMISSION.get("max_waiting")(context(3, requests=3))
     requests = overload()
-    reference.serve(requests, LINEAR, LIMITS, 1, admission=rule, queue=Queue(context(3)))
+    reference.serve(requests, LINEAR, LIMITS, 1, LoopRules(admission=rule, queue=Queue(context(3))))
     taken = np.sort(requests.arrival_s[requests.state == DONE])
     begun = np.sort(requests.scheduled_s[requests.state == DONE])
     in_line = np.arange(1, len(taken) + 1) - np.searchsorted(begun, taken, side="left")
     assert in_line.max() <= 3 + 1
     rule = ADMISSION.get("requests_per_minute")(context(3, requests=20))
     requests = overload()
-    reference.serve(requests, LINEAR, LIMITS, 1, admission=rule, queue=Queue(context(3)))
+    reference.serve(requests, LINEAR, LIMITS, 1, LoopRules(admission=rule, queue=Queue(context(3))))
     for t in range(3):
         assert (requests.state[requests.tenant == t] == DONE).sum() == 20
 

@@ -11,6 +11,7 @@ from serving_requests import LIMITS, LINEAR, context, drawn
 
 from windtunnel.errors import BadInput
 from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.recorder import Recorder
 from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.event_loop.swapping import Swaps
@@ -27,7 +28,7 @@ def served(
     queue = QUEUES.get("priority_trace")(context(3, update_every=every))
     queue.swaps = swaps
     record = Recorder(1, 1)
-    reference.serve(requests, LINEAR, limits, 1, queue=queue, record=record)
+    reference.serve(requests, LINEAR, limits, 1, LoopRules(queue=queue), record=record)
     return requests, record
 
 
@@ -47,7 +48,9 @@ def test_nobody_is_lost_and_host_and_cache_are_empty_in_the_end(asynchronous: bo
         queue = QUEUES.get("priority_trace")(context(3, update_every=4))
         queue.swaps = swaps
         record = Recorder(1, 1)
-        twin = reference.ReferenceLoop(requests, reference.single_pool(limits, LINEAR, 1), queue=queue, record=record)
+        twin = reference.ReferenceLoop(
+            requests, reference.single_pool(limits, LINEAR, 1), LoopRules(queue=queue), record=record
+        )
         done = twin.run()
         assert all(q.made == q.output for q in done)
         assert sum(q.preemptions for q in done) > 20

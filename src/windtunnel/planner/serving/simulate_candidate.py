@@ -19,6 +19,7 @@ from windtunnel.planner.serving.question import Question
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.fleet import Fleet
 from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
 from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.results.metrics import Measures, backlog_grows, measures
@@ -148,12 +149,14 @@ class Runs:
             outcome = loop.serve_fleet_in_python(
                 requests,
                 fleet,
-                chains,
-                policies=[own.policy for own in hooks if own],
-                router=hook.router,
-                queue=hook.queue,
-                admission=hook.admission,
-                pace=hook.pace,
+                LoopRules(
+                    policies=[own.policy for own in hooks if own],
+                    router=hook.router,
+                    queue=hook.queue,
+                    admission=hook.admission,
+                    pace=hook.pace,
+                ),
+                chains=chains,
             )
         return self._trial(choice, fleet, requests, outcome.totals, traffic)
 

@@ -7,15 +7,14 @@ Same events, same arithmetic, same results; slower. A policy of one's own overri
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, single_pool
-from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.instance_limits import Router as RouterId
 from windtunnel.serving.event_loop.kv_transfer_events import Answers
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_cache import PrefixCache
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
 from windtunnel.serving.event_loop.recorder import Recorder
@@ -33,8 +32,7 @@ from windtunnel.serving.event_loop.twin.router import Router
 from windtunnel.serving.iteration.overlap_savings import Overlap
 
 if TYPE_CHECKING:
-    from windtunnel.serving.event_loop.twin.kv_memory import Memory
-    from windtunnel.serving.speculation.acceptance import Pace
+    pass
 
 __all__ = [
     "EXPECTED_MOST",
@@ -60,19 +58,14 @@ class ReferenceLoop:
         self,
         requests: Requests,
         fleet: Fleet,
+        rules: LoopRules | None = None,
         *,
-        policies: Sequence[Policy] | None = None,
-        router: Router | None = None,
         jumps: bool = True,
         chains: Chains | None = None,
         record: Recorder | None = None,
-        queue: Queue | None = None,
-        admission: Admission | None = None,
-        pace: Pace | None = None,
-        control: Control | None = None,
-        memory: Memory | None = None,
     ) -> None:
-        self.pace, self.control, self.memory = pace, control, memory
+        rules = rules or LoopRules()
+        self.pace, self.control, self.memory = rules.pace, rules.control, rules.memory
         self.all = [
             Request(
                 index=i,
@@ -91,7 +84,7 @@ class ReferenceLoop:
         self.fleet, limits = fleet, fleet.limits[0]
         self.limits = limits
         """Limits of the first pool; what they say of the loop holds for all pools."""
-        self.queue, self.admission = queue or Queue(), admission
+        self.queue, self.admission = rules.queue or Queue(), rules.admission
         self.swaps = self.queue.swaps
         own = [fleet.limits[p] for p in fleet.pool]
         self.instances = [
@@ -105,7 +98,7 @@ class ReferenceLoop:
             for k in range(fleet.lanes)
         ]
         for one, p in zip(self.instances, fleet.pool, strict=True):
-            one.ahead = one.limits.step_tokens if pace else 0
+            one.ahead = one.limits.step_tokens if rules.pace else 0
             one.linear = fleet.tables[p, 0]
             one.overlap = fleet.overlaps[p] if fleet.overlaps else None
         self.entries = self.instances[: fleet.entries]
@@ -117,10 +110,10 @@ class ReferenceLoop:
                 q.chain = tuple(chains.nodes[chains.start[q.index] : chains.start[q.index + 1]].tolist())
             for one in self.instances:
                 if one.limits.caching:
-                    own_cache = memory.cache(one, chains.size.tolist()) if memory else None
+                    own_cache = self.memory.cache(one, chains.size.tolist()) if self.memory else None
                     one.cache = own_cache or PrefixCache(chains.size.tolist())
-        self.policies, self.jumps = policies or [Policy() for _ in fleet.limits], jumps
-        self.router = router or Router(RouterId(limits.router), limits.seed)
+        self.policies, self.jumps = rules.policies or [Policy() for _ in fleet.limits], jumps
+        self.router = rules.router or Router(RouterId(limits.router), limits.seed)
         self.record = record
         self.arrivals = Arrivals(requests, self.all, limits.concurrency)
         self.later = self.arrivals.later
@@ -355,64 +348,27 @@ def serve(
     linear: Floats,
     limits: Limits,
     instances: int,
+    rules: LoopRules | None = None,
     *,
-    policy: Policy | None = None,
-    router: Router | None = None,
     jumps: bool = True,
-    chains: Chains | None = None,
     record: Recorder | None = None,
-    queue: Queue | None = None,
-    admission: Admission | None = None,
     overlap: Overlap | None = None,
-    pace: Pace | None = None,
-    control: Control | None = None,
 ) -> None:
     """Run all requests through one pool and write scheduled, first-token and finish times into `requests`."""
-    serve_fleet(
-        requests,
-        single_pool(limits, linear, instances, overlap),
-        policies=None if policy is None else [policy],
-        router=router,
-        jumps=jumps,
-        chains=chains,
-        record=record,
-        queue=queue,
-        admission=admission,
-        pace=pace,
-        control=control,
-    )
+    serve_fleet(requests, single_pool(limits, linear, instances, overlap), rules, jumps=jumps, record=record)
 
 
 def serve_fleet(
     requests: Requests,
     fleet: Fleet,
+    rules: LoopRules | None = None,
     *,
-    policies: Sequence[Policy] | None = None,
-    router: Router | None = None,
     jumps: bool = True,
     chains: Chains | None = None,
     record: Recorder | None = None,
-    queue: Queue | None = None,
-    admission: Admission | None = None,
-    pace: Pace | None = None,
-    control: Control | None = None,
-    memory: Memory | None = None,
 ) -> None:
-    """The same through several pools."""
-    twin = ReferenceLoop(
-        requests,
-        fleet,
-        policies=policies,
-        router=router,
-        jumps=jumps,
-        chains=chains,
-        record=record,
-        queue=queue,
-        admission=admission,
-        pace=pace,
-        control=control,
-        memory=memory,
-    )
+    """Run all requests through the pools of a fleet and write their times into `requests`."""
+    twin = ReferenceLoop(requests, fleet, rules, jumps=jumps, chains=chains, record=record)
     for q in twin.run():
         i = q.index
         last = q.answer or q

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +11,14 @@ from windtunnel.arrays import Floats
 from windtunnel.kernel_cache import mark_compiled, runs_on_twin
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, extend_table, single_pool
-from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
 from windtunnel.serving.event_loop.recorder import Recorder
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
-from windtunnel.serving.event_loop.twin.admission import Admission
-from windtunnel.serving.event_loop.twin.batch_policy import Policy
-from windtunnel.serving.event_loop.twin.queue import Queue
-from windtunnel.serving.event_loop.twin.router import Router
-from windtunnel.serving.iteration.overlap_savings import Overlap
 
 if TYPE_CHECKING:
-    from windtunnel.serving.event_loop.twin.kv_memory import Memory
-    from windtunnel.serving.speculation.acceptance import Pace
+    pass
 
 _FIELDS = (
     ("arrival", "arrival_s"),
@@ -104,7 +97,7 @@ def serve_fleet(requests: Requests, fleet: Fleet, chains: Chains | None = None) 
         chains: see `serve`; with blocks of `fleet.block` tokens.
     """
     if runs_on_twin(_kernel_of(fleet), TWIN_S_A_REQUEST * len(requests)):
-        return serve_fleet_in_python(requests, fleet, chains)
+        return serve_fleet_in_python(requests, fleet, chains=chains)
     if fleet.caching and chains is None:
         chains = chains_of(requests, fleet.block)
     if chains is None or not fleet.caching:
@@ -136,91 +129,33 @@ def long_enough(fleet: Fleet, requests: Requests) -> Fleet:
 
 
 def serve_in_python(
-    requests: Requests,
-    linear_s: Floats,
-    limits: Limits,
-    instances: int,
-    chains: Chains | None = None,
-    *,
-    policy: Policy | None = None,
-    router: Router | None = None,
-    queue: Queue | None = None,
-    admission: Admission | None = None,
-    overlap: Overlap | None = None,
-    pace: Pace | None = None,
-    control: Control | None = None,
+    requests: Requests, linear_s: Floats, limits: Limits, instances: int, rules: LoopRules | None = None
 ) -> Outcome:
-    """The same by the reference loop: slower, and with a policy or router of one's own.
+    """Run all requests through one pool by the reference loop, which takes rules of one's own and is slower.
 
     Args:
-        requests: see `serve`, as for the next four.
+        requests: see `serve`.
         linear_s: see `serve`.
         limits: see `serve`.
-        instances: see `serve`.
-        chains: see `serve`.
-        policy: hooks; None: the switches of `limits`.
-        router: rule; None: the one of `limits`.
-        queue: who is served first; None: the lowest class, then in order of arrival.
-        admission: which requests are shed; None: none.
-        overlap: what techniques save of an iteration.
-        pace: tokens that a request makes in a step; None: `limits.tokens_per_step`.
-        control: who brings instances up and down; None: all are there all the time.
+        instances: how many.
+        rules: in place of those that the limits name.
     """
-    fleet = single_pool(limits, linear_s, instances, overlap)
-    return serve_fleet_in_python(
-        requests,
-        fleet,
-        chains,
-        policies=None if policy is None else [policy],
-        router=router,
-        queue=queue,
-        admission=admission,
-        pace=pace,
-        control=control,
-    )
+    return serve_fleet_in_python(requests, single_pool(limits, linear_s, instances), rules)
 
 
 def serve_fleet_in_python(
-    requests: Requests,
-    fleet: Fleet,
-    chains: Chains | None = None,
-    *,
-    policies: Sequence[Policy] | None = None,
-    router: Router | None = None,
-    queue: Queue | None = None,
-    admission: Admission | None = None,
-    pace: Pace | None = None,
-    control: Control | None = None,
-    memory: Memory | None = None,
+    requests: Requests, fleet: Fleet, rules: LoopRules | None = None, *, chains: Chains | None = None
 ) -> Outcome:
-    """Several pools by the reference loop.
+    """Run all requests through the pools of a fleet by the reference loop.
 
     Args:
         requests: see `serve`.
         fleet: see `serve_fleet`.
+        rules: in place of those that the limits name.
         chains: see `serve_fleet`.
-        policies: hooks by pool; None: the switches of the limits.
-        router: who takes a request in; None: the rule of the limits.
-        queue: see `serve_in_python`.
-        admission: see `serve_in_python`.
-        pace: see `serve_in_python`.
-        control: see `serve_in_python`.
-        memory: levels below the device; None: what is let go is forgotten.
     """
     record, fleet = Recorder(fleet.lanes, fleet.limits[0].every), long_enough(fleet, requests)
-    reference.serve_fleet(
-        requests,
-        fleet,
-        policies=policies,
-        router=router,
-        chains=chains,
-        record=record,
-        queue=queue,
-        admission=admission,
-        pace=pace,
-        control=control,
-        memory=memory,
-    )
+    reference.serve_fleet(requests, fleet, rules, chains=chains, record=record)
     return Outcome(record.totals, record.between_tokens, record.series)
 
 
