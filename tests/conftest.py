@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 
 from hypothesis import settings
 
@@ -19,3 +20,7 @@ atexit.register(_compiled.__exit__, None, None, None)
 
 os.environ.pop("COLUMNS", None)
 """Parallel workers inherit a terminal's width; piped output is as wide as without one."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+"""Shells start background jobs with SIGINT ignored, which children inherit: tests that interrupt one would hang."""

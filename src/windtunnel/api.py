@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
+from windtunnel.planner.memory_fit import FitChange, FitResult, memory_fit
 from windtunnel.specs.source import Source
 from windtunnel.training.predict import prepare, simulate_training
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.serving.sweeps.field_sweep import FieldSweep
     from windtunnel.serving.sweeps.load_sweep import SweepResult
-    from windtunnel.specs.cluster import ClusterSpec
-    from windtunnel.specs.plan import PlanSpec
 
 __all__ = [
     "FitChange",
@@ -52,53 +50,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class FitChange:
-    """A setting that makes a plan fit."""
-
-    settings: tuple[str, ...]
-    """`path=value`, as `--set` takes them."""
-    devices: int
-    """The scenario's own number where it suffices, else the smallest larger number by whole replicas."""
-
-
-_FIT_CHANGES: tuple[dict[str, Any], ...] = (
-    {"recompute": {"policy": "selective"}},
-    {"recompute": {"policy": "full"}},
-    {"zero": 3},
-    {"zero": 3, "recompute": {"policy": "full"}},
-    {"offload": {"optimizer": 1.0}},
-    {"zero": 3, "recompute": {"policy": "full"}, "offload": {"optimizer": 1.0}},
-)
-"""Changes of a plan that `fit` tries, the mildest first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitResult:
-    """Whether a plan fits, and the nearest ones that do. Bytes and counts."""
-
-    fits: bool
-    reserved_bytes: float
-    capacity_bytes: float
-    over_bytes: float
-    stage: int
-    at_peak: dict[str, float]
-    largest_mbs: int | None
-    """Largest micro-batch that fits at this global batch, None when none does."""
-    fewest_devices: int | None
-    """Smallest number of devices on which the plan's tp, pp and cp fit, by whole data-parallel replicas."""
-    fit_probability: float | None = None
-    """How likely the reserved peak stays within the device's memory, from residuals of measured peaks."""
-    host_bytes: float = 0.0
-    """What one device keeps in host memory by offloading."""
-    changes: tuple[FitChange, ...] = ()
-    """Settings with which the plan fits, and on how many devices; empty where it fits as written."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
-
 def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     """Does it fit; the largest micro-batch that does; the fewest devices.
 
@@ -108,75 +59,11 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     from windtunnel.specs.cluster import refuse_groups
     from windtunnel.specs.run import refuse_run
     from windtunnel.techniques import applied
-    from windtunnel.training.prepare import prepare as prepare_step
-    from windtunnel.training.simulate import memory_of
 
     prepared, scenario = prepare(source, overrides=overrides)
     refuse_groups(prepared.cluster, "`fit`")
     refuse_run(prepared.training.run, "`fit`")
-    memory = memory_of(prepared)
-    training, plan = prepared.training, scenario.plan
-    chosen = applied(scenario.techniques)
-
-    def fits(cluster: ClusterSpec, mbs: int, batch: int, plan: PlanSpec = plan) -> bool:
-        try:
-            other = prepare_step(
-                prepared.model,
-                cluster,
-                training.model_copy(update={"global_batch": batch}),
-                plan.model_copy(update={"mbs": mbs, "dp": "auto", "shard_group": None}),
-                chosen,
-            )
-        except BadInput:
-            return False
-        return memory_of(other).fits
-
-    replicas = training.global_batch // prepared.plan.dp
-    sizes = [b for b in range(1, min(replicas, 256) + 1) if replicas % b == 0]
-    largest = _last_true(sizes, lambda b: fits(prepared.cluster, b, training.global_batch))
-    inner = prepared.plan.tp * prepared.plan.pp * prepared.plan.cp
-    per_node = prepared.cluster.devices_per_node
-    counts: list[int] = []
-    size = inner
-    while size <= max(prepared.cluster.num_devices, inner) * 64:
-        counts.append(size)
-        size *= 2
-
-    def on(count: int, plan: PlanSpec = plan) -> bool:
-        cluster = prepared.cluster.model_copy(
-            update={"nodes": max(1, count // per_node), "devices_per_node": min(per_node, count)}
-        )
-        dp = count // inner
-        return count % min(per_node, count) == 0 and fits(cluster, plan.mbs, dp * plan.mbs * prepared.plan.m, plan)
-
-    fewest = next((count for count in counts if on(count)), None)
-    changes: list[FitChange] = []
-    for change in () if memory.fits else _FIT_CHANGES:
-        other = type(plan).model_validate(plan.model_dump(exclude_unset=True) | change)
-        settings = tuple(
-            f"plan.{k}.{name}={value:g}" if isinstance(value, float) else f"plan.{k}={value}"
-            for k, v in change.items()
-            for name, value in (v.items() if isinstance(v, dict) else [("", v)])
-        )
-        if fits(prepared.cluster, plan.mbs, training.global_batch, other):
-            changes.append(FitChange(settings, prepared.cluster.num_devices))
-            break
-        enough = (count for count in counts if count > prepared.cluster.num_devices and on(count, other))
-        if (count := next(enough, None)) is not None and all(count < one.devices for one in changes):
-            changes.append(FitChange(settings, count))
-    return FitResult(
-        fits=memory.fits,
-        reserved_bytes=memory.peak_reserved_bytes,
-        capacity_bytes=memory.capacity_bytes,
-        over_bytes=max(memory.peak_reserved_bytes - memory.capacity_bytes, 0.0),
-        stage=memory.stage,
-        at_peak=memory.at_peak,
-        largest_mbs=largest,
-        fewest_devices=fewest,
-        fit_probability=memory.fit_probability,
-        host_bytes=memory.host_bytes,
-        changes=tuple(changes),
-    )
+    return memory_fit(prepared, scenario.plan, applied(scenario.techniques))
 
 
 def with_recommended_plan(source: Source, overrides: Sequence[str] = ()) -> tuple[Source, tuple[str, ...], str]:
@@ -224,18 +111,6 @@ def sets_every_axis(source: Source, overrides: Sequence[str] = ()) -> bool:
 
     scenario, _, _ = load(source, tuple(overrides))
     return scenario.training is not None and scenario.search is None and "plan" in scenario.model_fields_set
-
-
-def _last_true(values: list[int], test: Callable[[int], bool]) -> int | None:
-    """Largest value that passes a monotone test, by bisection."""
-    low, high, best = 0, len(values) - 1, None
-    while low <= high:
-        middle = (low + high) // 2
-        if test(values[middle]):
-            best, low = values[middle], middle + 1
-        else:
-            high = middle - 1
-    return best
 
 
 def simulate_flows(
