@@ -143,6 +143,12 @@ def _genai_perf(options: _Options) -> None:
         options.put("rate_per_s", float(rate), rate_said)
     else:
         options.launch.assume("serving.traffic.concurrency", 1, "the generator's default")
+    _genai_perf_requests(options)
+    _genai_perf_lengths(options)
+
+
+def _genai_perf_requests(options: _Options) -> None:
+    """Number of requests, or of sessions with their turns."""
     sessions, sessions_said = options.first("num-sessions")
     turns, turns_said = options.first("session-turns-mean")
     count, said = options.first("request-count", "num-requests", "num-prompts", "num-dataset-entries")
@@ -156,6 +162,10 @@ def _genai_perf(options: _Options) -> None:
         options.put("num_requests", count, said)
     else:
         options.launch.assume("serving.traffic.num_requests", 500, "not in the command: a stand-in")
+
+
+def _genai_perf_lengths(options: _Options) -> None:
+    """Lengths of prompts and answers, and of the prefixes that prompts share."""
     prefix, prefix_said = options.first("prefix-prompt-length", "shared-system-prompt-length")
     more = prefix if isinstance(prefix, int) else 0
     for field, names, deviation, stand_in, own in (
