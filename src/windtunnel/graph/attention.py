@@ -83,12 +83,14 @@ def self_attention(
     if model.attention_output_gate:
         operators.append(linear("attn_gate", "qkv", "column", m=t, n=a, k=h, params=h * a))
     if style.qkv_split[0]:
-        operators.append(pointwise("qkv_split", "qkv", "features", _moved(style.qkv_split, (a + made) * t * 2), (3, 3)))
-    passes = _rotation_passes(model, style)
+        operators.append(
+            pointwise("qkv_split", "qkv", "features", moved_bytes(style.qkv_split, (a + made) * t * 2), (3, 3))
+        )
+    passes = rotation_passes(model, style)
     if passes[0]:
         norm_params = 2 * d if model.qk_norm else 0.0
         operators.append(
-            pointwise("rope", "rope", "features", _moved(passes, (a + kv) * t * 2), (1, 1), params=norm_params)
+            pointwise("rope", "rope", "features", moved_bytes(passes, (a + kv) * t * 2), (1, 1), params=norm_params)
         )
     tensors += [
         Tensor("query", a * t, "heads", producer="qkv", consumers=("core_attn",)),
@@ -97,24 +99,24 @@ def self_attention(
     if style.expands_kv and a > kv:
         tensors.append(Tensor("key_value_copies", 2 * (a - kv) * t, "heads", producer="rope", consumers=("core_attn",)))
     pairs = masked_pairs(model, batch, windowed=windowed, causal=causal)
-    core, kept = _core_attention(batch, style, model.num_attention_heads, kv_heads, d, d, pairs, unfused=unfused)
+    core, kept = core_attention(batch, style, model.num_attention_heads, kv_heads, d, d, pairs, unfused=unfused)
     operators += core
     tensors += kept
     tensors.append(Tensor("attention_out", a * t, "heads", producer="core_attn", consumers=("core_attn", "proj")))
     if model.attention_output_gate:
-        gate = _moved(style.activation_gated, a * t * 2)
+        gate = moved_bytes(style.activation_gated, a * t * 2)
         operators.append(pointwise("attn_gating", "core_attn", "features", gate, (1, 1)))
         tensors.append(Tensor("attn_gate_out", a * t, "heads", producer="qkv", consumers=("core_attn",)))
     operators.append(linear("proj", "proj", "row", m=t, n=h, k=a, params=h * a + bias * h))
     return Parts(operators, tensors, sum(op.params for op in operators))
 
 
-def _moved(passes: tuple[float, float], nbytes: float) -> tuple[float, float]:
+def moved_bytes(passes: tuple[float, float], nbytes: float) -> tuple[float, float]:
     """Bytes that passes over a tensor of `nbytes` move, forward and backward."""
     return passes[0] * nbytes, passes[1] * nbytes
 
 
-def _rotation_passes(model: ModelSpec, style: Style) -> tuple[float, float]:
+def rotation_passes(model: ModelSpec, style: Style) -> tuple[float, float]:
     """Passes over queries and keys between projection and attention: rotation, and their norms."""
     # without rotation an eager stack still copies the packed projection once
     copies = (2.0, 2.0) if style.saves_gate else (0.0, 0.0)
@@ -123,9 +125,21 @@ def _rotation_passes(model: ModelSpec, style: Style) -> tuple[float, float]:
     return passes[0] + norm[0], passes[1] + norm[1]
 
 
-def _core_attention(
+def core_attention(
     batch: Batch, style: Style, heads: float, kv_heads: float, d_qk: float, d_v: float, pairs: float, *, unfused: bool
 ) -> tuple[list[Operator], list[Tensor]]:
+    """Scores, softmax and context: one fused kernel, or one kernel after the other.
+
+    Args:
+        batch: tokens of the micro-batch.
+        style: fusion of element-wise work.
+        heads: query heads.
+        kv_heads: key/value heads.
+        d_qk: elements of a query or key head.
+        d_v: elements of a value head.
+        pairs: query-key pairs per head over the micro-batch.
+        unfused: whether kernels are separate; scores are then computed in full.
+    """
     t, s = batch.tokens, batch.seq_len
     if not unfused:
         op = Operator(

@@ -1,17 +1,20 @@
 """Operators of layers that a model writes one by one (`ModelSpec.layers`): one builder for every kind of sub-block.
 
-Products follow from the matrices of a sub-block; what lies between them from its kind. Weights are counted exactly:
-what is in no matrix stands with the sub-block's norm.
+Products follow from the matrices of a sub-block; what lies between them is that of flat models (`graph.attention`,
+`graph.mlp`, `graph.recurrent`) at the dimensions of the sub-block. Weights are counted exactly: what is in no matrix
+stands with the sub-block's norm.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from windtunnel.graph.attention import Parts, norm_and_residual
+from windtunnel.graph.attention import Parts, core_attention, moved_bytes, norm_and_residual, rotation_passes
+from windtunnel.graph.indexer import index_scores, index_work
 from windtunnel.graph.mlp import moe_mlp
 from windtunnel.graph.operators import Batch, Block, Kind, Operator, Style, Tensor, linear, pointwise
-from windtunnel.specs.layers import SubBlock
+from windtunnel.graph.recurrent import Between, Scan, decayed_sum, delta_rule, elementwise_scan, state_space
+from windtunnel.specs.layers import Matrix, SubBlock
 from windtunnel.specs.model import ModelSpec
 
 _NAMES = {
@@ -34,17 +37,23 @@ _MODULES = {
     "out_proj": "proj",
     "fc2": "fc2",
 }
+_SCANS = {
+    "state_space": state_space,
+    "delta": delta_rule,
+    "decayed": decayed_sum,
+    "elementwise": elementwise_scan,
+}
 
 
-def composed_block(kind: str, model: ModelSpec, batch: Batch, style: Style) -> Block:
-    """One layer of the letter `kind`."""
-    parts = [_sub_block(block, model, batch, style) for block in model.layer_of(kind)]
+def composed_block(kind: str, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool = False) -> Block:
+    """One layer of the letter `kind`; `unfused`: whether scores, softmax and context are separate kernels."""
+    parts = [_sub_block(block, model, batch, style, unfused=unfused) for block in model.layer_of(kind)]
     operators = tuple(op for part in parts for op in part.operators)
     tensors = tuple(tensor for part in parts for tensor in part.tensors)
     return Block(kind, operators, tensors, sum(p.params for p in parts), sum(p.expert_params for p in parts))
 
 
-def _sub_block(block: SubBlock, model: ModelSpec, batch: Batch, style: Style) -> Parts:
+def _sub_block(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Parts:
     if block.kind == "mixture":
         return _mixture(block, model, batch, style)
     t = batch.tokens
@@ -52,20 +61,15 @@ def _sub_block(block: SubBlock, model: ModelSpec, batch: Batch, style: Style) ->
     operators, tensors = norm_and_residual(model, t, style, norm)
     operators[0] = replace(operators[0], params=float(block.vectors))
     norms = len(tensors)
-    operators += [_product(f"{first}_shared_{i}", first, "full", t, m) for i, m in enumerate(block.replicated)]
-    operators += [
-        _product(first if i == 0 else f"{first}_{i}", first, "column", t, m) for i, m in enumerate(block.columns)
-    ]
+    operators += _inner_products(block, first, t)
     if block.experts:  # of a mixer: routed tokens through the first product and the last (JetMoE)
         operators.append(_routed(f"{first}_experts", first, "column", block, block.expert_columns, t))
-    core, kept = _between(block, batch, style)
+    core, kept = _between(block, model, batch, style, unfused=unfused)
     operators += core
     if block.experts:
         operators.append(_routed(f"{last}_experts", last, "row", block, block.expert_rows, t))
     end = len(block.rows) - 1
     operators += [_product(last if i == end else f"{last}_{i}", last, "row", t, m) for i, m in enumerate(block.rows)]
-    made = sum(m[1] for m in block.columns) * t
-    tensors.append(Tensor(f"{first}_out", made, "column", producer=_MODULES[first], consumers=(_core_module(block),)))
     tensors += kept
     if block.parallel:  # reads the norm of the sub-block before it and adds to the same residual
         operators[1] = replace(operators[1], params=operators[1].params + block.vectors)
@@ -75,93 +79,173 @@ def _sub_block(block: SubBlock, model: ModelSpec, batch: Batch, style: Style) ->
     return Parts(operators, tensors, sum(op.params for op in operators))
 
 
-def _product(name: str, role: str, rule: str, tokens: float, matrix: tuple[int, int]) -> Operator:
+def _inner_products(block: SubBlock, first: str, tokens: float) -> list[Operator]:
+    """Products in front of what lies between: those that every rank computes, and those that the tensor axis cuts."""
+    if block.kv_rank:
+        return _latent_products(block, tokens)
+    shared = [_product(f"{first}_shared_{i}", first, "full", tokens, m) for i, m in enumerate(block.replicated)]
+    cut = [
+        _product(first if i == 0 else f"{first}_{i}", first, "column", tokens, m) for i, m in enumerate(block.columns)
+    ]
+    return shared + cut
+
+
+def _latent_products(block: SubBlock, tokens: float) -> list[Operator]:
+    """Products of latent attention: down to the latents and up to the heads, a gate, and those of an indexer."""
+    queries, values, *gates = block.columns
+    shared, operators = list(block.replicated), []
+
+    def product(name: str, module: str, rule: str, matrix: Matrix) -> Operator:
+        return replace(_product(name, "qkv", rule, tokens, matrix), module=module)
+
+    down = shared.pop(0)
+    if shared and shared[0][1] == queries[0]:
+        operators.append(product("q_down", "qkv", "full", shared.pop(0)))
+        operators.append(product("q_up", "mla_up_proj", "column", queries))
+    else:
+        operators.append(product("q_proj", "qkv", "column", queries))
+    operators.append(product("kv_down", "qkv", "full", down))
+    operators.append(product("kv_up", "mla_up_proj", "column", values))
+    operators += [product(f"attn_gate_{i}", "qkv", "column", gate) for i, gate in enumerate(gates)]
+    return operators + [product(f"index_{i}", "qkv", "full", matrix) for i, matrix in enumerate(shared)]
+
+
+def _product(name: str, role: str, rule: str, tokens: float, matrix: Matrix) -> Operator:
     k, n = float(matrix[0]), float(matrix[1])
     return linear(name, _MODULES[role], rule, m=tokens, n=n, k=k, params=n * k)  # type: ignore[arg-type]
 
 
-def _routed(name: str, role: str, rule: str, block: SubBlock, matrix: tuple[int, int], tokens: float) -> Operator:
-    """A product of each token with the matrices of the experts it is sent to; the tensor axis divides all of them."""
-    product = _product(name, role, rule, tokens * block.experts_per_token, matrix)
-    return replace(product, params=product.params * block.experts)
+def _routed(name: str, role: str, rule: str, block: SubBlock, matrix: Matrix, tokens: float) -> Operator:
+    """A product of each token with the matrices of all experts that it is sent to; the tensor axis divides them."""
+    chosen = float(block.experts_per_token)
+    product = _product(name, role, rule, tokens, matrix)
+    wide = replace(product, n=product.n * chosen) if rule == "column" else replace(product, k=product.k * chosen)
+    return replace(wide, params=product.params * block.experts)
 
 
-def _core_module(block: SubBlock) -> str:
+def _between(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Between:
+    """Operators between the products of a sub-block, and what it keeps."""
     if block.kind in ("attention", "cross_attention"):
-        return "core_attn"
-    return "mamba" if block.kind in ("scan", "convolution") else "mlp_act"
-
-
-def _between(block: SubBlock, batch: Batch, style: Style) -> tuple[list[Operator], list[Tensor]]:
-    """Operators between the products of a sub-block, and what they keep."""
+        return _attention(block, model, batch, style, unfused=unfused)
+    if block.kind in ("scan", "convolution"):
+        return _scan(block, batch)
     t = batch.tokens
-    module = _core_module(block)
-    width = float(block.rows[-1][0] if block.rows else block.heads * block.d_v)
-    out = Tensor(f"{module}_out", width * t, "column", producer=module, consumers=(_MODULES[_NAMES[block.kind][2]],))
-    if module == "core_attn":
-        lse = Tensor("softmax_lse", block.heads * t, "heads", 4.0, producer=module, consumers=(module,))
-        return [_attention(block, batch)], [lse, out]
-    if module == "mamba":
-        return _scan(block, batch), [out]
+    made = sum(m[1] for m in block.columns) * t
+    width = float(block.rows[-1][0] if block.rows else 0)
     act = style.activation_gated if block.gated else style.activation_plain
-    return [pointwise("mlp_act", module, "features", (act[0] * width * t * 2, act[1] * width * t * 2), (1, 1))], [out]
+    moved = width * t * 2
+    tensors = [
+        Tensor("fc1_out", made, "column", producer="fc1", consumers=("mlp_act",)),
+        Tensor("act_out", width * t, "column", producer="mlp_act", consumers=("fc2",)),
+    ]
+    if style.saves_gate and block.gated:
+        kept = style.saves_gate * width * t
+        tensors.append(Tensor("gate_out", kept, "column", producer="mlp_act", consumers=("mlp_act",)))
+    return [pointwise("mlp_act", "mlp_act", "features", moved_bytes(act, moved), (1, 1))], tensors
 
 
-def _attention(block: SubBlock, batch: Batch) -> Operator:
-    pairs, w = batch.pairs if block.causal else batch.full_pairs, float(block.window)
+def _attended_pairs(block: SubBlock, batch: Batch) -> float:
+    """Query-key pairs per head over the micro-batch."""
+    w = float(block.window)
+    if block.kind == "cross_attention" or not block.causal:
+        return batch.full_pairs
+    if w and w < batch.seq_len:
+        return batch.tokens / batch.seq_len * (batch.seq_len * w - w * w / 2)
+    return batch.pairs
+
+
+def _attention(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Between:
+    """Rotation, core attention and, where the first product makes one, the gate of its output."""
+    t, cross, pairs = batch.tokens, block.kind == "cross_attention", _attended_pairs(block, batch)
+    a, kv = float(block.heads * block.d_qk), float(block.kv_heads * block.d_qk)
+    made = kv + block.kv_heads * block.d_v if block.cached_elements else 0.0
+    producer = "mla_up_proj" if block.kv_rank else "cross_qkv" if cross else "qkv"
+    core, lse = core_attention(batch, style, block.heads, block.kv_heads, block.d_qk, block.d_v, pairs, unfused=unfused)
+    if cross:
+        core = [replace(op, name="cross_attn") if op.kind == Kind.ATTENTION else op for op in core]
+    tensors = [
+        Tensor("query", a * t, "heads", producer=producer, consumers=("core_attn",)),
+        Tensor("key_value", made * t, "heads", producer=producer, consumers=("core_attn",)),
+    ]
+    operators = _latent_work(block, t) if block.kv_rank else _rotation(block, model, style, t)
+    if block.kv_rank:
+        latents = 2 * (_query_rank(block) + block.kv_rank) * t + block.rope_dim * t
+        tensors.insert(0, Tensor("latents", latents, "full", producer="qkv", consumers=("mla_up_proj",)))
+    elif style.expands_kv and a > kv:
+        tensors.append(Tensor("key_value_copies", 2 * (a - kv) * t, "heads", producer="rope", consumers=("core_attn",)))
+    if block.index_heads:
+        scale = (block.index_heads, block.index_dim, block.window)
+        operators += [index_scores(batch, scale)] if batch.training else index_work(t, *scale)
+    out = block.heads * block.d_v * t
+    tensors += lse
+    tensors.append(Tensor("attention_out", out, "heads", producer="core_attn", consumers=("core_attn", "proj")))
+    gate = _gate_width(block)
+    if gate:
+        moved = moved_bytes(style.activation_gated, float(out) * 2)
+        core = [*core, pointwise("attn_gating", "core_attn", "features", moved, (1, 1))]
+        tensors.append(Tensor("attn_gate_out", gate * t, "heads", producer="qkv", consumers=("core_attn",)))
+    return [*operators, *core], tensors
+
+
+def _query_rank(block: SubBlock) -> int:
+    """Width of the queries' latent; 0 where they have none."""
+    rank = block.columns[0][0]
+    return rank if any(made == rank for _, made in block.replicated[1:2]) else 0
+
+
+def _gate_width(block: SubBlock) -> int:
+    """Outputs of the first products beyond queries, keys and values: the gate of what attention gives."""
+    if block.kv_rank:
+        return sum(m[1] for m in block.columns[2:])
+    made = block.heads * block.d_qk + (block.kv_heads * (block.d_qk + block.d_v) if block.cached_elements else 0)
+    return max(block.columns[0][1] - made, 0) if len(block.columns) == 1 and not block.experts else 0
+
+
+def _rotation(block: SubBlock, model: ModelSpec, style: Style, tokens: float) -> list[Operator]:
+    """Split of the packed projection, rotation of queries and keys and their norms."""
     if block.kind == "cross_attention":
-        pairs = batch.full_pairs
-    elif w and w < batch.seq_len:
-        pairs = batch.tokens / batch.seq_len * (batch.seq_len * w - w * w / 2)
-    return Operator(
-        name="cross_attn" if block.kind == "cross_attention" else "core_attn",
-        module="core_attn",
-        kind=Kind.ATTENTION,
-        rule="heads",
-        m=batch.tokens,
-        pairs=pairs,
-        seq_len=batch.seq_len,
-        heads=block.heads,
-        kv_heads=block.kv_heads,
-        d_qk=block.d_qk,
-        d_v=block.d_v,
-    )
-
-
-def _scan(block: SubBlock, batch: Batch) -> list[Operator]:
-    """A short convolution and a chunked scan; a sub-block of kind `convolution` has the convolution alone.
-
-    FLOPs of the scan per token and head: scores and values inside a chunk c·(d_k + d_v), state 4·d_k·d_v.
-    Source: Dao and Gu 2024 (arXiv 2405.21060), section 6; Yang et al. 2024 (arXiv 2412.06464), section 3.3.
-    """
-    t = batch.tokens
-    made = float(sum(m[1] for m in block.columns[:1]))
-    operators = [pointwise("conv1d", "mamba", "features", (3 * made * t * 2, 5 * made * t * 2), (1.0, 2.0))]
-    if block.kind == "convolution":
-        return operators
-    heads, dk, dv = float(block.heads), float(block.d_qk), float(block.d_v)
-    c = float(block.chunk) if block.chunk > 1 else 0.0
-    width = float(block.rows[-1][0])
-    operators.append(
-        Operator(
-            name="scan",
-            module="mamba",
-            kind=Kind.SCAN,
-            rule="heads",
-            m=t,
-            forward_flop=t * heads * (c * (dk + dv) + 4 * dk * dv),
-            forward_bytes=6 * width * t * 2,
-            backward_bytes=14 * width * t * 2,
-            seq_len=batch.seq_len,
-            forward_kernels=5,
-            backward_kernels=10,
-            heads=heads,
-            d_qk=dk,
-            d_v=dv,
-        )
-    )
-    operators.append(pointwise("gated_norm", "mamba", "features", (4 * width * t * 2, 6 * width * t * 2), (1.0, 2.0)))
+        return []
+    a, kv = block.heads * block.d_qk, block.kv_heads * block.d_qk
+    made = (kv + block.kv_heads * block.d_v) if block.cached_elements else 0
+    operators = []
+    if style.qkv_split[0]:
+        moved = moved_bytes(style.qkv_split, (a + made) * tokens * 2)
+        operators.append(pointwise("qkv_split", "qkv", "features", moved, (3, 3)))
+    passes = rotation_passes(model, style)
+    if passes[0]:
+        rotated = a + (kv if block.cached_elements else 0)
+        operators.append(pointwise("rope", "rope", "features", moved_bytes(passes, rotated * tokens * 2), (1, 1)))
     return operators
+
+
+def _latent_work(block: SubBlock, tokens: float) -> list[Operator]:
+    """Norms of the latents, rotation, and the heads put together."""
+    heads = 2 * block.heads * (2 * block.d_qk + block.d_v)
+    latents = _query_rank(block) + block.kv_rank
+    moved = ((heads + 3 * latents) * tokens * 2, (heads + 4 * latents) * tokens * 2)
+    return [pointwise("latent_norm_rope", "mla_up_proj", "features", moved, (5, 7))]
+
+
+def _scan(block: SubBlock, batch: Batch) -> Between:
+    """A short convolution and a scan; a sub-block of kind `convolution` has the convolution alone."""
+    width = float(block.rows[-1][0] if block.rows else block.heads * block.d_v)
+    scan = Scan(
+        tokens=batch.tokens,
+        seq_len=batch.seq_len,
+        heads=width / max(block.d_v, 1),
+        d_qk=float(block.d_qk),
+        d_v=float(max(block.d_v, 1)),
+        chunk=float(block.chunk),
+        groups=float(block.groups),
+        convolved=float(block.convolved),
+    )
+    made = sum(m[1] for m in block.columns) * batch.tokens
+    first = Tensor("in_proj_out", made, "column", producer="qkv", consumers=("mamba",))
+    if block.kind == "convolution":
+        out = Tensor("gated_out", width * batch.tokens, "column", producer="mamba", consumers=("proj",))
+        return [scan.convolution(3, 5)], [first, out]
+    operators, kept = _SCANS[block.scan](scan)
+    return operators, [first, *kept]
 
 
 def _mixture(block: SubBlock, model: ModelSpec, batch: Batch, style: Style) -> Parts:

@@ -86,6 +86,8 @@ class Operator:
     """Scans only."""
     backward_flop_ratio: float = 3.0
     """Scans: backward FLOPs over forward ones."""
+    elementwise: bool = False
+    """Scans: whether channels run one by one, without matrix products."""
     params: float = 0.0
     """Weights the operator owns, unsharded."""
     number_class: Literal["linear", "bf16", "fp32", "head", "router"] = "bf16"

@@ -23,15 +23,24 @@ _POOLED = ("lamina", "moe-lens")
 """Techniques that compute decode attention elsewhere."""
 
 
+def unserved(model: ModelSpec) -> str | None:
+    """Why a model cannot be served here, in words; None where it can."""
+    blocks = [block for layer in model.layers for block in layer.blocks]
+    if model.family == "encoder_decoder" or any(block.kind == "cross_attention" for block in blocks):
+        return (
+            "decodes while it attends to an encoder's outputs, whose lengths and pass the traffic does not describe: "
+            "serving needs a decoder-only model"
+        )
+    if model.family in ("encoder", "vit") or any(block.attends and not block.causal for block in blocks):
+        return "generates no tokens: serving needs a decoder"
+    return None
+
+
 def check(serving: ServingSpec, model: ModelSpec, techniques: Sequence[Applied], problems: ProblemList) -> None:
     """Add what no engine here can serve."""
-    if model.family in ("encoder", "vit"):
-        problems.add("model", model.name, "generates no tokens: serving needs a decoder")
-    elif model.family == "encoder_decoder":
-        problems.add("model", model.name, "encoder-decoders are not served yet: a decoder-only model is needed")
-    elif model.family == "composed":
-        problems.add("model", model.name, "has layers written one by one, which serving does not price yet; train does")
-    if model.family not in ("encoder", "vit", "encoder_decoder", "composed"):
+    if (why := unserved(model)) is not None:
+        problems.add("model", model.name, why)
+    else:
         for i, pool in enumerate(serving.pools):
             check_context(model, pool.plan, f"serving.pools[{i}].plan", problems)
     if serving.expert_load is not None and not model.num_experts:

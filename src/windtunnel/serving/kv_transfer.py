@@ -20,6 +20,7 @@ from windtunnel.network.clock import rates
 from windtunnel.network.packing import Packer, Strided
 from windtunnel.serving.engines.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
 from windtunnel.serving.event_loop.fleet import FirstToken, KvTransfer
+from windtunnel.serving.kv_capacity.blocks_per_instance import STATE_TOKENS
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ def _seconds(a: Pool, b: Pool, source: Link, target: Link, pieces: str) -> tuple
     if pieces != "contiguous":
         alone = _in_pieces(b, each, alone, pieces)
         sending, taking = max(sending, alone), max(taking, alone)
-    states = b.limits.sequence_blocks * b.limits.block * alone
+    own = 1 if b.limits.block == STATE_TOKENS else b.limits.sequence_blocks
+    states = own * b.limits.block * alone
     latency = max(source.latency_s, target.latency_s)
     return alone, sending / a.spec.plan.dp, taking / b.spec.plan.dp, latency + states
 

@@ -39,9 +39,28 @@ class SubBlock(Spec):
     causal: bool = True
     cached_elements: int = Field(default=0, ge=0)
     """Elements that the sub-block caches for each token while it decodes."""
+    kv_rank: int = Field(default=0, ge=0)
+    """Latent attention: elements that keys and values of all heads are made from; 0: each head has its own."""
+    rope_dim: int = Field(default=0, ge=0)
+    """Latent attention: elements of a key with position, which all heads share."""
+    index_heads: int = Field(default=0, ge=0)
+    """Heads of the indexer that scores all tokens before a query; 0: the sub-block has no indexer."""
+    index_dim: int = Field(default=0, ge=0)
+    """Elements of an indexer's key."""
+    picked: bool = False
+    """Whether the tokens of `window` are picked one by one, by this layer's indexer or by that of an earlier one."""
     # -- scans and convolutions
+    scan: Literal["state_space", "delta", "decayed", "elementwise"] = "state_space"
+    """Algorithm of a scan: chunked state space (Mamba-2), chunked delta rule, chunked sums under a decay, or channel
+    by channel without matrix products (Mamba, RG-LRU, RWKV-4)."""
+    groups: int = Field(default=1, gt=0)
+    """State spaces: groups of heads that share the inputs of their states."""
     state_elements: int = Field(default=0, ge=0)
-    """Elements of the state that the sub-block carries from token to token, for each sequence."""
+    """Elements of the state, in fp32, that the sub-block carries from token to token for each sequence."""
+    convolved: int = Field(default=0, ge=0)
+    """Channels of the short convolution in front of a scan, or of a sub-block of kind `convolution`."""
+    taps: int = Field(default=0, ge=0)
+    """Tokens that the short convolution reads: `taps` − 1 of each sequence are kept, in 16 bits."""
     chunk: int = Field(default=64, gt=0)
     """Tokens of a block that a scan computes in parallel."""
     # -- mixture of experts
@@ -61,6 +80,16 @@ class SubBlock(Spec):
     def plus(self, vectors: int) -> SubBlock:
         """This sub-block with more element-wise weights, such as its norms."""
         return self.model_copy(update={"vectors": self.vectors + vectors})
+
+    @property
+    def kept_inputs(self) -> int:
+        """Inputs of the short convolution that are kept for each sequence."""
+        return self.convolved * max(self.taps - 1, 0)
+
+    @property
+    def attends(self) -> bool:
+        """Whether tokens attend to others of their sequence."""
+        return self.kind == "attention"
 
     @property
     def expert_weights(self) -> int:

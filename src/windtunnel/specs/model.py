@@ -213,9 +213,17 @@ class ModelSpec(Spec):
     def attended_window(self) -> int:
         """Most tokens that some layers attend to: a sliding window, or what an indexer picks; 0: no limit.
 
-        In chunks a token has half of one before it on average.
+        In chunks a token has half of one before it on average. Layers written one by one: their widest window.
         """
+        if self.layers:
+            return max(block.window for layer in self.layers for block in layer.blocks)
         return self.index_topk or self.sliding_window or (self.attention_chunk_size or 0) // 2
+
+    @property
+    def widest_network(self) -> int:
+        """Width of the widest dense feed-forward network."""
+        widths = (b.rows[-1][0] for layer in self.layers for b in layer.blocks if b.kind == "mlp")
+        return max(widths, default=self.intermediate_size)
 
     @property
     def is_mla(self) -> bool:

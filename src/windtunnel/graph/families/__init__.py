@@ -23,7 +23,7 @@ def build_block(kind: str, model: ModelSpec, batch: Batch, style: Style, *, unfu
     if model.layers:
         from windtunnel.graph.composed import composed_block
 
-        return composed_block(kind, model, batch, style)
+        return composed_block(kind, model, batch, style, unfused=unfused)
     parts = BLOCK_KINDS.get(kind)(model, batch, style, unfused)
     operators = tuple(op for part in parts for op in part.operators)
     tensors = tuple(tensor for part in parts for tensor in part.tensors)

@@ -36,7 +36,10 @@ def delta_attention(
         heads=heads,
         d_qk=head_dim,
         d_v=head_dim,
-        state_elements=inner * head_dim + 3 * inner * conv,
+        scan="delta",
+        state_elements=inner * head_dim,
+        convolved=3 * inner,
+        taps=conv,
     )
 
 
@@ -59,5 +62,6 @@ def lightning_attention(hidden: int, heads: int, head_dim: int) -> SubBlock:
         heads=heads,
         d_qk=head_dim,
         d_v=head_dim,
+        scan="decayed",
         state_elements=inner * head_dim,
     )

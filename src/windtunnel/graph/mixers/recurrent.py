@@ -24,8 +24,11 @@ def rg_lru(hidden: int, width: int, heads: int, *, conv: int = 4) -> SubBlock:
         heads=width,
         d_qk=1,
         d_v=1,
+        scan="elementwise",
         chunk=1,
-        state_elements=width * conv,
+        state_elements=width,
+        convolved=width,
+        taps=conv,
     )
 
 
@@ -42,6 +45,7 @@ def rwkv_time_mix(hidden: int, inner: int) -> SubBlock:
         heads=inner,
         d_qk=1,
         d_v=1,
+        scan="elementwise",
         chunk=1,
         state_elements=4 * inner,
     )
@@ -80,6 +84,7 @@ def mlstm(hidden: int, heads: int, key_width: int, value_width: int, *, bias: bo
         heads=heads,
         d_qk=key_width // heads,
         d_v=value_width // heads,
+        scan="decayed",
         state_elements=key_width * value_width // heads,
     )
 
@@ -95,5 +100,6 @@ def short_convolution(hidden: int, taps: int, *, bias: bool = False) -> SubBlock
         d_qk=taps,
         d_v=1,
         chunk=1,
-        state_elements=hidden * taps,
+        convolved=hidden,
+        taps=taps,
     )

@@ -42,8 +42,11 @@ def mamba1(
         heads=inner,
         d_qk=state,
         d_v=1,
+        scan="elementwise",
         chunk=1,
-        state_elements=inner * (state + conv),
+        state_elements=inner * state,
+        convolved=inner,
+        taps=conv,
     )
 
 
@@ -87,6 +90,9 @@ def mamba2(
         heads=heads,
         d_qk=state,
         d_v=head_dim,
+        groups=groups,
         chunk=chunk,
-        state_elements=inner * state + mixed * conv,
+        state_elements=inner * state,
+        convolved=mixed,
+        taps=conv,
     )

@@ -100,6 +100,7 @@ def hunyuan_4(c: Config) -> ModelSpec:
             gate=heads * dims[2],
             indexer=_indexer(c) if kind == "full" else None,
             window=c.need("index_topk"),
+            picked=True,
         )
         made[kind] = _mixed(mixer.plus(h + heads), h, streams, 2 * streams)
     networks = [_mixed(n.plus(h), h, streams, 2 * streams) for n in feed_forward_layers(c, h, depth)]

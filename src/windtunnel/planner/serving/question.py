@@ -12,6 +12,7 @@ from windtunnel.importers.model import resolve_model
 from windtunnel.planner.question import devices_of, prices_of, reference_of
 from windtunnel.planner.serving.fixed_techniques import with_techniques
 from windtunnel.planner.serving.objectives import DEFAULT_FREE, DEFAULT_GIVEN, Goals
+from windtunnel.serving.deployment_checks import unserved
 from windtunnel.serving.traffic import Traffic, generate
 from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedCluster
@@ -94,8 +95,8 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
         problems.raise_if_any()
     assert base is not None
     places = _places(scenario, base, wanted, problems)
-    if model is not None and model.family in ("encoder", "vit", "encoder_decoder", "composed"):
-        problems.add("model", model.name, "generates no tokens, or is not served yet: a decoder-only model is needed")
+    if model is not None and (why := unserved(model)) is not None:
+        problems.add("model", model.name, why)
     problems.raise_if_any()
     assert serving is not None and model is not None
     if len(serving.pools) > 1 or any(p.role != "mixed" for p in serving.pools):

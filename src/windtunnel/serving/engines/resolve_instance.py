@@ -263,7 +263,7 @@ def _check_longest_fits(x: _Choices, cache: KvCapacity) -> None:
 
 def _limits(x: _Choices, cache: KvCapacity) -> Limits:
     """Compute what the request loop reads of an instance; costs stay zero."""
-    told, block, drafting = x.pool.limits, x.batch.block_size, x.drafting
+    told, block, drafting = x.pool.limits, cache.block_size, x.drafting
     captured = told.max_cudagraph_capture_size
     limits = Limits(
         budget=x.batch.tokens * x.ranks,

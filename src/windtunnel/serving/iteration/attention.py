@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windtunnel.cost.serving import ServingCoefficients
+from windtunnel.serving.iteration.composed_attention import INPUT_BYTES, STATE_BYTES, Kept, kept, layer_costs
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.iteration.sparse_attention import SCORE_BYTES, key_bytes, pair_flop
 from windtunnel.specs.device import DeviceSpec
@@ -48,14 +49,30 @@ def layer_counts(model: ModelSpec) -> tuple[int, int, int]:
 
 
 def state_bytes(model: ModelSpec) -> float:
-    """Bytes of one layer's recurrent state of one sequence (fp32), unsharded."""
+    """Bytes of one layer's recurrent state (fp32) and short convolution (16 bits) of one sequence, unsharded.
+
+    Source: vLLM `model_executor/layers/mamba/mamba_utils.py`: a convolution of k taps keeps k − 1 inputs.
+    """
     if model.mamba_num_heads:
-        return 4.0 * model.mamba_num_heads * model.mamba_head_dim * model.ssm_state_size
-    return 4.0 * model.linear_num_value_heads * model.linear_key_head_dim * model.linear_value_head_dim
+        inner = model.mamba_num_heads * model.mamba_head_dim
+        state, convolved = inner * model.ssm_state_size, inner + 2 * model.n_groups * model.ssm_state_size
+    else:
+        keys = model.linear_num_key_heads * model.linear_key_head_dim
+        values = model.linear_num_value_heads * model.linear_value_head_dim
+        state, convolved = values * model.linear_key_head_dim, 2 * keys + values
+        if model.linear_attention_kind == "decayed":
+            convolved = 0
+    return STATE_BYTES * state + INPUT_BYTES * (model.conv_kernel - 1) * convolved
 
 
 def cached_bytes(model: ModelSpec, shape: Shape, *, windowed: bool) -> float:
-    """Bytes per token that one layer keeps on one device: keys and values, or the latent of all heads."""
+    """Bytes per token that one layer keeps on one device: keys and values, or the latent of all heads.
+
+    Layers written one by one: their mean.
+    """
+    if model.layers:
+        every = kept(model, shape, model.layer_kinds())
+        return (every.windowed if windowed else every.full) / model.num_hidden_layers
     if model.is_mla:
         return latent_bytes(model, shape) + key_bytes(model)
     size, heads, projections = model.attention_dims(windowed=windowed)
@@ -65,6 +82,17 @@ def cached_bytes(model: ModelSpec, shape: Shape, *, windowed: bool) -> float:
 def latent_bytes(model: ModelSpec, shape: Shape) -> float:
     """Bytes per token of one layer's latent, which all heads share."""
     return (float(model.kv_lora_rank or 0) + model.qk_rope_head_dim) * shape.cache_bytes / shape.dcp
+
+
+def kept_bytes(model: ModelSpec, shape: Shape, kinds: str) -> Kept:
+    """Bytes that layers of these kinds keep on one device, per token and per sequence."""
+    if model.layers:
+        return kept(model, shape, kinds)
+    return Kept(
+        cached_bytes(model, shape, windowed=False) * sum(k in FULL for k in kinds),
+        cached_bytes(model, shape, windowed=True) * sum(k in WINDOWED for k in kinds),
+        state_bytes(model) / shape.tp * sum(k in LINEAR for k in kinds),
+    )
 
 
 def attention_costs(
@@ -83,6 +111,8 @@ def attention_costs(
     Source: FlashAttention-2 (arXiv 2307.08691) for FLOPs; DeepSeek-V2 (arXiv 2405.04434, section 2.1) for the absorbed
     form of latent attention: 2·H·(2·r_kv + r_rope) FLOPs a cached token, r_kv + r_rope elements read.
     """
+    if model.layers:
+        return composed_costs(model, device, shape, c, model.layer_kinds(), queries=queries)
     if model.is_mla:
         return _latent(model, device, shape, c, queries)
     full, windowed, recurrent = layer_counts(model)
@@ -107,6 +137,28 @@ def attention_costs(
         decode_kv_s=full * read / spread,
         decode_window_s=windowed * window_read / spread,
         decode_state_s=recurrent * 2.0 * state / rate / spread,
+    )
+
+
+def composed_costs(
+    model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients, kinds: str, *, queries: int = 1
+) -> AttentionCosts:
+    """Attention costs of layers of these kinds, where layers are written one by one (`attention_costs`).
+
+    Where some layers attend to picked tokens, the request loop charges a prompt's pairs up to `reach` at the cost of
+    those layers, and all pairs again for the scores and for layers that attend to everything.
+    """
+    spread = shape.dp * shape.cp
+    own = layer_costs(model, device, shape, c, kinds, queries)
+    whole = own.pair_s + own.scored_s
+    return AttentionCosts(
+        prompt_pair_s=(own.picked_s or own.pair_s) / spread,
+        windowed_token_s=own.windowed_token_s / spread,
+        decode_kv_s=own.read_s / spread,
+        decode_window_s=own.window_read_s / spread,
+        decode_state_s=own.state_s / spread,
+        reach=own.reach,
+        index_share=whole / own.picked_s if own.picked_s else 0.0,
     )
 
 

@@ -22,7 +22,16 @@ from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.pricing.streams import simulate_streams
 from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.serving.iteration import pricing_cache
-from windtunnel.serving.iteration.attention import FULL, LINEAR, WINDOWED, AttentionCosts, attention_costs, layer_counts
+from windtunnel.serving.iteration.attention import (
+    FULL,
+    LINEAR,
+    WINDOWED,
+    AttentionCosts,
+    attention_costs,
+    composed_costs,
+    layer_counts,
+)
+from windtunnel.serving.iteration.composed_attention import is_latent
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.iteration.linear_layers import DENSE_LAUNCHES, Layers
 from windtunnel.serving.iteration.overlap_savings import Overlap, Point
@@ -218,7 +227,7 @@ class View:
         both = (("prompt_attention", batch.prompt_attention_s), ("decode_attention", batch.decode_attention_s))
         some = [(name, seconds) for name, seconds in both if seconds > 0.0] or [("decode_attention", 0.0)]
         read = c.decode_kv_fraction * device.memory_bytes_per_s
-        absorbed = self.layers.model.is_mla  # products with the latent keep the matrix units busy
+        absorbed = is_latent(self.layers.model)  # products with the latent keep the matrix units busy
         out = []
         for name, seconds in some:
             prompt = name == "prompt_attention"
@@ -445,15 +454,25 @@ def _attention_shares(layers: Layers) -> dict[str, float]:
     tokens as the window holds.
     """
     model = layers.model
-    costs: AttentionCosts = attention_costs(model, layers.device, layers.shape, layers.c)
-    full, windowed, recurrent = layer_counts(model)
-    reach = float(model.sliding_window or 1)
-    one = {
-        FULL: costs.decode_kv_s * reach / max(full, 1),
-        WINDOWED: costs.decode_window_s * reach / max(windowed, 1),
-        LINEAR: costs.decode_state_s / max(recurrent, 1),
-    }
-    own = {kind: next((s for kinds, s in one.items() if kind in kinds), 0.0) for kind in layers.local}
+    own = {kind: _attention_at_reach(layers, kind) for kind in layers.local}
     depth = Counter(model.layer_kinds())
     whole = sum(own[kind] * depth[kind] for kind in own)
     return {kind: (seconds / whole if whole > 0.0 else 0.0) for kind, seconds in own.items()}
+
+
+def _attention_at_reach(layers: Layers, kind: str) -> float:
+    """Seconds of decode attention and states of one layer, at as many tokens as the widest window holds."""
+    model = layers.model
+    reach = float(model.attended_window if model.layers else model.sliding_window or 1) or 1.0
+    if model.layers:
+        if kind not in model.layer_kinds():
+            return 0.0
+        one = composed_costs(model, layers.device, layers.shape, layers.c, kind)
+        return (one.decode_kv_s + one.decode_window_s) * reach + one.decode_state_s
+    costs: AttentionCosts = attention_costs(model, layers.device, layers.shape, layers.c)
+    full, windowed, recurrent = layer_counts(model)
+    if kind in FULL:
+        return costs.decode_kv_s * reach / max(full, 1)
+    if kind in WINDOWED:
+        return costs.decode_window_s * reach / max(windowed, 1)
+    return costs.decode_state_s / max(recurrent, 1) if kind in LINEAR else 0.0

@@ -37,6 +37,9 @@ PARTIAL_BYTES = 4.0
 def check_context(model: ModelSpec, plan: ServingPlan, where: str, problems: ProblemList) -> None:
     """What cannot be cut along tokens here."""
     kinds = model.layer_kinds()
+    if model.layers:
+        _check_composed(model, plan, where, problems)
+        return
     if plan.cp > 1:
         if any(k not in FULL for k in kinds):
             rule = f"must be 1: layers of {model.name} keep a window or a state, which is not cut along tokens here"
@@ -58,6 +61,16 @@ def check_context(model: ModelSpec, plan: ServingPlan, where: str, problems: Pro
         if copies % plan.dcp:
             rule = f"must divide the {copies} copies of each key and value: tp {plan.tp} over {heads} cached heads"
             problems.add(f"{where}.dcp", plan.dcp, rule)
+
+
+def _check_composed(model: ModelSpec, plan: ServingPlan, where: str, problems: ProblemList) -> None:
+    """Add what is not cut along tokens, or by heads over ranks, where layers are written one by one."""
+    rule = f"layers of {model.name} are written one by one, whose attention is not cut so here"
+    for field in ("cp", "dcp"):
+        if (given := getattr(plan, field)) > 1:
+            problems.add(f"{where}.{field}", given, f"must be 1: {rule}")
+    if plan.balance_prompts:
+        problems.add(f"{where}.balance_prompts", True, f"must be false: {rule}")
 
 
 def link(cluster: ClusterSpec, shape: Shape, ranks: int, c: ServingCoefficients) -> tuple[float, float]:

@@ -150,9 +150,10 @@ def shape_of(
         reads: which weights are read, and from where.
     """
     device, load = cluster.device, reads.expert_load
-    if model.num_attention_heads % plan.tp:
-        rule = f"must divide num_attention_heads {model.num_attention_heads} of {model.name}"
-        problems.add(f"{where}.tp", plan.tp, rule)
+    for heads in sorted(_head_counts(model)):
+        if heads % plan.tp:
+            rule = f"must divide num_attention_heads {heads} of {model.name}"
+            problems.add(f"{where}.tp", plan.tp, rule)
     if plan.pp > len(model.layer_kinds()):
         problems.add(f"{where}.pp", plan.pp, f"must not exceed the {len(model.layer_kinds())} layers of {model.name}")
     ranks = plan.tp * plan.dp
@@ -198,6 +199,12 @@ def shape_of(
         ends=SIXTEEN if precision.ends is None else format_of(precision.ends, device),
         sparse=reads.sparse_reads,
     )
+
+
+def _head_counts(model: ModelSpec) -> set[int]:
+    """Query heads of attention, of every kind of layer."""
+    own = {b.heads for layer in model.layers for b in layer.blocks if b.attends}
+    return own or {model.num_attention_heads}
 
 
 def _expert_load(load: ExpertLoadSpec | None, cluster: ClusterSpec, ranks: int) -> ExpertLoad | None:

@@ -22,6 +22,7 @@ from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.serving.iteration import sparse_weights
 from windtunnel.serving.iteration.attention import cached_bytes
+from windtunnel.serving.iteration.composed_attention import is_latent
 from windtunnel.serving.iteration.instance_shape import SIXTEEN, Shape
 from windtunnel.serving.iteration.weight_bytes import local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterSpec
@@ -235,7 +236,7 @@ class Layers:
         Latent attention multiplies queries and outputs with absorbed projections and joins their rotary parts.
         """
         if op.kind == Kind.ATTENTION:
-            return 4 if self.model.is_mla else 1
+            return 4 if is_latent(self.model) else 1
         if op.kind == Kind.GROUPED_GEMM:
             return int(self.shape.expert.casts)
         casts = self.shape.linear.casts and not self.shape.fused_casts
@@ -271,8 +272,7 @@ class Layers:
                 out.append((f"{LOAD}{op.name}", "storage", COMM, self._read(op, n), none, none))
             out.append(self._experts(op, n))
         elif op.kind == Kind.SCAN:
-            rate = device.peak("bf16") * c.scan_fraction
-            out.append((op.name, "scan", COMPUTE, op.forward_flop * rows / rate, op.forward_bytes * rows, none))
+            out.append((op.name, "scan", COMPUTE, self._scan_s(op, rows), op.forward_bytes * rows, none))
         elif op.kind == Kind.POINTWISE:
             moved = op.forward_bytes * rows
             memory_s = moved / (c.memory_fraction * device.memory_bytes_per_s)
@@ -283,6 +283,13 @@ class Layers:
         if op.name == "unpermute" and self.shape.tp * self.shape.dp > 1:
             out.append(("combine", "ep", COMM, self._exchange(n), none, none))
         return out
+
+    def _scan_s(self, op: Operator, rows: Floats) -> Floats:
+        """Seconds of a scan: its chunk products, or the bytes of one that runs channel by channel."""
+        if op.elementwise:
+            moved = op.forward_bytes * rows
+            return np.asarray(moved / (self.c.memory_fraction * self.device.memory_bytes_per_s))
+        return np.asarray(op.forward_flop * rows / (self.device.peak("bf16") * self.c.scan_fraction))
 
     def _fraction(self, table: dict[str, float], name: str) -> float:
         key = "bf16" if name in ("fp16", "fp32", "tf32") else name

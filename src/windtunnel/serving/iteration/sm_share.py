@@ -16,6 +16,7 @@ from windtunnel.arrays import Floats
 from windtunnel.graph import Kind
 from windtunnel.program.segment import COMPUTE
 from windtunnel.serving.iteration.co_scheduled_layers import MEMORY_SM_SHARE, memory_rate
+from windtunnel.serving.iteration.composed_attention import is_latent
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.iteration.linear_layers import Layers
 
@@ -80,7 +81,7 @@ def on_sm_share(layers: Layers, iteration: IterationModel, share: float) -> SmSh
                     need = needed(layers, tag, seconds, memory_s)
                     more += depth * seconds * (np.maximum(need / share, 1.0) - 1.0)
                     held += depth * seconds * need
-    decode = 1.0 if layers.model.is_mla else MEMORY_SM_SHARE
+    decode = 1.0 if is_latent(layers.model) else MEMORY_SM_SHARE
     slow = max(decode / share, 1.0)
     linear = replace(iteration.linear, seconds=iteration.linear.seconds + more, parts={})
     made = replace(

@@ -8,6 +8,7 @@ token selection); sizes are the model's `index_n_heads`, `index_head_dim`, `inde
 from __future__ import annotations
 
 from windtunnel.graph import Kind, Operator
+from windtunnel.graph.indexer import index_work
 from windtunnel.specs.model import ModelSpec
 
 SCALE_BYTES = 4.0
@@ -50,21 +51,9 @@ def operators(model: ModelSpec) -> list[Operator]:
             number_class=number_class,  # type: ignore[arg-type]
         )
 
-    wide = heads * d
-    between = {
-        "index_norm_rope": 3.0 * (wide + d),
-        "index_rotate": 2.0 * (wide + d),
-        "index_cast": 1.5 * (wide + d),
-        "index_store": d,
-        "index_scores": 0.0,
-        "index_select": 4.0 * model.index_topk,
-    }
     return [
-        product("index_q", wide, q, "linear"),
+        product("index_q", heads * d, q, "linear"),
         product("index_k", d, h, "linear"),
         product("index_w", heads, h, "bf16"),
-        *(
-            Operator(name=name, module="qkv", kind=Kind.POINTWISE, rule="full", forward_bytes=2.0 * x)
-            for name, x in between.items()
-        ),
+        *index_work(1.0, model.index_n_heads, model.index_head_dim, model.index_topk),
     ]

@@ -38,5 +38,5 @@ def predictor_weights(model: ModelSpec, shape: Shape) -> float:
 
 def head_weights(model: ModelSpec, shape: Shape) -> float:
     """Weights of the head that one token reads on one device, predictor included."""
-    whole = float(model.vocab_size) * model.hidden_size / shape.tp
+    whole = float(model.vocab_size) * (model.output_size or model.hidden_size) / shape.tp
     return whole if shape.sparse is None else whole * shape.sparse.head + predictor_weights(model, shape)

@@ -66,12 +66,26 @@ def layers_of_stages(model: ModelSpec, pp: int) -> tuple[str, ...]:
 def stage_bytes(model: ModelSpec, shape: Shape, blocks: Mapping[str, Sequence[Operator]]) -> tuple[float, ...]:
     """Bytes on one device of each stage: its layers, the embedding on the first, the head on the last."""
     layer = {kind: block_bytes(operators, shape) for kind, operators in blocks.items()}
-    end = float(model.vocab_size) * model.hidden_size / shape.tp * shape.ends.bytes_per_weight
+    front, head, rest = (size / shape.tp * shape.ends.bytes_per_weight for size in _ends(model))
     out = []
     for i, kinds in enumerate(layers_of_stages(model, shape.pp)):
         total = sum(layer[kind] * count for kind, count in Counter(kinds).items())
         first, last = i == 0, i == shape.pp - 1
         total += sparse_weights.predictor_weights(model, shape) * shape.ends.bytes_per_weight if last else 0.0
-        ends = 1 if first and last and model.tie_word_embeddings else int(first) + int(last)
-        out.append(total + ends * end)
+        ends = front if first else 0.0
+        if last:
+            ends += rest + (0.0 if first and model.tie_word_embeddings else head)
+        out.append(total + ends)
     return tuple(out)
+
+
+def _ends(model: ModelSpec) -> tuple[float, float, float]:
+    """Weights in front of the layers, of the head, and of what else is behind the layers.
+
+    Layers written one by one may have other tables than that of the tokens; towers stand in front of any.
+    """
+    head = float(model.vocab_size) * (model.output_size or model.hidden_size)
+    front = float(model.vocab_size) * model.hidden_size if model.input_parameters is None else model.input_parameters
+    behind = 0.0 if model.output_parameters is None else float(model.output_parameters)
+    rest = behind if model.tie_word_embeddings else behind - head
+    return front + model.tower_parameters, head, max(rest, 0.0)

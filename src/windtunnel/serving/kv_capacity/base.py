@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import ClassVar, Protocol
 
 from windtunnel.registry import Registry
-from windtunnel.serving.iteration.attention import FULL, LINEAR, WINDOWED, cached_bytes, state_bytes
+from windtunnel.serving.iteration.attention import kept_bytes
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.iteration.weight_bytes import layers_of_stages, local_blocks, stage_bytes
 from windtunnel.specs.device import DeviceSpec
@@ -123,7 +123,7 @@ def activation_bytes(model: ModelSpec, shape: Shape, tokens: int, seqs: int, sam
         sampler_bytes: bytes per logit while tokens are drawn.
     """
     h = float(model.hidden_size)
-    wide = 3.0 * model.intermediate_size / shape.tp
+    wide = 3.0 * model.widest_network / shape.tp
     if model.num_experts:
         inner = model.moe_intermediate_size / shape.etp
         rows = model.num_experts_per_tok * shape.dp / shape.ep
@@ -137,16 +137,8 @@ def stages_of(model: ModelSpec, shape: Shape) -> tuple[Stage, ...]:
     weights = stage_bytes(model, shape, local_blocks(model, shape))
     # where experts keep tokens, every rank has the caches of all ranks' sequences
     copies = shape.dp if shape.experts is not None and shape.experts.coherent else 1
-    full, windowed = (copies * cached_bytes(model, shape, windowed=w) for w in (False, True))
-    state = state_bytes(model) / shape.tp
     out = []
     for kinds, own in zip(layers_of_stages(model, shape.pp), weights, strict=True):
-        out.append(
-            Stage(
-                own,
-                full * sum(k in FULL for k in kinds),
-                windowed * sum(k in WINDOWED for k in kinds),
-                state * sum(k in LINEAR for k in kinds),
-            )
-        )
+        cache = kept_bytes(model, shape, kinds)
+        out.append(Stage(own, copies * cache.full, copies * cache.windowed, cache.state))
     return tuple(out)

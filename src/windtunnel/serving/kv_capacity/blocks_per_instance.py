@@ -21,6 +21,11 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 
 UNLIMITED = 1 << 30
+STATE_TOKENS = 1 << 20
+"""Tokens of a block where nothing is kept for each token: a sequence of any usual length has one block, its states.
+
+Source: vLLM `model_executor/models/config.py`: the block size of models with states alone is the longest sequence.
+"""
 
 
 def _per_token(stage: Stage, windowed: float | None) -> tuple[float, float]:
@@ -75,7 +80,11 @@ def capacity(model: ModelSpec, cluster: ClusterSpec, shape: Shape, settings: Cac
     Raises:
         Infeasible: weights leave no room for one block.
     """
-    found = [_of_stage(model, cluster, shape, settings, i, stage) for i, stage in enumerate(stages_of(model, shape))]
+    stages = stages_of(model, shape)
+    if settings.drafts[1] == 0.0 and not any(stage.full or stage.windowed for stage in stages):
+        stages = tuple(replace(stage, full=stage.state / STATE_TOKENS, state=0.0) for stage in stages)
+        settings = replace(settings, block_size=STATE_TOKENS)
+    found = [_of_stage(model, cluster, shape, settings, i, stage) for i, stage in enumerate(stages)]
     return min(found, key=lambda one: one.blocks)
 
 
@@ -140,7 +149,7 @@ def _remarks(model: ModelSpec, shape: Shape, i: int, share: float, ranks: int) -
     if shape.pp > 1:
         out.append(f"stage {i} of {shape.pp} has least room")
     if share:
-        out.append(f"windowed layers keep {model.sliding_window} tokens of a sequence")
+        out.append(f"windowed layers keep {model.attended_window} tokens of a sequence")
     if ranks > 1:
         out.append(f"{ranks} ranks hold tokens of their own")
     return out
