@@ -45,7 +45,17 @@ def gemm_time_s(device: DeviceSpec, coefficients: Coefficients, products: Produc
     Source: form fitted on 1,900 measured GEMMs of A100, H100, A40, V100 and B200 (docs/internals/cost-model.md).
     Valid for: 1e7 to 1e14 FLOP. Error: 5–7 % mean in grouped cross-validation (V100 13 %).
     """
-    m, n, k, groups = products.m, products.n, products.k, products.groups
+    m, n, k = products.m, products.n, products.k
+    read = operand_reads(device, m, n, k, products.operand_bytes, products.output_bytes)
+    moved = products.groups * (read + products.output_bytes * m * n) + products.extra_bytes
+    rate = device.memory_bytes_per_s * coefficients.gemm_bytes_fraction
+    accumulate = coefficients.accumulate_exposed * products.extra_bytes / rate
+    tiled_s = _tiled_s(device, coefficients, products)
+    return np.maximum(tiled_s + accumulate, moved / rate) + coefficients.gemm_floor_s
+
+
+def _tiled_s(device: DeviceSpec, coefficients: Coefficients, products: Products) -> Floats:
+    """Seconds of the arithmetic of each launch, over the tiles of the device that suits it best."""
     peak = np.asarray(products.peak_flop_per_s, np.float64) * products.fraction
     if products.unaligned is not None:
         peak = np.where(products.unaligned, peak * coefficients.unaligned_fraction, peak)
@@ -55,15 +65,11 @@ def gemm_time_s(device: DeviceSpec, coefficients: Coefficients, products: Produc
     reference = 1.0 + c * (1.0 / largest[0] + 1.0 / largest[1])
     best: Floats | None = None
     for rows, columns in device.gemm_tiles:
-        tiles = np.ceil(m / rows) * np.ceil(n / columns) * groups
+        tiles = np.ceil(products.m / rows) * np.ceil(products.n / columns) * products.groups
         waves = tiles / device.num_sms
         quantised = w * np.ceil(waves) + (1.0 - w) * np.maximum(waves, 1.0)
         intensity = (1.0 + c * (1.0 / rows + 1.0 / columns)) / reference
-        time = quantised * (2.0 * rows * columns) * (k + coefficients.gemm_k0) * intensity / flop_per_sm
+        time = quantised * (2.0 * rows * columns) * (products.k + coefficients.gemm_k0) * intensity / flop_per_sm
         best = time if best is None else np.minimum(best, time)
-    read = operand_reads(device, m, n, k, products.operand_bytes, products.output_bytes)
-    moved = groups * (read + products.output_bytes * m * n) + products.extra_bytes
-    rate = device.memory_bytes_per_s * coefficients.gemm_bytes_fraction
     assert best is not None
-    accumulate = coefficients.accumulate_exposed * products.extra_bytes / rate
-    return np.maximum(best + accumulate, moved / rate) + coefficients.gemm_floor_s
+    return best
