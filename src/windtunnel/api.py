@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from windtunnel.advice import Advice
     from windtunnel.engine.flows import FlowTimes
     from windtunnel.importers.torch_module import TracedGraph
+    from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
     from windtunnel.planner.serving.plan import ServingPlan
@@ -31,6 +32,7 @@ __all__ = [
     "FitResult",
     "Source",
     "advise",
+    "asks_for_any_device",
     "compare",
     "doctor",
     "explain",
@@ -38,6 +40,7 @@ __all__ = [
     "import_torch_module",
     "plan",
     "prepare",
+    "rank_devices",
     "scenario_schema",
     "sets_every_axis",
     "simulate_flows",
@@ -268,6 +271,32 @@ def plan(
 
         return plan_serving(scenario, lines, folder, report=report)
     return run(source, overrides=tuple(overrides), free=free, explain=explain, stable=stable, report=report)
+
+
+def asks_for_any_device(source: Source, *, overrides: Sequence[str] = ()) -> bool:
+    """Tell whether a scenario leaves the device to the planner: `cluster: {device: any}`."""
+    from windtunnel.planner.rank_devices import asks_for_any_device as asks
+
+    return asks(source, tuple(overrides))
+
+
+def rank_devices(
+    source: Source, *, overrides: Sequence[str] = (), report: Callable[[str, int, int], None] | None = None
+) -> DeviceRanking:
+    """The best plan on every priced device of the catalogue, the cheapest per token first.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `cluster.device` is `any`.
+        overrides: `key=value` settings as `--set` takes them.
+        report: called with the device that is searched, the number of devices before it, and the number of all.
+
+    Raises:
+        BadInput: everything wrong with the scenario that is wrong on every device.
+        Infeasible: no priced device has a plan.
+    """
+    from windtunnel.planner.rank_devices import rank_devices as rank
+
+    return rank(source, overrides=tuple(overrides), report=report)
 
 
 def advise(

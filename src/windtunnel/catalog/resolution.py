@@ -80,6 +80,9 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
             problems.extend(replace(p, field=f"cluster.{field}") for p in error.problems)
             return None
 
+    if ref.device == "any":
+        rule = "stands for every priced device of the catalogue in `plan`; everything else takes one device"
+        raise BadInput(Problem("cluster.device", rule, "any"))
     device = ref.device if isinstance(ref.device, DeviceSpec) else attempt(catalog.device, ref.device, "device")
     up: LinkSpec | None = ref.scale_up if isinstance(ref.scale_up, LinkSpec) else None
     if isinstance(ref.scale_up, str):

@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.specs.source import Source
 
 from windtunnel.cli.export import (
     ExportDir,
@@ -72,6 +73,9 @@ def plan(
     from windtunnel.cli.plan_progress import stopped_words, words
 
     source = scenario_source(scenario)
+    if api.asks_for_any_device(source, overrides=tuple(overrides or ())):
+        _rank_devices(source, tuple(overrides or ()), output, as_json=as_json, other=(html, export))
+        return
     if export is not None:
         check_one_cluster(source, tuple(overrides or ()))
     try:
@@ -102,6 +106,36 @@ def plan(
         return
     _remarks(result, why=why, stability=stability)
     _show_training(result, wanted, simpler=simpler)
+
+
+def _rank_devices(
+    source: Source, overrides: tuple[str, ...], output: Path | None, *, as_json: bool, other: tuple[Any, Any]
+) -> None:
+    """Write and print the best plan on every priced device."""
+    from windtunnel import api
+    from windtunnel.errors import BadInput, Problem
+
+    if any(other):
+        raise BadInput(Problem("--export, --html", "take one device; give the chosen one with --set cluster.device=…"))
+    with telling("planning") as say:
+        try:
+            found = api.rank_devices(
+                source, overrides=overrides, report=lambda name, done, of: say(f"{done} of {of} devices; now {name}")
+            )
+        except KeyboardInterrupt:
+            note("stopped before a plan was found on any device")
+            raise typer.Exit(130) from None
+    if output is not None:
+        _write(found.ranked[0].scenario, output)
+    if as_json:
+        from windtunnel.training.results.serialise import plain
+
+        print_json(plain(found.to_dict()))
+        return
+    from windtunnel.report.plan.devices import device_table
+
+    out = console()
+    out.print(device_table(found, out.width))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +225,7 @@ def register(app: typer.Typer) -> None:
             "plan imported.yaml --free",
             "plan examples/search/serving-qwen3-32b-rate.yaml",
             "plan my.yaml --export megatron --wrapper slurm",
+            "plan my.yaml --set cluster.device=any",
             "plan my-serving.yaml --export vllm --wrapper kubernetes",
         )
     )(plan)
