@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -199,3 +201,10 @@ def test_fit_names_settings_that_make_the_plan_fit(capsys: pytest.CaptureFixture
     settings = [x for change in changes for x in change["settings"] if change["devices"] == 8]
     given = [part for setting in settings for part in ("--set", setting)]
     assert run(["check", "examples/does-not-fit-70b-8xh100.yaml", "--require", "fits", *given]) == 0
+
+
+def test_python_dash_m_runs_the_command_line() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "windtunnel", "--version"], capture_output=True, text=True, check=True
+    )
+    assert "windtunnel" in found.stdout
