@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import windtunnel
 from windtunnel.cli.main import run
 
 BAD = """\
@@ -207,4 +208,4 @@ def test_python_dash_m_runs_the_command_line() -> None:
     found = subprocess.run(
         [sys.executable, "-m", "windtunnel", "--version"], capture_output=True, text=True, check=True
     )
-    assert "windtunnel" in found.stdout
+    assert found.stdout.strip() == windtunnel.__version__
