@@ -25,7 +25,8 @@ def import_(
             metavar="FILE",
             show_default=False,
             help="Hugging Face config.json, Megatron-LM script or flags, DeepSpeed JSON, torchtitan TOML or Python, "
-            "Megatron-Bridge Python, YAML or overrides, commands or YAML of vLLM, SGLang or TensorRT-LLM (scripts, "
+            "Megatron-Bridge Python, YAML or overrides, Axolotl, LLaMA-Factory, torchtune or TRL files and commands of "
+            "fine-tuning, commands or YAML of vLLM, SGLang or TensorRT-LLM (scripts, "
             "docker, compose, Kubernetes, Markdown pages), a trace of requests, or FILE.py:NAME for a PyTorch module; "
             "`-` reads standard input.",
         ),
@@ -93,6 +94,7 @@ def import_(
     FILE.py:NAME lists the operators of a PyTorch module (a class, a module, or a function that returns one).
 
     Launch configurations: Megatron-LM arguments, DeepSpeed JSON, torchtitan TOML or Python, Megatron-Bridge settings;
+    fine-tuning with Axolotl, LLaMA-Factory, torchtune, TRL and Accelerate, with LoRA, QLoRA or DoRA;
     `vllm serve`, `sglang.launch_server`, `trtllm-serve`, with the load that a benchmark in the same script sends.
     Traces of requests: Azure, BurstGPT, Mooncake, Bailian, ShareGPT, results of vLLM's bench, aiperf.
     """
@@ -144,6 +146,7 @@ def register(app: typer.Typer) -> None:
         "import train.sh --device h100-sxm-80gb --nodes 16 -o scenario.yaml",
         "import ds_config.json --model meta-llama/Llama-3.1-8B --seq-len 4096 --device a100-sxm-80gb --nodes 2",
         "import train.toml --device h100-sxm-80gb --nodes 1",
+        "import qlora.yaml --device rtx-4090",
         "import serve.sh --device h100-sxm-80gb -o scenario.yaml",
         "import README.md --block 2 --device h200-sxm-141gb --model config.json",
         "import requests.csv -o traffic.yaml",

@@ -51,6 +51,8 @@ class Behaviour:
     """Bytes of Adam's two moments per parameter."""
     master_bytes: float = 4.0
     param_bytes: float = 2.0
+    adapter_bytes: float | None = None
+    """Bytes of one weight of a low-rank adapter, its gradient and each of its moments; absent: as activations."""
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     overlap_tp: bool = False

@@ -97,6 +97,8 @@ class Operator:
     forward_kernels: float = 1.0
     backward_kernels: float = 2.0
     trainable: bool = True
+    adapters: tuple[float, ...] = ()
+    """Share of the outputs that each low-rank adapter beside the product makes."""
     input_cast_share: float = 1.0
     """Low precision: share of the input that this rank casts; the rest arrives quantised by a gather."""
     grad_cast_share: float = 1.0

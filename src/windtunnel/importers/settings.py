@@ -72,7 +72,7 @@ class Settings:
     """Typed access to the settings of one file."""
 
     def __init__(self, launch: Launch, values: Mapping[str, Any], lines: Mapping[str, int]) -> None:
-        self.launch, self.values, self.lines = launch, dict(values), lines
+        self.launch, self.values, self.lines = launch, dict(values), dict(lines)
         self.used: set[str] = set()
 
     def line(self, name: str) -> int | None:

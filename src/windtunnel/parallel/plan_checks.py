@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from windtunnel import schedules
 from windtunnel.cost.framework_defaults import Behaviour
@@ -13,7 +14,7 @@ from windtunnel.parallel.plan_sizes import MAX_INSTRUCTIONS, PlanSizes, nearest_
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, TENSOR_CLASSES, Offload, PlanSpec
-from windtunnel.specs.workload import LoraSpec, TrainingSpec
+from windtunnel.specs.workload import AdapterTarget, TrainingSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +172,7 @@ def _check_gathers(case: PlanCase, problems: ProblemList) -> None:
 def _check_training(model: ModelSpec, training: TrainingSpec, problems: ProblemList) -> None:
     """Adapters have known targets; measured expert loads are shares of every expert."""
     if training.phase == "lora" and training.lora is not None:
-        known = LoraSpec().targets
+        known = get_args(AdapterTarget)
         for target in training.lora.targets:
             if target not in known:
                 problems.add("training.lora.targets", target, f"must be of {', '.join(known)}")

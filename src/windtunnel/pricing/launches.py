@@ -12,6 +12,7 @@ from windtunnel.cost.attention import AttentionWork, attention_time_s
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import Products, gemm_time_s
 from windtunnel.cost.memory_bound import DEPENDENT_LOAD_S, pointwise_time_s, scan_time_s
+from windtunnel.cost.quantised_base import UNPACKED_BYTES
 from windtunnel.cost.tiled import operand_reads
 from windtunnel.graph import Kind, Operator
 from windtunnel.network.collectives.all_to_all import AllToAllLoad
@@ -54,10 +55,10 @@ class Pricing:
     """Experts that each token is routed to."""
     rowwise: bool = False
     """FP8 operands are scaled row by row."""
-    trainable: bool = True
-    """Weight gradients are computed."""
     lora: LoraSpec | None = None
     """Adapters, where the base weights are frozen."""
+    adapter_bytes: float = 2.0
+    """Bytes of one weight of an adapter."""
     two_level_a2a: bool = False
     """Expert all-to-alls send one copy of a token to each node, which passes it on."""
     overlap_a2a: bool = False
@@ -222,7 +223,7 @@ class Lowering:
             if op.kind != Kind.BATCHED_GEMM:
                 elements = 0.0 if self.pricing.fused_experts and op.rule == "expert_row" else op.m * op.k
                 self._quantise(launch, op, elements, op.input_cast_share, 0.5 * op.n * op.k * op.groups, share)
-            self._adapter(launch, op, op.k + 4.0 * op.n, share)
+            self._adapter(launch, op, (4.0, 1.0), share)
             self._gemm(launch, op, op.m, op.n, op.k, share, 0.0)
         else:
             self._other(launch, op, share, backward=False)
@@ -261,10 +262,10 @@ class Lowering:
             )
             if not (self.pricing.fused_experts and op.rule == "expert_column"):
                 self._quantise(data, op, op.m * op.n, op.grad_cast_share, 0.0, 1.0)
-            self._adapter(data, op, 4.0 * op.n + 5.0 * op.k, 1.0)
+            self._adapter(data, op, (4.0, 5.0), 1.0)
             self._gemm(data, op, op.m, op.k, op.n, 1.0, 0.0)
             last = self._append(segment, data)
-            if op.trainable and self.pricing.trainable:
+            if op.trainable:
                 wgrad = Launch(
                     name=op.name, tag="gemm", stream=COMPUTE, alone_s=0.0, after=[], sm=1.0, module=op.module, phase="W"
                 )
@@ -329,7 +330,7 @@ class Lowering:
         recipe = self.pricing.recipe
         if op.number_class != "linear" or not recipe.quantise_bytes:
             return
-        learns = op.trainable and self.pricing.trainable  # a weight gradient reads the second copy of both operands
+        learns = op.trainable  # a weight gradient reads the second copy of both operands
         copies = 1.0 if learns else recipe.one_copy
         moved = (elements * own * copies + weight) * recipe.quantise_bytes * share
         if own < 1.0 and learns:
@@ -341,21 +342,65 @@ class Lowering:
         launch.hbm_bytes += moved
         launch.kernels += op.groups if op.kind == Kind.GROUPED_GEMM and self.pricing.loops else 1
 
-    def _adapter(self, launch: Launch, op: Operator, widths: float, share: float) -> None:
+    def _own_input_bytes(self, op: Operator) -> float:
+        """Bytes that an adapter moves for each element of its own input: casts to fp32 and back, dropout with a mask.
+
+        Backward does as much with the gradient. Source: PEFT 0.17, `tuners/lora/layer.py` (`_cast_input_dtype`).
+        """
+        p = self.pricing
+        cast = p.adapter_bytes > op.element_bytes
+        moved = 2.0 * (p.adapter_bytes + op.element_bytes) if cast else 0.0
+        if p.lora is not None and p.lora.dropout:
+            moved += 2.0 * p.adapter_bytes + 1.0
+        return moved
+
+    def _magnitudes(self, launch: Launch, op: Operator, outputs: float, *, backward: bool) -> float:
+        """Add DoRA's work to a launch and return the bytes that it moves.
+
+        Forward: the adapter's weights are multiplied out, scaled and added to the base weight, and each row's norm is
+        taken (write; read, write; two reads, a write; a read: seven passes over the weight, and unpacking a quantised
+        base once more); both branches are multiplied by the magnitudes (four passes over the outputs). Backward: the
+        norm is a constant; the gradient is multiplied for both branches and with both results (eight passes).
+        Source: Liu et al. 2024 (arXiv 2402.09353), equation 11; PEFT 0.17 `tuners/lora/dora.py`.
+        """
+        launch.kernels += 6
+        if backward:
+            return 8.0 * outputs * op.m * op.element_bytes
+        assert self.pricing.lora is not None
+        base = self.pricing.lora.base_format
+        again = UNPACKED_BYTES[base] + op.element_bytes if base else 0.0
+        launch.flop += 2.0 * outputs * op.k * self.pricing.lora.rank
+        return 4.0 * outputs * op.m * op.element_bytes + outputs * op.k * (7.0 * op.element_bytes + again)
+
+    def _adapter(self, launch: Launch, op: Operator, passes: tuple[float, float], share: float) -> None:
         """Add a low-rank adapter beside a frozen product: its thin products and additions are passes over its tensors.
 
         Forward: read the input, write the adapter's output, scale and add it to the product's (4 passes of n, one of
         k). Backward: scale and read the gradient twice (4 of n), read the input, write and add its gradient (5 of k).
-        A 4-bit base is unpacked to 16 bits before each use. Source: Hu et al. 2021 (arXiv 2106.09685), equation 3.
+        A base in few bits is unpacked to 16 bits before each use.
+
+        Source: Hu et al. 2021 (arXiv 2106.09685), equation 3.
+
+        Args:
+            launch: The product's launch.
+            op: The product.
+            passes: Passes over the adapters' outputs, and over their inputs.
+            share: Share of the product that runs.
         """
         p = self.pricing
         if p.lora is None or op.kind != Kind.GEMM or op.number_class != "linear":
             return
-        moved = op.n * op.k * (0.56 + op.element_bytes) * share if p.lora.quantized_base else 0.0
-        if op.module in p.lora.targets:
-            moved += op.element_bytes * op.m * widths * share
-            launch.flop += 2.0 * op.m * p.lora.rank * (op.n + op.k) * share * (2.0 if launch.phase == "D" else 1.0)
-            launch.kernels += 3
+        base = p.lora.base_format
+        moved = op.n * op.k * (UNPACKED_BYTES[base] + op.element_bytes) * share if base else 0.0
+        if op.adapters:
+            outputs, inputs = op.n * sum(op.adapters), op.k * len(op.adapters)
+            backward = launch.phase == "D"
+            moved += op.element_bytes * op.m * (passes[0] * outputs + passes[1] * inputs) * share
+            moved += op.m * inputs * self._own_input_bytes(op) * share
+            launch.flop += 2.0 * op.m * p.lora.rank * (outputs + inputs) * share * (2.0 if backward else 1.0)
+            launch.kernels += 3 * len(op.adapters)
+            if p.lora.dora:
+                moved += self._magnitudes(launch, op, outputs, backward=backward) * share
         launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, _one(moved)))
         launch.hbm_bytes += moved
 

@@ -32,6 +32,7 @@ Framework = Literal[
     "torchtitan",
     "torchtune",
     "deepspeed",
+    "transformers",
     "jax",
     "pax",
     "t5x",
@@ -42,12 +43,36 @@ Framework = Literal[
 ]
 
 
+AdapterTarget = Literal[
+    "qkv", "proj", "fc1", "fc2", "q", "k", "v", "gate", "up", "mla_up_proj", "shared_experts", "experts"
+]
+"""Products that adapters may stand beside; `q`, `k`, `v` and `gate`, `up` are parts of `qkv` and `fc1`."""
+BaseFormat = Literal["nf4", "nf4_single", "int4", "int8"]
+
+
 class LoraSpec(Spec):
     """Low-rank adapters; base weights are frozen."""
 
     rank: int = Field(default=16, gt=0)
     targets: tuple[str, ...] = ("qkv", "proj", "fc1", "fc2")
-    quantized_base: bool = False
+    """Products with an adapter. `qkv` and `fc1` have one over the joint product; `q`, `k`, `v`, `gate` and `up` have
+    one each, which is how PEFT and torchtune write them. Others: `mla_up_proj`, `shared_experts`, `experts` (one for
+    each expert)."""
+    quantized_base: bool | BaseFormat = False
+    """Format of the frozen matrices: `nf4` (also `true`), four bits with 8-bit block scales (double quantisation);
+    `nf4_single`, four bits with fp32 block scales; `int4`, four bits with a 16-bit scale and a zero point for each 128
+    (GPTQ, AWQ); `int8`, eight bits with a scale for each row. Embedding and head keep 16 bits."""
+    dora: bool = False
+    """Adapters change directions alone, and a magnitude for each output is trained (DoRA)."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Probability with which an adapter's input is dropped; above 0 each adapter keeps its own input and a mask."""
+    trained: tuple[Literal["embedding", "head"], ...] = ()
+    """Ends of the model that are trained whole beside the adapters (PEFT's `modules_to_save`)."""
+
+    @property
+    def base_format(self) -> BaseFormat | None:
+        """Format of the frozen matrices; None: 16 bits."""
+        return "nf4" if self.quantized_base is True else self.quantized_base or None
 
 
 class ExpertLoad(Spec):

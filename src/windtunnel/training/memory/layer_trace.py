@@ -18,6 +18,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.graph import Block, Kind, Operator, Tensor
+from windtunnel.graph.adapters import PREFIX as ADAPTER
 from windtunnel.parallel.precision import Recipe, kept_bytes_scale
 from windtunnel.parallel.recompute import recompute_block
 from windtunnel.parallel.resolve import ResolvedPlan
@@ -51,6 +52,8 @@ from windtunnel.training.stage_costs.autocast import cast_elements
 
 _COLUMN = frozenset({"qkv", "cross_q", "cross_kv", "fc1", "shared_fc1", "in_proj", "q_proj", "lm_head"})
 _ROW = frozenset({"proj", "cross_proj", "fc2", "shared_fc2", "out_proj"})
+NORM_COPIES = 2
+"""Tensors of a weight's size, beside an unpacked one, that exist while the norm of its rows is taken."""
 _BRANCH_ENDS = frozenset({"proj", "cross_proj", "fc2", "out_proj", "unpermute"})
 
 
@@ -100,7 +103,10 @@ class LayerSettings:
     keeps_outputs: bool = False
     """The last stage of a pipeline keeps the output of every micro-batch until the step ends."""
     quantized_base: bool = False
-    """Frozen weights are kept in four bits and expanded for every product."""
+    """Frozen weights are kept in eight bits or fewer and expanded for every product."""
+    column_norms: bool = False
+    """Adapters with magnitudes write out their product, scaled and added to the weight, to take the norm of each row
+    (DoRA)."""
     tied: bool = False
     """The head multiplies by the embedding's weights, and both are in this chunk."""
     cast_bytes: float = 0.0
@@ -259,6 +265,10 @@ class LayerTraceWriter:
         outputs = {f"{other.name}_out" for other in self.operators}
         return own + [t for t in self.tensors if t.producer == op.module and plain_name(t.name) not in outputs]
 
+    def _written_bytes(self, tensors: list[Tensor]) -> float:
+        """Bytes of an operator's kept results, without what adapters beside it keep."""
+        return sum(self.size_bytes[t.name] for t in tensors if not t.name.startswith(ADAPTER))
+
     def _last_of_module(self, i: int) -> int:
         return max(j for j, op in enumerate(self.operators) if op.module == self.operators[i].module)
 
@@ -292,7 +302,7 @@ class LayerTraceWriter:
                 if op.name == "loss":
                     self.loss.forward(events, live)
                 continue
-            size = output_bytes(op, before, self.hidden_bytes, sum(self.size_bytes[t.name] for t in self.written_by[i]))
+            size = output_bytes(op, before, self.hidden_bytes, self._written_bytes(self.written_by[i]))
             result = self._forward_operator(events, live, i, size, recomputing=recomputing)
             if i == end and output != NONE:
                 events.new(self.hidden_bytes, number=output, kind=ACTIVATION)
@@ -321,7 +331,7 @@ class LayerTraceWriter:
         expanded = self._expand_weight(events, op)
         self._cast_weight(events, op, live, recomputing=recomputing)
         writes = [t for t in self.written_by[i] if t.name not in live]
-        own = op.name in _ROW or sum(self.size_bytes[t.name] for t in writes) < 0.9 * size
+        own = op.name in _ROW or self._written_bytes(writes) < 0.9 * size
         result = events.new(size) if own else NONE
         steps = self._ring_forward(events, op) if op.kind == Kind.ATTENTION and self.settings.ring > 1 else []
         if self.settings.exchanged and op.name in ("permute", "unpermute"):
@@ -352,6 +362,8 @@ class LayerTraceWriter:
         if op.params and settings.planned and settings.sharded:
             return events.new(op.params * settings.weight_bytes, kind=GATHERED)
         quantised = settings.quantized_base and op.kind == Kind.GEMM
+        if settings.column_norms and op.adapters:
+            events.free(*[events.new(op.params * op.element_bytes) for _ in range(NORM_COPIES + quantised)])
         return events.new(op.params * op.element_bytes) if quantised else NONE
 
     def _cast_weight(self, events: TensorEvents, op: Operator, live: dict[str, int], *, recomputing: bool) -> None:

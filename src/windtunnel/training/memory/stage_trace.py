@@ -46,6 +46,7 @@ from windtunnel.training.memory.tensor_events import (
     WORKSPACE,
     TensorEvents,
 )
+from windtunnel.training.stage_costs.adapters import lora_of
 from windtunnel.training.stage_costs.autocast import CAST_BYTES, casts_weights
 from windtunnel.training.stage_costs.local_block import is_compiled
 
@@ -121,6 +122,7 @@ def with_own_weights(head: Block) -> Block:
 def layer_settings(inputs: MemoryInputs) -> LayerSettings:
     """How the layers of a step allocate."""
     costs, plan, training, framework = inputs.costs, inputs.plan, inputs.training, inputs.framework
+    adapters = lora_of(training)
     fp4 = MATRIX_FORMAT[training.precision] == "fp4"
     rooted = framework.root_gathered and not plan.fused_loss
     rooted = (rooted if training.fsdp_root_group is None else training.fsdp_root_group) and plan.pp == 1
@@ -153,7 +155,8 @@ def layer_settings(inputs: MemoryInputs) -> LayerSettings:
         named=framework.named_remat,
         step_bytes=STEP_BYTES_8BIT if backward_step else 0.0,
         keeps_outputs=framework.keeps_stage_outputs and plan.pp > 1 and not plan.fused_loss,
-        quantized_base=training.lora is not None and training.lora.quantized_base,
+        quantized_base=adapters is not None and adapters.base_format is not None,
+        column_norms=adapters is not None and adapters.dora,
         tied=costs.graph.tied and len(inputs.schedule.placement) == 1,
     )
 

@@ -10,15 +10,14 @@ from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
+from windtunnel.cost.quantised_base import BASE_BYTES
 from windtunnel.graph import Kind
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.data_parallel.gradient_compression import CompressedExchange, Shapes
+from windtunnel.training.stage_costs.adapters import adapter_bytes
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 
-NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
-"""Bytes per weight of a quantised base: four bits, an 8-bit scale for each block of 64 weights, and an fp32 scale for
-every 256 of those. Source: Dettmers et al. 2023, arXiv 2305.14314, section 3."""
 WORKSPACE_BYTES = 70e6
 """Workspace of the matrix products where weight gradients are allocated apart."""
 
@@ -143,13 +142,17 @@ def _bytes_per_parameter(costs: StageCosts, training: TrainingSpec, behaviour: B
         state += 4.0 * (1.0 - _matrix_share(costs))
     lora = training.phase == "lora"
     trainable, element = costs.trainable_share, behaviour.element_bytes
-    weight = behaviour.weight_bytes if not lora else element * (1.0 + trainable)
-    if lora and training.lora is not None and training.lora.quantized_base:
-        weight -= (element - NF4_BYTES) * _matrix_share(costs)
+    width = adapter_bytes(behaviour)
+    weight = behaviour.weight_bytes if not lora else element + width * trainable
+    if lora and training.lora is not None and training.lora.base_format is not None:
+        weight -= (element - BASE_BYTES[training.lora.base_format]) * _matrix_share(costs)
     if not lora and element == 2.0 and behaviour.param_bytes == 4.0 and training.master_weights:
         # the weights are the master copy (FSDP)
         weight, master = max(master, 2.0), 0.0
     gradient = behaviour.grad_buffer_bytes * trainable
+    if lora and width > element:  # adapters in fp32: their gradients and moments have their format
+        gradient, master = width * trainable, 0.0
+        state = max(state, 8.0) if training.optimizer == "adam" else state
     if training.optimizer_in_backward:
         gradient = 0.0
     return _ParameterBytes(weight, (state + master) * trainable, gradient)

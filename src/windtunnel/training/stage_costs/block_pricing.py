@@ -19,11 +19,12 @@ from windtunnel.pricing.launches import Lowering, Pricing
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.specs.plan import Recompute
-from windtunnel.specs.workload import LoraSpec, TrainingSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.stage_costs.adapters import adapted_graph, adapter_bytes, lora_of
 from windtunnel.training.stage_costs.autocast import add_casts, casts_weights
 from windtunnel.training.stage_costs.fsdp_copies import add_copies
 from windtunnel.training.stage_costs.host_launches import host_work
-from windtunnel.training.stage_costs.local_block import is_compiled, local_block, style_of, without_frozen_inputs
+from windtunnel.training.stage_costs.local_block import is_compiled, local_block, style_of
 from windtunnel.training.stage_costs.pricing_cache import BlockCost, PricedBlocks
 from windtunnel.training.stage_costs.step_inputs import StepInputs
 
@@ -101,10 +102,9 @@ def _model_graph(case: BlockCase, batch: Batch) -> ModelGraph:
     )
     for technique in inputs.techniques:
         built = technique.on_graph(built)
-    if training.phase == "lora":
-        targets = (training.lora or LoraSpec()).targets
-        blocks = {kind: without_frozen_inputs(block, targets) for kind, block in built.blocks.items()}
-        built = replace(built, blocks=blocks)
+    lora = lora_of(training)
+    if lora is not None:
+        built = replace(built, blocks=adapted_graph(built, lora, behaviour))
     if plan.recompute.keep_collectives and plan.recompute.policy == "full":
         brought = {
             kind: with_collective_results(block, local_block(block, model, training, plan, batch.tokens), plan.cp)
@@ -118,7 +118,6 @@ def _pricing(case: BlockCase) -> Pricing:
     """What launches are priced with."""
     inputs, plan = case.inputs, case.plan
     model, training, behaviour = inputs.model, inputs.training, inputs.behaviour
-    lora = training.phase == "lora"
     return Pricing(
         device=inputs.cluster.device,
         coefficients=inputs.coefficients,
@@ -135,8 +134,8 @@ def _pricing(case: BlockCase) -> Pricing:
         accumulate_kernel_bytes=_accumulate_kernel_bytes(behaviour, training),
         topk=float(max(model.num_experts_per_tok, 1)),
         rowwise=training.precision == "fp8_rowwise",
-        trainable=not lora,
-        lora=(training.lora or LoraSpec()) if lora else None,
+        lora=lora_of(training),
+        adapter_bytes=adapter_bytes(behaviour),
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS,
         overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,

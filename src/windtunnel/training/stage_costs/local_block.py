@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from windtunnel.cost.expert_load import ExpertLoad, slowest
 from windtunnel.cost.framework_defaults import Behaviour
-from windtunnel.graph import STYLES, Block, Kind, Operator, Style
+from windtunnel.graph import STYLES, Block, Operator, Style
 from windtunnel.network.groups import GroupPlacement, Mesh
 from windtunnel.parallel.branches import is_parallel, one_exchange
 from windtunnel.parallel.context import context_parallel
@@ -18,6 +17,7 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_parallel
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.stage_costs.adapters import is_trained
 
 
 def communication_groups(mesh: Mesh, plan: ResolvedPlan) -> dict[str, GroupPlacement]:
@@ -62,8 +62,7 @@ def local_block(
         masks=training.moe_gate == "masks",
     )
     operators = context_parallel(operators, plan, eager_merge=eager_merge)
-    frozen = training.phase == "lora"
-    return [replace(op, trainable=not frozen) for op in operators] if frozen else operators
+    return operators if is_trained(block, training) else [replace(op, trainable=False) for op in operators]
 
 
 def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan, model: ModelSpec) -> float:
@@ -88,15 +87,3 @@ def style_of(behaviour: Behaviour, training: TrainingSpec) -> Style:
 def is_compiled(behaviour: Behaviour, training: TrainingSpec) -> bool:
     """Whether layers are compiled: as asked for, else the framework's default."""
     return behaviour.compile if training.compile is None else training.compile
-
-
-def without_frozen_inputs(block: Block, targets: Sequence[str]) -> Block:
-    """The block without tensors that only products with frozen weights would read again.
-
-    Such a product needs its input for a weight gradient alone, which nobody asks for; an adapter beside it does.
-    """
-    frozen = {
-        op.module for op in block.operators if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.module not in targets
-    }
-    kept = tuple(t for t in block.tensors if not t.consumers or not frozen.issuperset(t.consumers))
-    return replace(block, tensors=kept)

@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel import graph
 from windtunnel.arrays import Floats, Int32s
-from windtunnel.graph import Kind, ModelGraph
+from windtunnel.graph import ModelGraph
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement, Mesh
 from windtunnel.network.model import NetworkModel
@@ -18,8 +18,8 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.comm_work import CommWork
 from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.schedules.table import InstructionTable
-from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
+from windtunnel.training.stage_costs.adapters import trainable_share
 from windtunnel.training.stage_costs.block_pricing import BlockCase, price_blocks
 from windtunnel.training.stage_costs.dp_groups import replicas_of
 from windtunnel.training.stage_costs.fsdp_copies import copy_bytes
@@ -204,7 +204,7 @@ def sum_stages(case: BlockCase, priced: PricedBlocks, schedule: InstructionTable
         dp_place=replicas_of(mesh, plan),
         expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
         dummy_wgrad_bytes=_dummy_wgrad_bytes(case, sums, schedule),
-        trainable_share=_trainable_share(case.inputs.training, model_graph),
+        trainable_share=trainable_share(case.inputs.training, model_graph),
         block_kinds=block_kinds,
         uses=tuple(tuple((cost.segments, number) for cost, number in own if number) for own in uses),
         segments=priced.segments,
@@ -272,21 +272,6 @@ def _dummy_wgrad_bytes(case: BlockCase, sums: list[BlockSum], schedule: Instruct
     for stage, own in zip(schedule.placement[:, 0].tolist(), sums, strict=True):
         shapes[stage] |= own.shapes
     return np.array([behaviour.element_bytes * sum(own.values()) for own in shapes])
-
-
-def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
-    """LoRA: rank · (inputs + outputs) of every targeted matrix over all weights (Hu et al. 2021, arXiv 2106.09685)."""
-    if training.phase != "lora":
-        return 1.0
-    lora = training.lora or LoraSpec()
-    total = g.embedding.params + g.head.params + sum(g.blocks[kind].params for kind in g.depth)
-    adapters = sum(
-        lora.rank * (op.n + op.k) * op.groups
-        for kind in g.depth
-        for op in g.blocks[kind].operators
-        if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.module in lora.targets
-    )
-    return adapters / total
 
 
 def _prediction_modules(costs: dict[str, BlockCost], number: int) -> list[tuple[BlockCost, float]]:

@@ -1,0 +1,20 @@
+"""Bytes of frozen weights that are kept in few bits under adapters, and of unpacking them for a product."""
+
+from __future__ import annotations
+
+_BLOCK, _SCALES, _GROUP = 64.0, 256.0, 128.0
+BASE_BYTES: dict[str, float] = {
+    "nf4": 0.5 + 1 / _BLOCK + 4 / (_BLOCK * _SCALES),
+    "nf4_single": 0.5 + 4 / _BLOCK,
+    "int4": 0.5 + 2.5 / _GROUP,
+    "int8": 1.0,
+}
+"""Bytes of one weight by format of the base, scales included.
+
+`nf4`: four bits, an 8-bit scale for each block of 64 weights, an fp32 scale for every 256 of those; `nf4_single`:
+an fp32 scale for each block. Source: Dettmers et al. 2023 (arXiv 2305.14314), section 3. `int4`: a 16-bit scale and a
+4-bit zero point for each group of 128. Source: Frantar et al. 2022 (arXiv 2210.17323), section 4.
+`int8`: one scale a row, which is left out. Source: Dettmers et al. 2022 (arXiv 2208.07339), section 3.
+"""
+UNPACKED_BYTES: dict[str, float] = {"nf4": 0.56, "nf4_single": 0.5625, "int4": 0.52, "int8": 1.0}
+"""Bytes read to unpack one weight; the 16-bit result is written besides."""

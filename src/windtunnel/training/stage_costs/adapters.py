@@ -1,0 +1,53 @@
+"""Low-rank adapters on a model: what a layer then keeps, and the share of all weights that is trained."""
+
+from __future__ import annotations
+
+from windtunnel.cost.framework_defaults import Behaviour
+from windtunnel.graph import Block, Kind, ModelGraph
+from windtunnel.graph.adapters import adapter_params, with_adapters
+from windtunnel.specs.workload import LoraSpec, TrainingSpec
+
+
+def lora_of(training: TrainingSpec) -> LoraSpec | None:
+    """The adapters of a step; None where all weights are trained."""
+    return (training.lora or LoraSpec()) if training.phase == "lora" else None
+
+
+def adapter_bytes(behaviour: Behaviour) -> float:
+    """Bytes of one weight of an adapter: as the framework keeps them, else as activations."""
+    return behaviour.adapter_bytes or behaviour.element_bytes
+
+
+def adapted_graph(g: ModelGraph, lora: LoraSpec, behaviour: Behaviour) -> dict[str, Block]:
+    """Block kind → block with adapters beside its products."""
+    cast = adapter_bytes(behaviour) > behaviour.element_bytes
+    return {
+        kind: with_adapters(block, lora.rank, lora.targets, dropout=lora.dropout > 0.0, cast=cast, dora=lora.dora)
+        for kind, block in g.blocks.items()
+    }
+
+
+def is_trained(block: Block, training: TrainingSpec) -> bool:
+    """Whether the weights of a block are trained: all without adapters, with them the ends that are named."""
+    lora = lora_of(training)
+    return lora is None or block.kind in lora.trained
+
+
+def trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
+    """Trained over all parameters: 1, or those of adapters and of the ends that are trained whole beside them.
+
+    Source: Hu et al. 2021 (arXiv 2106.09685), section 4.
+    """
+    lora = lora_of(training)
+    if lora is None:
+        return 1.0
+    total = g.embedding.params + g.head.params + sum(g.blocks[kind].params for kind in g.depth)
+    adapters = sum(
+        adapter_params(op, lora.rank, dora=lora.dora)
+        for kind in g.depth
+        for op in g.blocks[kind].operators
+        if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.adapters
+    )
+    head = next((op.n * op.k for op in g.head.operators if op.name == "lm_head"), 0.0)
+    ends = {"embedding": g.embedding.params, "head": g.head.params or head}
+    return (adapters + sum(ends[end] for end in lora.trained)) / total
