@@ -356,13 +356,17 @@ class GroupComm(DataParallelComm):
             return self._level_gather(pieces, for_backward=for_backward)
         cut = np.asarray(pieces, np.float64)
         quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
-        width = 1.0 if self.training.float8_all_gather or quantised else self.behaviour.element_bytes
+        width = 1.0 if self.training.float8_all_gather or quantised else self._stored_bytes()
         shard, _ = self._shard_places()
         bits, block = self.plan.compression.gather_bits, self.plan.compression.gather_block
         if bits is not None:
             return self._gather_in(gathered_wire(bits, block), cut, shard)
         cost = self._in_lists("all_gather", self.stages.dense_params * width / cut, GATHER_PASSES, shard)
         return self._with_experts(cost, "all_gather", self.stages.expert_params * width / cut)
+
+    def _stored_bytes(self) -> float:
+        """Bytes of one weight as shards hold and send it: a base in few bits is gathered as it is stored."""
+        return self.behaviour.element_bytes * self.stages.stored_share
 
     def _gather_in(self, wire: float, cut: Floats, shard: GroupPlacement) -> CommWork:
         """One parameter bucket of each virtual stage in few bits: `wire` bytes for each weight."""

@@ -104,6 +104,8 @@ class LayerSettings:
     """The last stage of a pipeline keeps the output of every micro-batch until the step ends."""
     quantized_base: bool = False
     """Frozen weights are kept in eight bits or fewer and expanded for every product."""
+    stored_bytes: float | None = None
+    """Bytes of a weight of a layer as it is gathered, where a base is kept in few bits; absent: `weight_bytes`."""
     column_norms: bool = False
     """Adapters with magnitudes write out their product, scaled and added to the weight, to take the norm of each row
     (DoRA)."""
@@ -218,6 +220,9 @@ class LayerTraceWriter:
             (op.m * op.k * op.element_bytes for op in self.operators if op.name in _COLUMN), default=0.0
         )
         """Bytes of a block's input gathered over the tensor axis."""
+        layer_width = settings.weight_bytes if settings.stored_bytes is None else settings.stored_bytes
+        self.gathered_width = settings.weight_bytes if self.is_head or self.is_embedding else layer_width
+        """Bytes of one gathered weight."""
         self.rooted = settings.sharded and settings.root_bytes > 0.0 and (self.is_head or self.is_embedding)
         """The weights are gathered with those of the other end of the model and stay whole."""
         self.gathered_by_layer = settings.sharded and not settings.planned
@@ -535,7 +540,7 @@ class LayerTraceWriter:
 
     def _gather_weights(self, events: TensorEvents) -> list[int]:
         """Copy gathered weights out of the buffer, one tensor for each parameter."""
-        return [events.new(n * self.settings.weight_bytes, kind=GATHERED) for n in self.params]
+        return [events.new(n * self.gathered_width, kind=GATHERED) for n in self.params]
 
     def _write_forward(self, events: TensorEvents, live: dict[str, int], position: LayerPosition) -> list[int]:
         """Write the forward pass.
@@ -546,7 +551,7 @@ class LayerTraceWriter:
         settings, whole = self.settings, []
         if self.gathered_by_layer:
             if not self.rooted:
-                size = sum(self.params) * settings.weight_bytes
+                size = sum(self.params) * self.gathered_width
                 events.new(size, GATHER, number=GATHERED_F, kind=GATHERED)
             elif self.is_embedding:
                 events.new(settings.root_bytes, GATHER, number=GATHERED_F, kind=GATHERED)
@@ -587,12 +592,12 @@ class LayerTraceWriter:
         settings = self.settings
         if self.gathered_by_layer and not self.rooted:
             if position.last:
-                size = sum(self.params) * settings.weight_bytes
+                size = sum(self.params) * self.gathered_width
                 events.new(size, GATHER, number=GATHERED_B, kind=GATHERED)
             whole = self._gather_weights(events)
             events.free(GATHERED_B)
         if self.gathered_by_layer and not position.first:
-            size = position.previous_params * settings.weight_bytes
+            size = position.previous_params * self.gathered_width
             events.new(size, GATHER, number=GATHERED_B - STRIDE, kind=GATHERED)
         if position.last and not self.is_head:
             events.new(self.hidden_bytes, number=OUT_GRAD)

@@ -46,7 +46,7 @@ from windtunnel.training.memory.tensor_events import (
     WORKSPACE,
     TensorEvents,
 )
-from windtunnel.training.stage_costs.adapters import lora_of
+from windtunnel.training.stage_costs.adapters import lora_of, stored_layer_bytes
 from windtunnel.training.stage_costs.autocast import CAST_BYTES, casts_weights
 from windtunnel.training.stage_costs.local_block import is_compiled
 
@@ -155,6 +155,7 @@ def layer_settings(inputs: MemoryInputs) -> LayerSettings:
         named=framework.named_remat,
         step_bytes=STEP_BYTES_8BIT if backward_step else 0.0,
         keeps_outputs=framework.keeps_stage_outputs and plan.pp > 1 and not plan.fused_loss,
+        stored_bytes=stored_layer_bytes(training, framework.element_bytes),
         quantized_base=adapters is not None and adapters.base_format is not None,
         column_norms=adapters is not None and adapters.dora,
         tied=costs.graph.tied and len(inputs.schedule.placement) == 1,

@@ -11,11 +11,10 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
 from windtunnel.cost.quantised_base import BASE_BYTES
-from windtunnel.graph import Kind
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.data_parallel.gradient_compression import CompressedExchange, Shapes
-from windtunnel.training.stage_costs.adapters import adapter_bytes
+from windtunnel.training.stage_costs.adapters import adapter_bytes, matrix_share, stored_layer_bytes
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 WORKSPACE_BYTES = 70e6
@@ -125,7 +124,8 @@ def static_memory(
         "optimizer": states * (1.0 - offload.optimizer),
     }
     by_kind |= _offload_buffers(costs, plan, element)
-    by_kind |= _gathered_layers(costs, plan, behaviour, params, stage_of)
+    stored = stored_layer_bytes(training, element)
+    by_kind |= _gathered_layers(costs, plan, params, stage_of, width=stored, gradient=behaviour.grad_buffer_bytes)
     by_kind |= _stage_buffers(costs, plan, behaviour, stage_of)
     by_kind |= _synchronisation_state(costs, plan, behaviour, params)
     if costs.dummy_wgrad_bytes.any():
@@ -139,13 +139,13 @@ def _bytes_per_parameter(costs: StageCosts, training: TrainingSpec, behaviour: B
     master = behaviour.master_copy_bytes(training.master_weights)
     state = behaviour.state_bytes if training.optimizer == "adam" else OPTIMIZER_STATE_BYTES[training.optimizer]
     if training.optimizer == "muon":  # one momentum for matrices, Adam's two moments for everything else
-        state += 4.0 * (1.0 - _matrix_share(costs))
+        state += 4.0 * (1.0 - matrix_share(costs.graph))
     lora = training.phase == "lora"
     trainable, element = costs.trainable_share, behaviour.element_bytes
     width = adapter_bytes(behaviour)
     weight = behaviour.weight_bytes if not lora else element + width * trainable
     if lora and training.lora is not None and training.lora.base_format is not None:
-        weight -= (element - BASE_BYTES[training.lora.base_format]) * _matrix_share(costs)
+        weight -= (element - BASE_BYTES[training.lora.base_format]) * matrix_share(costs.graph)
     if not lora and element == 2.0 and behaviour.param_bytes == 4.0 and training.master_weights:
         # the weights are the master copy (FSDP)
         weight, master = max(master, 2.0), 0.0
@@ -205,23 +205,23 @@ def _offload_buffers(costs: StageCosts, plan: ResolvedPlan, element_bytes: float
 
 
 def _gathered_layers(
-    costs: StageCosts, plan: ResolvedPlan, behaviour: Behaviour, params: _StageParams, stage_of: Ints
+    costs: StageCosts, plan: ResolvedPlan, params: _StageParams, stage_of: Ints, *, width: float, gradient: float
 ) -> dict[str, Floats]:
-    """Buffers of whole weights that ZeRO-3 or FSDP gathers from the shards."""
-    element, stages = behaviour.element_bytes, plan.pp
+    """Buffers of whole weights that ZeRO-3 or FSDP gathers from the shards, `width` bytes each as they are stored."""
+    stages = plan.pp
     if plan.gather_block:  # a chunk in each direction, and the gradients of the one that runs backward
         largest = np.zeros(stages)
         np.maximum.at(largest, stage_of, costs.dense_params + costs.expert_params)
-        gradient = behaviour.grad_buffer_bytes * costs.trainable_share
-        return {"gathered layers": largest * (min(plan.vpp, 2) * element + gradient)}
+        gradient *= costs.trainable_share
+        return {"gathered layers": largest * (min(plan.vpp, 2) * width + gradient)}
     if plan.zero == 3 and plan.reshard_after_forward:
-        gathered = {"gathered layers": np.full(stages, 2.0 * costs.layer_params * element)}
+        gathered = {"gathered layers": np.full(stages, 2.0 * costs.layer_params * width)}
         if plan.gathered_layers > 2:
-            ahead = (plan.gathered_layers - 2.0) * costs.layer_params * element
+            ahead = (plan.gathered_layers - 2.0) * costs.layer_params * width
             gathered["layers gathered ahead"] = np.full(stages, ahead)
         return gathered
     if plan.zero == 3:
-        return {"gathered layers": params.bytes(element, sharded=False)}
+        return {"gathered layers": params.bytes(width, sharded=False)}
     return {}
 
 
@@ -252,11 +252,3 @@ def _synchronisation_state(
         kept = 4.0 + 4.0 * plan.local_steps.momentum + behaviour.grad_buffer_bytes * plan.local_steps.late
         state["outer state"] = np.asarray((params.dense + params.expert) * trainable * kept, np.float64)
     return state
-
-
-def _matrix_share(costs: StageCosts) -> float:
-    """Weights of the layers' matrices over all weights: the share that a quantised base keeps in four bits."""
-    graph = costs.graph
-    layers = [graph.blocks[kind] for kind in graph.depth]
-    matrices = sum(op.params for b in layers for op in b.operators if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM))
-    return matrices / (graph.embedding.params + graph.head.params + sum(b.params for b in layers))

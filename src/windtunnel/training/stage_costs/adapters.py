@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windtunnel.cost.framework_defaults import Behaviour
+from windtunnel.cost.quantised_base import BASE_BYTES
 from windtunnel.graph import Block, Kind, ModelGraph
 from windtunnel.graph.adapters import adapter_params, with_adapters
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
@@ -16,6 +17,24 @@ def lora_of(training: TrainingSpec) -> LoraSpec | None:
 def adapter_bytes(behaviour: Behaviour) -> float:
     """Bytes of one weight of an adapter: as the framework keeps them, else as activations."""
     return behaviour.adapter_bytes or behaviour.element_bytes
+
+
+def matrix_share(g: ModelGraph) -> float:
+    """Weights of the layers' matrices over all weights: the share that a quantised base keeps in few bits."""
+    layers = [g.blocks[kind] for kind in g.depth]
+    matrices = sum(op.params for b in layers for op in b.operators if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM))
+    return matrices / (g.embedding.params + g.head.params + sum(b.params for b in layers))
+
+
+def stored_layer_bytes(training: TrainingSpec, element_bytes: float) -> float:
+    """Bytes of one weight of a layer as it is stored, sharded and sent: few bits for a quantised base."""
+    lora = lora_of(training)
+    return element_bytes if lora is None or lora.base_format is None else BASE_BYTES[lora.base_format]
+
+
+def stored_share(training: TrainingSpec, g: ModelGraph) -> float:
+    """Bytes of all stored weights over their bytes in the model's own format."""
+    return 1.0 - matrix_share(g) * (1.0 - stored_layer_bytes(training, g.element_bytes) / g.element_bytes)
 
 
 def adapted_graph(g: ModelGraph, lora: LoraSpec, behaviour: Behaviour) -> dict[str, Block]:

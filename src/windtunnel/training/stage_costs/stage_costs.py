@@ -19,7 +19,7 @@ from windtunnel.program.comm_work import CommWork
 from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.techniques.base import Applied
-from windtunnel.training.stage_costs.adapters import trainable_share
+from windtunnel.training.stage_costs.adapters import stored_share, trainable_share
 from windtunnel.training.stage_costs.block_pricing import BlockCase, price_blocks
 from windtunnel.training.stage_costs.dp_groups import replicas_of
 from windtunnel.training.stage_costs.fsdp_copies import copy_bytes
@@ -60,6 +60,8 @@ class StageCosts:
     """(p,): buffers that stand in for weight gradients, one per distinct dense weight shape of a stage (Megatron)."""
     trainable_share: float
     """Trainable over all parameters: 1, or the adapters' share under LoRA."""
+    stored_share: float = 1.0
+    """Bytes of stored weights over their bytes in the model's own format: below 1 for a base in few bits."""
     block_kinds: list[str]
 
     @property
@@ -205,6 +207,7 @@ def sum_stages(case: BlockCase, priced: PricedBlocks, schedule: InstructionTable
         expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
         dummy_wgrad_bytes=_dummy_wgrad_bytes(case, sums, schedule),
         trainable_share=trainable_share(case.inputs.training, model_graph),
+        stored_share=stored_share(case.inputs.training, model_graph),
         block_kinds=block_kinds,
         uses=tuple(tuple((cost.segments, number) for cost, number in own if number) for own in uses),
         segments=priced.segments,

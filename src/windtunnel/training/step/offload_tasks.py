@@ -49,7 +49,7 @@ def copied_bytes(stages: StageCosts, plan: ResolvedPlan) -> tuple[Floats, Floats
 def copied_weights(stages: StageCosts, plan: ResolvedPlan) -> Floats:
     """Bytes of weights that one pass of each virtual stage copies in, shape (K,)."""
     shard = plan.shard_group if plan.zero == 3 else 1
-    width = stages.graph.element_bytes
+    width = stages.graph.element_bytes * stages.stored_share
     weights: Floats = (stages.dense_params + stages.expert_params) * width / shard * plan.offload.params
     return weights
 

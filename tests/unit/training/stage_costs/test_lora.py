@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from windtunnel.graph import Tensor
+from windtunnel.graph.adapters import with_adapters
 from windtunnel.training.predict import prepare
 
 
@@ -42,3 +45,108 @@ def test_a_four_bit_base_is_unpacked_before_each_use() -> None:
     weights = 3072.0 * (3072 + 2 * 1024 + 3072 + 3 * 8192)
     for direction in "FB":
         assert quantised[direction] - plain[direction] == pytest.approx(2.56 * weights, rel=1e-6)
+
+
+def built(framework: str = "transformers", precision: str = "bf16", **lora: Any) -> Any:
+    """One prepared step of Llama-3.1-8B with adapters."""
+    scenario = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 1},
+        "training": {
+            "seq_len": 1024,
+            "global_batch": 1,
+            "framework": framework,
+            "precision": precision,
+            "phase": "lora",
+            "lora": lora,
+        },
+        "plan": {"mbs": 1, "zero": 0, "recompute": {"policy": "none"}},
+    }
+    return prepare(scenario)[0]
+
+
+def trained(**lora: Any) -> float:
+    """Trained parameters."""
+    stages = built(**lora).stages
+    return float(stages.trainable_share * stages.dense_params.sum())
+
+
+EVERY = ["q", "k", "v", "proj", "gate", "up", "fc2"]
+
+
+def test_trained_parameters_of_adapters() -> None:
+    """Rank 16 beside every linear layer of Llama-3-8B trains 41,943,040 weights, as PEFT prints."""
+    assert trained(rank=16, targets=EVERY) == pytest.approx(41_943_040)
+    assert trained(rank=16, targets=["q", "v"]) == pytest.approx(32 * 16 * (4096 * 2 + 4096 + 1024))
+
+
+def test_one_adapter_over_a_joint_product_shares_its_first_matrix() -> None:
+    apart, joint = trained(rank=8, targets=["q", "k", "v"]), trained(rank=8, targets=["qkv"])
+    assert apart - joint == pytest.approx(32 * 8 * 2 * 4096)
+
+
+def test_magnitudes_are_one_for_each_output() -> None:
+    plain, dora = trained(rank=8, targets=["proj"]), trained(rank=8, targets=["proj"], dora=True)
+    assert dora - plain == pytest.approx(32 * 4096)
+
+
+def test_ends_that_are_trained_whole() -> None:
+    head = trained(rank=8, targets=["q"], trained=["head"]) - trained(rank=8, targets=["q"])
+    assert head == pytest.approx(128256 * 4096, rel=0.001)
+    frozen, whole = (
+        sum(x.flop for s in built(targets=["q"], trained=ends).stages.segments if s.name == "head" for x in s.launches)
+        for ends in ([], ["head"])
+    )
+    assert whole == pytest.approx(1.5 * frozen, rel=0.01)
+
+
+def kept(**lora: Any) -> float:
+    """Bytes that layers keep for backward."""
+    return float(sum(built(**lora).stages.kept_bytes[0].values()))
+
+
+def test_dropout_and_casts_keep_an_input_of_their_own() -> None:
+    tokens, layers = 1024.0, 32.0
+    masks = kept(targets=["q", "k"], dropout=0.1) - kept(targets=["q", "k"])
+    assert masks == pytest.approx(layers * 2 * tokens * 4096)
+
+
+def test_adapters_in_the_format_of_their_input_share_it() -> None:
+    block = next(iter(built(targets=["q"]).stages.graph.blocks.values()))
+    plain = replace(block, tensors=(Tensor("attn_norm_out", 7.0, "sequence", producer="norm", consumers=("qkv",)),))
+    names = {
+        cast: [t.name for t in with_adapters(plain, 8, ["q", "k"], dropout=False, cast=cast, dora=False).tensors]
+        for cast in (False, True)
+    }
+    assert names == {False: ["attn_norm_out", "adapter_qkv_inner"], True: ["adapter_qkv_inner", "adapter_qkv_input"]}
+
+
+def test_dora_keeps_both_branches() -> None:
+    more = kept(targets=["proj"], dora=True) - kept(targets=["proj"])
+    assert more == pytest.approx(32 * 2 * 2 * 1024.0 * 4096)
+
+
+def test_dora_takes_norms_forward_and_costs_time() -> None:
+    def seconds(**lora: Any) -> float:
+        return float(built(targets=EVERY, **lora).stages.work.seconds.sum())
+
+    plain, dora, quantised = seconds(), seconds(dora=True), seconds(dora=True, quantized_base="nf4")
+    assert plain < dora < quantised
+
+
+@pytest.mark.parametrize(
+    ("base", "width"), [("nf4", 0.51587), ("nf4_single", 0.5625), ("int4", 0.51953), ("int8", 1.0)]
+)
+def test_bytes_of_a_frozen_base(base: str, width: float) -> None:
+    from windtunnel.training.simulate import memory_of
+
+    matrices = 32.0 * (4096 * 4096 * 2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+    half, few = (memory_of(built(targets=["q"], quantized_base=b)).at_peak["weights"] for b in (False, base))
+    assert half - few == pytest.approx(matrices * (2 - width), rel=1e-3)
+
+
+def test_unknown_targets_are_refused() -> None:
+    from windtunnel.errors import BadInput
+
+    with pytest.raises(BadInput, match=r"lora\.targets"):
+        built(targets=["queries"])
