@@ -196,6 +196,8 @@ class _TrainingRun:
     axes: Axes
     seq_len: int
     """Tokens that one simulated sequence holds: the mean length where documents are not packed."""
+    precision: dict[str, Any]
+    """Fields of `TrainingSpec` that state number formats."""
 
 
 def _run_of(ctx: Context, device: str) -> _TrainingRun | str:
@@ -211,12 +213,21 @@ def _run_of(ctx: Context, device: str) -> _TrainingRun | str:
     sharded = matches(r"fsdp|zero-?3|full_shard", words(ctx.parallel.get("zero_stage")))
     if software in ("ddp", "generic") and sharded:
         software = "fsdp1"
-    axes = read_axes(ctx, model, cluster, devices, software)
+    precision = read_precision(ctx)
+    axes = read_axes(ctx, model, cluster, devices, software, precision["precision"])
     if isinstance(axes, str):
         return axes
     length = unpacked_length(ctx)
     seq_len = round(length) if length else axes.seq_len
-    return _TrainingRun(model=model, cluster=cluster, devices=devices, software=software, axes=axes, seq_len=seq_len)
+    return _TrainingRun(
+        model=model,
+        cluster=cluster,
+        devices=devices,
+        software=software,
+        axes=axes,
+        seq_len=seq_len,
+        precision=precision,
+    )
 
 
 def _training_scenario(ctx: Context, run: _TrainingRun, device: str) -> Scenario | str:
@@ -225,7 +236,7 @@ def _training_scenario(ctx: Context, run: _TrainingRun, device: str) -> Scenario
     recompute, sent = read_recompute(
         ctx, mixture=bool(model.num_experts), room=room_for_attention(model, axes, cluster)
     )
-    training = read_software(ctx, model, device, axes.tp, software) | read_precision(ctx)
+    training = read_software(ctx, model, device, axes.tp, software) | run.precision
     try:
         plan = PlanSpec.model_validate(
             {

@@ -9,6 +9,7 @@ from typing import Any
 
 from windtunnel import catalog
 from windtunnel.catalog.parameters import count_parameters
+from windtunnel.parallel.precision import MATRIX_FORMAT, OPERAND_BYTES
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.validation.rows.parsing.context import Context
@@ -36,8 +37,19 @@ class Axes:
     seq_len: int
 
 
-def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int, framework: str) -> Axes | str:
-    """Axis sizes, micro-batch and batch, or why they cannot be told."""
+def read_axes(
+    ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int, framework: str, precision: str = "bf16"
+) -> Axes | str:
+    """Axis sizes, micro-batch and batch, or why they cannot be told.
+
+    Args:
+        ctx: the row.
+        model: its model.
+        cluster: its devices.
+        devices: how many of them the run used.
+        framework: software, as scenarios name it.
+        precision: of the training step; frozen weights may stay in its bytes.
+    """
     parallel, fields = ctx.parallel, ctx.fields
     seq = count(first(fields, "seq_len"))
     if seq is None:
@@ -47,7 +59,8 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
     tp, pp, cp = (count(parallel.get(axis)) for axis in ("tp", "pp", "cp"))
     if tp is None or pp is None:
         stated = (tp, pp)
-        tp, pp = smallest_mapping(model, cluster, framework, tp, pp, count(fields.get("global_batch")))
+        frozen = _frozen_bytes(ctx, precision)
+        tp, pp = smallest_mapping(model, cluster, framework, tp, pp, count(fields.get("global_batch")), frozen)
         unknown = [f"{a} {v}" for a, v, s in (("tp", tp, stated[0]), ("pp", pp, stated[1])) if s is None]
         ctx.assume("plan", ", ".join(unknown), "the mapping is not stated; the smallest that holds the states")
     cp = cp or _split_sequences(ctx, framework, devices // max(tp * pp, 1), fields)
@@ -79,11 +92,29 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
 
 
 def smallest_mapping(
-    model: ModelSpec, cluster: ClusterRef, framework: str, tp: int | None, pp: int | None, batch: int | None
+    model: ModelSpec,
+    cluster: ClusterRef,
+    framework: str,
+    tp: int | None,
+    pp: int | None,
+    batch: int | None,
+    frozen_bytes: float = 0.0,
 ) -> tuple[int, int]:
-    """Tensor, then pipeline axis grown until weights, gradients and sharded optimizer states take half of the memory.
+    """Tensor and pipeline axis that hold what stays in memory, the fewest devices a replica first.
 
-    Mappings whose replicas divide the global batch come first. Frameworks that shard parameters need neither axis.
+    Weights, gradients and sharded optimizer states take half of the memory at most; frozen weights have neither, and
+    leave a fifth. A pipeline comes after the tensor axis of a node is full, and after mappings with as many
+    micro-batches as stages. Mappings whose replicas divide the global batch come first. Frameworks that shard
+    parameters need neither axis.
+
+    Args:
+        model: the model.
+        cluster: its devices.
+        framework: software, as scenarios name it.
+        tp: tensor axis where it is stated.
+        pp: pipeline axis where it is stated.
+        batch: sequences of a step where they are stated.
+        frozen_bytes: bytes of a weight that is not trained; 0 where all weights are trained.
     """
     per_node = cluster.devices_per_node
     devices = cluster.nodes * per_node
@@ -94,15 +125,31 @@ def smallest_mapping(
     tps = [tp] if tp else [t for t in (1, 2, 4, 8) if t <= per_node and model.num_attention_heads % t == 0]
     pps = [pp] if pp else [p for p in (1, 2, 4, 8, 16, 32) if p <= model.num_hidden_layers]
     whole = [(t, p) for p in pps for t in tps if devices % (t * p) == 0]
-    holds = [(t, p) for t, p in whole if params / (t * p) * (6 + 12 * t * p / devices) < 0.5 * memory]
-    even = [(t, p) for t, p in holds if batch and batch % (devices // (t * p)) == 0]
-    return next(iter(even or holds or whole[-1:]), (tps[0], pps[0]))
+
+    def holds(t: int, p: int) -> bool:
+        if frozen_bytes:
+            return params / (t * p) * frozen_bytes < 0.8 * memory
+        return params / (t * p) * (6 + 12 * t * p / devices) < 0.5 * memory
+
+    found = [(t, p) for t, p in whole if holds(t, p)]
+    filled = [(t, p) for t, p in found if p == 1 or not batch or batch * t * p // devices >= p]
+    even = [(t, p) for t, p in found if batch and batch % (devices // (t * p)) == 0]
+    both = [mapping for mapping in even if mapping in filled]
+    return next(iter(both or filled or even or found or whole[-1:]), (tps[0], pps[0]))
+
+
+def _frozen_bytes(ctx: Context, precision: str) -> float:
+    """Bytes of a weight that a run of adapters keeps frozen; 0 where all weights are trained.
+
+    Frozen weights may stay in the bytes of the format that multiplies them: nothing updates them in a wider one.
+    """
+    return OPERAND_BYTES[MATRIX_FORMAT[precision]] if "lora" in ctx.text("phase") else 0.0
 
 
 def _split_sequences(ctx: Context, framework: str, replicas: int, fields: dict[str, Any]) -> int:
-    """Context axis where it is not stated: fewer sequences than replicas of a compiled program are cut."""
+    """Context axis where it is not stated: what has fewer sequences than replicas cuts the sequences."""
     batch = count(fields.get("global_batch"))
-    if framework not in COMPILED or not batch or batch >= replicas or replicas % batch:
+    if not batch or batch >= replicas or replicas % batch:
         return 1
     ctx.assume("plan.cp", replicas // batch, f"not stated; {batch} sequences on {replicas} replicas of the mesh")
     return replicas // batch

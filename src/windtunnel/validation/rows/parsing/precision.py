@@ -5,9 +5,45 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from windtunnel import catalog
+from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.validation.rows.parsing.context import Context
+from windtunnel.validation.rows.parsing.hardware import canonical_device
 from windtunnel.validation.rows.parsing.loose_values import unstated, words
-from windtunnel.validation.rows.parsing.pattern_tables import default, meaning
+from windtunnel.validation.rows.parsing.pattern_tables import default, matches, meaning, table
+
+
+_NARROW = ("nvfp4", "mxfp8", "fp8_rowwise", "fp8_block", "fp8", "int8")
+"""Formats with matrix units of their own, which a device has or lacks."""
+_FIRST_NVFP4 = (25, 9)
+"""Year and month of the first NVIDIA containers with a training recipe in nvfp4 (Transformer Engine 2.7 and later)."""
+
+
+def _multiplied(ctx: Context, named: str, text: str, device: str) -> str | None:
+    """The narrowest format of a phrase that the device multiplies; None where it multiplies none of them.
+
+    A phrase that names several leaves open which one ran: nvfp4 counts only where a release that trains in it is
+    stated.
+    """
+    spec = catalog.device(device)
+    stated = [value for pattern, value in table("precision")["format"] if matches(pattern, text)]
+    several = len({MATRIX_FORMAT[value] for value in stated}) > 1
+    for value in [named, *stated]:
+        if value == "nvfp4" and several and _release(ctx) < _FIRST_NVFP4:
+            continue
+        if value not in _NARROW or MATRIX_FORMAT[value] in spec.peak_flop_per_s:
+            if value != named or several:
+                others = ", ".join(dict.fromkeys(x for x in stated if x != value)) or named
+                ctx.assume("training.precision", value, f"`{text}` names several or lacks units; it could be {others}")
+            return str(value)
+    ctx.assume("training.precision", "bf16", f"{spec.id} has no matrix units for {named}")
+    return "bf16"
+
+
+def _release(ctx: Context) -> tuple[int, int]:
+    """Year (two digits) and month of the newest container that the framework's words name; zeros without one."""
+    found = re.findall(r"\b(2\d)\.(0[1-9]|1[0-2])\b", ctx.framework)
+    return max(((int(year), int(month)) for year, month in found), default=(0, 0))
 
 
 def read_precision(ctx: Context) -> dict[str, Any]:
@@ -18,6 +54,9 @@ def read_precision(ctx: Context) -> dict[str, Any]:
     outside = re.sub(r"\([^)]*\)", " ", text).strip()
     chosen = meaning("precision", "format", text) if text.startswith("bf16 (int8") else None
     chosen = chosen or meaning("precision", "format", outside) or meaning("precision", "format", text)
+    device = canonical_device(ctx.hardware.get("device"), ctx.hardware.get("device_canonical"))
+    if chosen in _NARROW and device is not None:
+        chosen = _multiplied(ctx, chosen, text, device)
     if chosen is None:
         value, why = default("precision", ctx) or ("bf16", "precision not stated")
         ctx.assume("training.precision", value, why if unstated(raw) else f"precision {raw!r} not understood")

@@ -16,10 +16,19 @@ def framework(ctx: Context) -> str:
     """The nearest software of the catalogue."""
     for text in (ctx.framework, ctx.family):
         found = meaning("software", "framework", text)
+        if found == "megatron_core" and not re.search(r"\d", text) and _before_flash_attention(ctx):
+            why = "no release is stated; attention without a fused kernel dates it before FlashAttention"
+            ctx.assume("training.framework", "megatron_2022", why)
+            return "megatron_2022"
         if found is not None:
             return str(found)
     ctx.assume("training.framework", "generic", f"{ctx.framework or 'no framework'!r} is not in the tables")
     return "generic"
+
+
+def _before_flash_attention(ctx: Context) -> bool:
+    """Whether the words for attention name kernels of the time before fused ones."""
+    return meaning("software", "attention", ctx.text("attention")) == "unfused"
 
 
 def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: str) -> dict[str, Any]:
