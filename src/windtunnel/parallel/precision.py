@@ -29,13 +29,24 @@ MATRIX_FORMAT = {
 OPERAND_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5625}
 
 
+UNITS_OF_THEIR_OWN = ("fp8", "int8", "fp4")
+"""Matrix formats that a device without their units does not multiply; wider ones run, slower, on other units."""
+
+
 def check_rate(precision: str, device: DeviceSpec, problems: ProblemList) -> None:
-    """Note a precision in which a device multiplies no matrices, nor in a wider format that could stand in."""
+    """Note a precision whose matrices a device does not multiply."""
+    number_format = MATRIX_FORMAT[precision]
+    own = device.peak_flop_per_s
+    if number_format in UNITS_OF_THEIR_OWN and number_format not in own:
+        trained = [name for name, wide in MATRIX_FORMAT.items() if wide in own]
+        rule = f"needs {number_format} matrix units, which {device.id} has not; it trains in {', '.join(trained)}"
+        problems.add("training.precision", precision, rule)
+        return
     try:
-        device.peak(MATRIX_FORMAT[precision])
+        device.peak(number_format)
     except KeyError:
         rule = f"{device.id} has no rate for it, nor for a format that could stand in"
-        problems.add("training.precision", precision, f"{rule}; it has {', '.join(device.peak_flop_per_s)}")
+        problems.add("training.precision", precision, f"{rule}; it has {', '.join(own)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,83 @@ def test_a_stated_row_assumes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("device", "framework", "precision"),
+    [
+        ("NVIDIA H100-SXM5-80GB", "NVIDIA NeMo Framework Release 25.04", "fp8"),  # no fp4 units
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA NeMo Framework Release 24.04", "bf16"),  # neither
+        ("NVIDIA Blackwell GPU (B200-SXM-180GB)", "NVIDIA NeMo Framework Release 25.04", "fp8"),  # before its recipes
+        ("NVIDIA Blackwell GPU (B200-SXM-180GB)", "NVIDIA NeMo Framework Release 26.02", "nvfp4"),
+    ],
+)
+def test_a_phrase_of_several_formats_is_the_narrowest_that_the_device_multiplies(
+    device: str, framework: str, precision: str
+) -> None:
+    stated = {"hardware__device": device, "hardware__device_canonical": None, "framework": framework}
+    case = read(row(precision="fp8/fp4 (submitter recipe)", **stated))
+    assert case.scenario is not None and case.scenario.training is not None, case.reason
+    assert case.scenario.training.precision == precision
+    assert any(field == "training.precision" for field, _, _ in case.assumed)
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "chosen"), [("fp8", "A100-SXM-80GB", "bf16"), ("nvfp4", "H100-SXM-80GB", "fp8")]
+)
+def test_a_format_without_units_becomes_the_next_wider_one(precision: str, device: str, chosen: str) -> None:
+    case = read(row(precision=precision, hardware__device=device, hardware__device_canonical=device))
+    assert case.scenario is not None and case.scenario.training is not None
+    assert case.scenario.training.precision == chosen
+    assert "no matrix units" in next(why for field, _, why in case.assumed if field == "training.precision")
+
+
+def _unmapped(**changes: Any) -> tuple[int, int, int, int]:
+    """tp, pp, cp and dp of a row that states none of them."""
+    axes = {f"parallel__{axis}": None for axis in ("tp", "pp", "cp", "dp", "vpp", "sp")}
+    plan = scenario(**(axes | {"framework": "NVIDIA NeMo Framework Release 25.04"} | changes)).plan
+    assert isinstance(plan.dp, int)
+    return plan.tp, plan.pp, plan.cp, plan.dp
+
+
+def test_frozen_weights_need_no_room_for_what_trains_them() -> None:
+    """70 billion weights on one node of H200: whole replicas of adapters over fp8 weights, but many cuts to train."""
+    large = {
+        "model": {
+            "name": "Llama-2-70B",
+            "layers": 80,
+            "hidden": 8192,
+            "ffn": 28672,
+            "heads": 64,
+            "kv_heads": 8,
+            "vocab": 32000,
+            "gated_mlp": True,
+        },
+        "hardware__device": "NVIDIA H200-SXM5-141GB",
+        "hardware__device_canonical": "H200-SXM-141GB",
+        "hardware__count": 8,
+        "hardware__per_node": 8,
+        "global_batch": 8,
+        "micro_batch": None,
+        "precision": "fp8",
+    }
+    assert _unmapped(**large, phase="lora") == (1, 1, 1, 8)
+    tp, pp, _, _ = _unmapped(**large, phase="pretrain")
+    assert tp * pp == 8
+
+
+def test_fewer_sequences_than_replicas_are_cut() -> None:
+    few = {"hardware__count": 64, "hardware__per_node": 8, "global_batch": 8, "micro_batch": 1}
+    tp, pp, cp, dp = _unmapped(**few)
+    assert tp * pp * cp * dp == 64 and dp == 8 and cp == 8 // (tp * pp)
+
+
+def test_unfused_attention_dates_a_release_that_is_not_stated() -> None:
+    old = scenario(framework="Megatron-LM", attention="unfused core attention (pre-flash)").training
+    new = scenario(framework="Megatron-LM", attention="flash").training
+    stated = scenario(framework="Megatron-Core 0.9", attention="unfused").training
+    assert old is not None and new is not None and stated is not None
+    assert [t.framework for t in (old, new, stated)] == ["megatron_2022", "megatron_core", "megatron_core"]
+
+
+@pytest.mark.parametrize(
     ("text", "stage"),
     [
         (3, 3),
@@ -121,7 +198,8 @@ def test_open_recompute_is_listed(value: Any) -> None:
     ],
 )
 def test_precision_by_meaning(text: str, precision: str) -> None:
-    training = scenario(precision=text).training
+    blackwell = {"hardware__device": "B200-SXM-180GB", "hardware__device_canonical": "B200-SXM-180GB"}
+    training = scenario(precision=text, **blackwell).training
     assert training is not None and training.precision == precision
 
 

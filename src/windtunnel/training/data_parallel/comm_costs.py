@@ -30,6 +30,9 @@ from windtunnel.training.data_parallel.per_tensor_zero3 import GATHER_PASSES, RE
 from windtunnel.training.offload.host_optimizer import HostUpdate, is_spelt_out
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 
+_LEAST_SHARE = 1e-12
+"""Stands for a share of trained weights of zero, which has nothing to gather."""
+
 
 class DataParallelComm(ABC):
     """Seconds and work of data-parallel collectives and of the optimizer, for each of K virtual stages.
@@ -351,10 +354,15 @@ class GroupComm(DataParallelComm):
         return total / len(graph.depth)
 
     def gather(self, pieces: npt.ArrayLike, *, for_backward: bool = False) -> CommWork:
-        """One parameter bucket of each virtual stage among the ranks that shard it."""
+        """One parameter bucket of each virtual stage among the ranks that shard it.
+
+        Under ZeRO-1 and ZeRO-2 a gather carries what the optimizer has updated: frozen weights are whole on every rank.
+        """
         if self.plan.levels is not None:
             return self._level_gather(pieces, for_backward=for_backward)
         cut = np.asarray(pieces, np.float64)
+        if self.plan.zero in (1, 2):
+            cut = cut / max(self.trainable, _LEAST_SHARE)
         quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
         width = 1.0 if self.training.float8_all_gather or quantised else self._stored_bytes()
         shard, _ = self._shard_places()

@@ -12,7 +12,6 @@ from windtunnel.validation.rows.parsing.hardware import canonical_device
 from windtunnel.validation.rows.parsing.loose_values import unstated, words
 from windtunnel.validation.rows.parsing.pattern_tables import default, matches, meaning, table
 
-
 _NARROW = ("nvfp4", "mxfp8", "fp8_rowwise", "fp8_block", "fp8", "int8")
 """Formats with matrix units of their own, which a device has or lacks."""
 _FIRST_NVFP4 = (25, 9)
@@ -36,8 +35,9 @@ def _multiplied(ctx: Context, named: str, text: str, device: str) -> str | None:
                 others = ", ".join(dict.fromkeys(x for x in stated if x != value)) or named
                 ctx.assume("training.precision", value, f"`{text}` names several or lacks units; it could be {others}")
             return str(value)
-    ctx.assume("training.precision", "bf16", f"{spec.id} has no matrix units for {named}")
-    return "bf16"
+    wider = "fp8" if named in ("nvfp4", "mxfp8") and "fp8" in spec.peak_flop_per_s else "bf16"
+    ctx.assume("training.precision", wider, f"{spec.id} has no matrix units for {named}")
+    return wider
 
 
 def _release(ctx: Context) -> tuple[int, int]:

@@ -28,7 +28,7 @@ def framework(ctx: Context) -> str:
 
 def _before_flash_attention(ctx: Context) -> bool:
     """Whether the words for attention name kernels of the time before fused ones."""
-    return meaning("software", "attention", ctx.text("attention")) == "unfused"
+    return bool(meaning("software", "attention", ctx.text("attention")) == "unfused")
 
 
 def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: str) -> dict[str, Any]:
