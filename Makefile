@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers technique-pages screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned torch real clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers technique-pages screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned torch real fuzz clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -39,6 +39,9 @@ test: lint  ## lint, then everything but the slow tests
 
 targets:  ## .venv-targets: the programs that launch files are for, as far as the index has them
 	@PYTHON=$(abspath $(BIN))/python scripts/install-targets
+
+fuzz: setup  ## damaged scenarios, configs, launch files, traces and tables through every verb: make fuzz CASES=10000 FIRST=0
+	$(BIN)/python tests/fuzz/fuzz_run.py --cases $(or $(CASES),10000) --first $(or $(FIRST),0) --out $(OUT)/fuzz.jsonl
 
 torch: setup  ## PyTorch into .venv, where the index has it
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 \

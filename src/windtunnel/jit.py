@@ -29,7 +29,7 @@ def kernel(signature: Any = None) -> Callable[[Function], Function]:
     """
 
     def jitted(function: Function) -> Function:
-        return _jitted(function, signature)
+        return _jitted(function, signature, nogil=True)  # so that another thread can say how far it is
 
     return jitted
 

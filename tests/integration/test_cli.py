@@ -83,7 +83,7 @@ def test_three_mistakes_are_three_lines_and_exit_2(tmp_path: Path) -> None:
     )
     done = windtunnel("train", str(scenario), "--json")
     assert done.returncode == 2
-    assert done.stdout == ""
+    assert len(json.loads(done.stdout)["error"]["problems"]) == 3
     lines = done.stderr.splitlines()
     assert len(lines) == 3, done.stderr
     for field, line in (("devices_per_nod", 3), ("seq_len", 4), ("plan.tp", 5)):

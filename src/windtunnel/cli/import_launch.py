@@ -122,9 +122,9 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
         raise BadInput(launch.problems)
     try:
         if launch.format == "load":
-            from windtunnel.specs.traffic import TrafficSpec
+            from windtunnel.specs.loader import load_traffic_spec
 
-            TrafficSpec.model_validate(launch.scenario()["serving"]["traffic"])
+            load_traffic_spec(launch.scenario()["serving"]["traffic"])
         elif serving:
             from windtunnel.exporters.servers.deployed import deployed
 

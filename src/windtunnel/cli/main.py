@@ -5,7 +5,6 @@ Exit codes: 0 success, 1 our own bug, 2 bad input, 3 no feasible answer, 4 a gat
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,12 +35,10 @@ from windtunnel.cli import (
     train,
     validate,
 )
+from windtunnel.cli.errors_shown import USAGE, show, show_usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_LONGEST = 240
-"""Characters of an unexpected error's own text that are shown."""
 
 VERBS = {
     "Predict": ("train", "serve", "fit", "compare", "explain"),
@@ -54,7 +51,17 @@ VERBS = {
 
 
 class _Verbs(TyperGroup):
-    """Commands under headings."""
+    """Commands under headings. What the command line itself has wrong is kept for `--json`."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the options before the verb."""
+        with USAGE.kept():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the verb's options and run it."""
+        with USAGE.kept():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, a heading a group."""
@@ -124,16 +131,26 @@ app.add_typer(techniques.app, name="techniques")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. Errors have been printed to standard error."""
+    """Run one command and return its exit code.
+
+    Errors have been printed to standard error, a line each. With `--json` and no result they stand on standard output
+    as well.
+    """
+    from windtunnel.cli.output import PRINTED
     from windtunnel.kernel_cache import compile_seconds
 
     before_s = compile_seconds()
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    as_json = "--json" in words
+    PRINTED.clear()
+    USAGE.message = ""
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="windtunnel")
+        app(args=words, prog_name="windtunnel")
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        return show_usage(code, as_json=as_json)
     except Exception as error:
-        return _report(error)
+        return show(error, as_json=as_json)
     finally:
         if (seconds := compile_seconds() - before_s) > 1.0:
             sys.stderr.write(f"compiled kernels in {seconds:.0f} s, once; later runs start at once\n")
@@ -142,30 +159,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Entry point of the `windtunnel` script."""
+    from windtunnel.machine_memory import keep_to_free_memory
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names in files may hold what a terminal cannot show
+    if not {"calibrate", "measure"} & set(sys.argv[1:2]):  # drivers of accelerators map far more than they use
+        keep_to_free_memory()
     sys.exit(run())
-
-
-def _report(error: Exception) -> int:
-    """Print an error as one line a problem and return the exit code it stands for."""
-    from windtunnel.errors import WindtunnelError
-
-    if os.environ.get("WINDTUNNEL_DEBUG"):
-        import traceback
-
-        traceback.print_exception(error)
-    if isinstance(error, WindtunnelError):
-        lines, code = str(error).splitlines() or [type(error).__name__], error.exit_code
-    elif isinstance(error, OSError) and error.filename is not None:
-        lines, code = [f"{error.filename}: {(error.strerror or 'cannot be used').lower()}"], 2
-    else:
-        text = " ".join(str(error).split())
-        text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-        lines = [f"internal error: {type(error).__name__}: {text} (WINDTUNNEL_DEBUG=1 shows where)"]
-        code = 1
-    prefix = "" if code == 1 else "error: "
-    for line in lines:
-        sys.stderr.write(f"{prefix}{line}\n")
-    return code
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+PRINTED: list[bool] = []
+"""An entry for each JSON document that this command has printed."""
 _PATIENCE_S = 1.0
 _THREAD = "windtunnel progress"
 """Name of the thread that draws; a process may be copied beside it (`planner.bounds.forked_screen.BYSTANDER`)."""
@@ -26,6 +28,7 @@ def print_json(value: Any) -> None:
     from windtunnel.training.results.serialise import plain
 
     sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    PRINTED.append(True)
 
 
 def console() -> Console:
@@ -100,11 +103,14 @@ def telling(what: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _watched(what: str) -> Iterator[_State]:
+    from windtunnel.progress import listening
+
     done, state = threading.Event(), _State()
     worker = threading.Thread(target=_watch, args=(what, done, state), daemon=True, name=_THREAD)
     worker.start()
     try:
-        yield state
+        with listening(note):
+            yield state
     finally:
         done.set()
         worker.join(timeout=2.0)
@@ -114,6 +120,8 @@ class _State:
     """How far the work is, as text."""
 
     text = ""
+    begun: float | None = None
+    """When the first count was noted."""
 
     def say(self, text: str) -> None:
         """Note how far the work is, in words."""
@@ -121,7 +129,27 @@ class _State:
 
     def advance(self, count: int, total: int) -> None:
         """Note that `count` of `total` is done."""
-        self.text = f", {count:,} of {total:,}"
+        now = time.monotonic()
+        self.begun = now if self.begun is None else self.begun
+        left = (now - self.begun) * (total - count) / count if count > 1 else None
+        self.text = f", {_how_far(count, total, left)}"
+
+    def words(self) -> str:
+        """How far the work is, as it says itself or as what it calls does."""
+        from windtunnel.progress import counted
+
+        inner = counted()
+        if inner is None:
+            return self.text
+        return f"{self.text}, {_how_far(inner.done, inner.total, inner.left_s, inner.what)}"
+
+
+def _how_far(count: float, total: float, left_s: float | None, what: str = "") -> str:
+    """Done, total and, once that can be told, the time that is left."""
+    from windtunnel.progress import duration
+
+    left = "" if left_s is None or left_s < 1 else f", about {duration(left_s)} left"
+    return f"{count:,.0f} of {total:,.0f}{what and ' '}{what}{left}"
 
 
 def _watch(what: str, done: threading.Event, state: _State) -> None:
@@ -130,7 +158,7 @@ def _watch(what: str, done: threading.Event, state: _State) -> None:
         return
     if not sys.stderr.isatty():
         while not done.wait(10.0):
-            note(f"{what}{state.text}: {time.monotonic() - begin:.0f} s")
+            note(f"{what}{state.words()}: {time.monotonic() - begin:.0f} s")
         return
     from rich.console import Console
     from rich.live import Live
@@ -140,6 +168,6 @@ def _watch(what: str, done: threading.Event, state: _State) -> None:
     spinner = Spinner("dots", text=what)
     with Live(spinner, console=Console(stderr=True), auto_refresh=False, transient=True) as live:
         while not done.wait(0.2):
-            text = Text(f"{what}{state.text}", no_wrap=True, overflow="ellipsis")
+            text = Text(f"{what}{state.words()}", no_wrap=True, overflow="ellipsis")
             spinner.update(text=text.append(f"  {time.monotonic() - begin:.0f} s", style="dim"))
             live.refresh()

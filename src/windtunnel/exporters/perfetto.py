@@ -63,8 +63,8 @@ def opened(path: Path) -> IO[str]:
 
 
 def microseconds(seconds: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:
-    """Seconds as microseconds, to the nanosecond."""
-    nanoseconds = np.rint(seconds * 1e9).astype(np.int64)
+    """Seconds as microseconds, to the nanosecond; those beyond 146 years end there."""
+    nanoseconds = np.rint(seconds * 1e9).clip(max=2.0**62).astype(np.int64)
     return [ns / 1000 for ns in nanoseconds.tolist()]
 
 

@@ -30,6 +30,7 @@ from windtunnel.importers.huggingface.known_types import (
 )
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.towers import tower_parameters
+from windtunnel.importers.huggingface.value_kinds import check_values
 from windtunnel.specs.loader import explain, lines_of
 from windtunnel.specs.model import ModelSpec, Provenance
 
@@ -197,17 +198,24 @@ def read_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = No
         config = _load(Path(config))
         folder = Path(file) if Path(file).is_dir() else Path(file).parent
         name = name or config.get("_name_or_path") or folder.resolve().name
+    wrong = check_values(config)
+    if wrong:
+        raise _at_lines(BadInput(wrong), file)
     reader = reader_of(config)
     if reader is not None:
         fields = Config(config, name or str(config.get("_name_or_path") or config.get("model_type")))
         try:
             model = reader(fields)
         except BadInput as error:
-            lines = lines_of(file) if file else {}
-            located = (replace(p, file=file, line=lines.get(p.field.removeprefix("model."))) for p in error.problems)
-            raise BadInput(located) from None
+            raise _at_lines(error, file) from None
         return HfImport(model, tuple(fields.assumed))
     return _Reader(config, name, file).read()
+
+
+def _at_lines(error: BadInput, file: str | None) -> BadInput:
+    """The problems with the file and the lines that they stand on."""
+    lines = lines_of(file) if file else {}
+    return BadInput(replace(p, file=file, line=lines.get(p.field.removeprefix("model."))) for p in error.problems)
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -397,8 +405,8 @@ class _Reader:
             ratio = ratio or self.config.get("intermediate_multiple_size")
             if ratio or self.model_type in _FOUR_TIMES:
                 fields["intermediate_size"] = int((ratio or 4) * hidden)
-        if isinstance(fields.get("intermediate_size"), list):
-            widths = fields["intermediate_size"]
+        widths = fields.get("intermediate_size")
+        if isinstance(widths, list) and widths and all(isinstance(w, int | float) for w in widths):
             fields["intermediate_size"] = round(sum(widths) / len(widths))
             self.assumed.append(
                 ("model.intermediate_size", str(fields["intermediate_size"]), "mean of a list by layer")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
-from windtunnel.errors import BadInput
+from windtunnel.errors import BadInput, shown
 from windtunnel.importers.kernel_names import COLLECTIVES, COMPUTE, COPIES, OTHER, copy_class, kernel_class
 
 IDLE = "idle"
@@ -124,7 +125,7 @@ def read_kineto(path: str | Path) -> KernelTrace:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         raise BadInput(f"{path}: cannot be read as a trace: {_reason(error)}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         if isinstance(error, BadInput):
             raise
         told = f"an event has no {error}" if isinstance(error, KeyError) else str(error)
@@ -214,36 +215,62 @@ def _known(category: str) -> str:
     return lowered if lowered in _KERNEL or lowered in _LAUNCH or lowered in _RANGE else ""
 
 
+def _args(event: dict[str, Any]) -> dict[str, Any]:
+    """What an event says of itself.
+
+    Raises:
+        TypeError: not a mapping.
+    """
+    args = event.get("args") or {}
+    if not isinstance(args, dict):
+        raise TypeError(f"the args of an event are no mapping: {shown(args)}")
+    return args
+
+
+def _time(event: dict[str, Any], name: str, default: float | None = None) -> float:
+    """A time of an event, microseconds.
+
+    Raises:
+        KeyError: it is missing and has no default.
+        ValueError: it is no finite number.
+    """
+    value = float(event[name] if default is None else event.get(name, default))
+    if not math.isfinite(value):
+        raise ValueError(f"the {name} of an event is no finite number")
+    return value
+
+
 def _take(events: _Events, event: dict[str, Any]) -> None:
     events.seen += 1
     category = _known(str(event.get("cat")))
     if not category or event.get("ph") != "X":
         return
     if category in _KERNEL:
-        args = event.get("args") or {}
+        args = _args(event)
         name = str(event.get("name", ""))
-        events.start.append(float(event["ts"]))
-        events.length.append(max(float(event.get("dur", 0.0)), 0.0))
+        events.start.append(_time(event, "ts"))
+        events.length.append(max(_time(event, "dur", 0.0), 0.0))
         collective = str(args.get("Collective name", "")) if category == "kernel" else ""
         events.kind.append(kernel_class(name, collective) if category == "kernel" else copy_class(name))
         if category == "kernel" and not collective and events.kind[-1] in COLLECTIVES and "External id" in args:
             events.unsure[len(events.kind) - 1] = int(args["External id"])
         events.name.append(name)
-        events.device.append(args.get("device", event.get("pid")))
+        device = args.get("device", event.get("pid"))
+        events.device.append(device if isinstance(device, int | str | None) else shown(device))
         events.correlation.append(int(args.get("correlation", -1)))
     elif category in _LAUNCH:
-        correlation = (event.get("args") or {}).get("correlation")
+        correlation = _args(event).get("correlation")
         if correlation is not None:
-            events.launched[int(correlation)] = float(event["ts"])
+            events.launched[int(correlation)] = _time(event, "ts")
     elif category in _RANGE:
-        args = event.get("args") or {}
+        args = _args(event)
         if "Collective name" in args and "External id" in args:
             events.operations[int(args["External id"])] = str(args["Collective name"])
         found = _STEP.match(str(event.get("name", "")))
         if found:
             steps = events.device_steps if category == "gpu_user_annotation" else events.host_steps
-            begin = float(event["ts"])
-            steps[int(found[1])] = (begin, begin + float(event.get("dur", 0.0)))
+            begin = _time(event, "ts")
+            steps[int(found[1])] = (begin, begin + _time(event, "dur", 0.0))
 
 
 def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:

@@ -17,6 +17,8 @@ from windtunnel.importers.launch import Launch, Wanted
 
 FORMAT = "load"
 TITLE = "load generator"
+_MOST = 10**9
+"""Largest number of a setting that is read."""
 ENGINES = (vllm_serve, sglang_serve, trtllm_serve)
 
 
@@ -60,12 +62,39 @@ class _Settings:
     def put(self, field: str, value: Any, said: str) -> None:
         self.launch.set(f"serving.traffic.{field}", value, said)
 
+    def count(self, table: dict[str, Any], names: tuple[str, ...], default: int) -> int:
+        """A whole number above 0 of `data.shared_prefix`; anything else is a problem of the file."""
+        for name in names:
+            value = table.get(name)
+            if value is None:
+                continue
+            if (found := _number(value)) is not None and 1 <= found <= _MOST:
+                return int(found)
+            self.launch.wrong(f"data.shared_prefix.{name}", "must be a whole number from 1", value)
+        return default
+
+    def lengths(self, table: dict[str, Any], names: tuple[str, str], default: int) -> Any:
+        """Lengths under the name of a distribution, or of a number; a problem where they are neither."""
+        for name in names:
+            value = table.get(name)
+            if value is None:
+                continue
+            law = _either(value)
+            if law is not None:
+                return law
+            self.launch.wrong(f"data.shared_prefix.{name}", "must be a number, or a distribution of numbers", value)
+        return default
+
     def fill(self) -> None:
         """Arrivals, then lengths, then what prompts share."""
         self._arrivals()
         kind = str(self.data.get("type", ""))
         if kind == "shared_prefix":
-            self._shared(self.data.get("shared_prefix") or {})
+            own = self.data.get("shared_prefix") or {}
+            if isinstance(own, dict):
+                self._shared(own)
+            else:
+                self.launch.wrong("data.shared_prefix", "must be a mapping of settings", own)
             return
         for field, name, stand_in in (
             ("input_tokens", "input_distribution", server_load.STAND_IN_INPUT),
@@ -79,7 +108,8 @@ class _Settings:
                 self.put(field, law, f"data.{name}")
 
     def _arrivals(self) -> None:
-        stages = [stage for stage in self.load.get("stages") or [] if isinstance(stage, dict)]
+        listed = self.load.get("stages") or []
+        stages = [stage for stage in listed if isinstance(stage, dict)] if isinstance(listed, list) else []
         if not stages:
             self.launch.assume("serving.traffic.rate_per_s", 1.0, "load.sweep looks for the rate: a stand-in")
             self.launch.assume("serving.traffic.num_requests", 500, "load.sweep looks for the rate: a stand-in")
@@ -107,19 +137,19 @@ class _Settings:
 
     def _shared(self, own: dict[str, Any]) -> None:
         """Groups of prompts that begin alike; with chat turns, each group's prompts are conversations."""
-        prefixes = own.get("num_unique_system_prompts", own.get("num_groups", 1))
-        users = own.get("num_users_per_system_prompt", own.get("num_prompts_per_group", 1))
-        system = int(_mean(own.get("system_prompt_len") or 0))
-        asked = _lengths(own.get("question_distribution")) or _either(own.get("question_len", 50))
-        answered = _lengths(own.get("output_distribution")) or _either(own.get("output_len", 50))
-        turns = max(self._requests() // max(prefixes * users, 1), 1) if own.get("enable_multi_turn_chat") else 1
+        prefixes = self.count(own, ("num_unique_system_prompts", "num_groups"), 1)
+        users = self.count(own, ("num_users_per_system_prompt", "num_prompts_per_group"), 1)
+        system = int(_mean(self.lengths(own, ("system_prompt_len", "system_prompt_len"), 0)))
+        asked = self.lengths(own, ("question_distribution", "question_len"), 50)
+        answered = self.lengths(own, ("output_distribution", "output_len"), 50)
+        turns = max(self._requests() // (prefixes * users), 1) if own.get("enable_multi_turn_chat") else 1
         if turns > 1:
-            self._conversations(int(prefixes), system, asked, answered, turns)
+            self._conversations(prefixes, system, asked, answered, turns)
             return
         self.put("input_tokens", _longer(asked, system), "data.shared_prefix.question_len")
         self.put("output_tokens", answered, "data.shared_prefix.output_len")
         if system:
-            tenant = {"name": "shared", "shared_prefix_tokens": system, "prefixes": int(prefixes)}
+            tenant = {"name": "shared", "shared_prefix_tokens": system, "prefixes": prefixes}
             self.put("tenants", [tenant], "data.shared_prefix")
 
     def _conversations(self, groups: int, system: int, asked: Any, answered: Any, turns: int) -> None:
@@ -145,12 +175,18 @@ class _Settings:
         return int(count if count is not None else rate * seconds)
 
 
+def _number(value: Any) -> float | None:
+    """A finite number within reason; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_MOST <= value <= _MOST:
+        return None
+    return value
+
+
 def _lengths(law: Any) -> Any:
     """A distribution of inference-perf as lengths; None when there is none."""
     if not isinstance(law, dict) or not law:
         return None
-    low, high, mean = law.get("min"), law.get("max"), law.get("mean")
-    spread = law.get("std_dev", 0)
+    low, high, mean, spread = (_number(law.get(name)) for name in ("min", "max", "mean", "std_dev"))
     kind = str(law.get("type", "normal"))
     if kind == "uniform" and low is not None and high is not None and low != high:
         return {"distribution": "uniform", "min": int(low), "max": int(high)}
@@ -158,7 +194,7 @@ def _lengths(law: Any) -> Any:
         mean = high if low is None else low if high is None else (low + high) / 2
     if mean is None:
         return None
-    if kind == "fixed" or not spread or low == high:
+    if kind == "fixed" or not spread or low == high or mean <= 0:
         return int(mean)
     name = "lognormal" if kind == "lognormal" else "normal"
     law = {"distribution": name, "mean": float(mean), "cv": round(float(spread) / float(mean), 6)}
@@ -167,7 +203,8 @@ def _lengths(law: Any) -> Any:
 
 def _either(value: Any) -> Any:
     """A length, or the distribution that stands in its place."""
-    return int(value) if isinstance(value, int | float) else _lengths(value)
+    number = _number(value)
+    return int(number) if number is not None else _lengths(value)
 
 
 def _mean(value: Any) -> float:

@@ -10,6 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from windtunnel.errors import Problem
 from windtunnel.units import parse_quantity
 
+MOST = 1e24
+"""Largest quantity in SI units: beyond what there is, and far from where products of several overflow."""
+
 
 class Inconsistent(ValueError):
     """What a validator of a whole record raises: several problems, each with the field it concerns."""
@@ -20,12 +23,12 @@ class Inconsistent(ValueError):
 
 
 class Spec(BaseModel):
-    """A frozen record that refuses unknown fields.
+    """A frozen record that refuses unknown fields, and numbers that are infinite or none.
 
     The loader (`windtunnel.specs.loader`) turns pydantic's complaints into one message that lists every problem.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
 
 def quantity(dimension: str) -> BeforeValidator:
@@ -35,8 +38,12 @@ def quantity(dimension: str) -> BeforeValidator:
         number = parse_quantity(value, dimension) if isinstance(value, str) else value
         if isinstance(number, bool):
             raise ValueError("must be a number, not true or false")
-        if isinstance(number, int | float) and not number >= 0:
+        if isinstance(number, int | float) and number != number:
+            raise ValueError("must be a number")
+        if isinstance(number, int | float) and number < 0:
             raise ValueError("must not be negative")
+        if isinstance(number, int | float) and number > MOST:
+            raise ValueError(f"must be at most {MOST:g}")
         return number
 
     return BeforeValidator(parse, json_schema_input_type=float | str)

@@ -21,6 +21,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Overlap
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.spellings import spelling
+from windtunnel.specs.traffic import TrafficSpec
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
@@ -148,6 +149,13 @@ def load_cluster_ref(source: str | Path | dict[str, Any]) -> ClusterRef:
     """Read what a scenario would have under `cluster:` from a file or a mapping."""
     data, lines, problems = _read(source)
     return _validate(ClusterRef, data, lines, problems)
+
+
+def load_traffic_spec(source: dict[str, Any]) -> TrafficSpec:
+    """Read what a scenario would have under `serving.traffic:`; problems name fields with that prefix."""
+    lines = SourceMap()
+    problems = ProblemList(prefix="serving.traffic")
+    return _validate(TrafficSpec, source, lines, problems)
 
 
 def dump_scenario(scenario: Scenario) -> str:

@@ -92,7 +92,16 @@ def test_bad_input_is_one_line_a_problem(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setattr(api, "with_recommended_plan", lambda source, overrides=(): (source, tuple(overrides), ""))
     assert run(["train", "a.yaml", "--json"]) == 2
     out, err = capsys.readouterr()
-    assert out == ""
+    error = json.loads(out)["error"]
+    assert error["exit_code"] == 2
+    assert error["problems"][0] == {
+        "file": "a.yaml",
+        "line": 7,
+        "field": "plan.tp",
+        "value": 3,
+        "message": "must divide 64",
+        "hint": "did you mean '4'?",
+    }
     assert err.splitlines() == [
         "error: plan.tp = 3: must divide 64; did you mean '4'? (a.yaml:7)",
         "error: model = x: is not known",
@@ -125,6 +134,46 @@ def test_usage_errors_are_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["trian", "a.yaml"]) == 2
     assert run(["train", "a.yaml", "--nonsense"]) == 2
     assert capsys.readouterr().out == ""
+    assert run(["train", "a.yaml", "--nonsense", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["exit_code"] == 2 and "--nonsense" in error["problems"][0]["message"]
+
+
+def test_every_verb_answers_in_json_where_its_input_is_bad(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.yaml").write_text("model: x\n")
+    commands = [
+        *([verb, "bad.yaml"] for verb in ("train", "serve", "fit", "plan", "advise", "explain", "check", "rerun")),
+        ["compare", "bad.yaml", "nowhere.yaml"],
+        ["measure", "bad.yaml", "--profile", "nowhere.yaml"],
+        ["calibrate", "--from-logs", "nowhere.csv"],
+        ["validate", "--rows", "nowhere.json"],
+        ["import", "nowhere.json"],
+        ["init", "new.yaml", "--model", "no-such-model"],
+        ["models", "no-such-model"],
+        ["devices", "no-such-device"],
+        ["clusters", "no-such-cluster"],
+        ["techniques", "show", "no-such-technique"],
+        ["reproduce", "no-such-paper"],
+    ]
+    for words in commands:
+        code = run([*words, "--json"])
+        out, err = capsys.readouterr()
+        error = json.loads(out)["error"]
+        assert code == 2 == error["exit_code"], words
+        assert error["problems"] and all(set(one) == set(_KEYS) for one in error["problems"]), words
+        assert all(one["message"] for one in error["problems"]) and err, words
+
+
+_KEYS = ("file", "line", "field", "value", "message", "hint")
+
+
+def test_a_printed_result_stays_the_only_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fit", "examples/does-not-fit-70b-8xh100.yaml", "--set", "plan.tp=1", "--json"]) == 3
+    out, err = capsys.readouterr()
+    assert "error" not in json.loads(out) and err.startswith("error: ")
 
 
 def test_missing_files_are_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -329,4 +378,6 @@ def test_validate_without_rows_is_bad_input(
 ) -> None:
     monkeypatch.setattr(api, "validate", lambda *_, **__: {"rows": [], "summary": []})
     assert run(["validate", "--family", "nope", "--json"]) == 2
-    assert capsys.readouterr() == ("", "error: validate: no rows of family nope\n")
+    out, err = capsys.readouterr()
+    assert err == "error: validate: no rows of family nope\n"
+    assert json.loads(out)["error"]["problems"][0]["message"] == "validate: no rows of family nope"

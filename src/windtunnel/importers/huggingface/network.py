@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
-from windtunnel.errors import UNSET, BadInput, ProblemList
+from pydantic import ValidationError
+
+from windtunnel.errors import UNSET, BadInput, Problem, ProblemList
 from windtunnel.specs.layers import Layer, SubBlock
+from windtunnel.specs.loader import explain
 from windtunnel.specs.model import ModelSpec, Provenance
 
 Blocks = tuple[SubBlock, ...]
@@ -41,9 +44,17 @@ class Config:
         return 1
 
     def number(self, name: str, default: int) -> int:
-        """A whole number, or the library's default where the file leaves it out."""
+        """A whole number, or the library's default where the file leaves it out.
+
+        Anything else is a problem, and so is 0 in the place of a default above it.
+        """
         value = self.fields.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else default
+        if value is None or isinstance(value, bool):
+            return default
+        if isinstance(value, int) and value >= min(default, 1):
+            return value
+        self.problems.add(name, value, f"must be a whole number from {max(min(default, 1), 0)}")
+        return default
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A switch, or the library's default where the file leaves it out."""
@@ -98,6 +109,8 @@ class Config:
         if self.problems:
             raise BadInput(self.problems)
         every = list(layers)
+        if not every:
+            raise BadInput(Problem("model.num_hidden_layers", "must be above 0: the file lists no layer", 0))
         blocks = [block for layer in every for block in layer]
         attention = next((b for b in blocks if b.kind == "attention"), None)
         mixture = next((b for b in blocks if b.kind == "mixture"), None)
@@ -118,8 +131,8 @@ class Config:
             }
         if dense is not None:
             described |= {"intermediate_size": dense.rows[-1][0], "gated_mlp": dense.gated}
-        return ModelSpec(
-            **{
+        described = (
+            {
                 "name": self.name,
                 "family": "composed",
                 "hidden_size": hidden,
@@ -134,3 +147,8 @@ class Config:
             | described
             | fields
         )
+        try:
+            return ModelSpec(**described)
+        except ValidationError as error:
+            explain(ModelSpec, described, error, self.problems)
+            raise BadInput(self.problems) from None

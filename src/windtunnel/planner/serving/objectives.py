@@ -79,6 +79,16 @@ def _price(f: Figures) -> float:
     return f.price * f.devices
 
 
+def _a_token(total: float, f: Figures) -> float:
+    """A total by token of the answers; infinite where none was completed."""
+    return total / f.output_tokens if f.output_tokens else float("inf")
+
+
+def _a_second(total: float, f: Figures) -> float:
+    """A total by second of the run; 0 where nothing ran."""
+    return total / f.duration_s if f.duration_s else 0.0
+
+
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
@@ -104,7 +114,7 @@ METRICS: dict[str, Metric] = {
             unit="money",
             maximise=False,
             meaning="price · devices · time over tokens put out",
-            value=lambda f: _price(f) * f.duration_s / 3600.0 / f.output_tokens * 1e6,
+            value=lambda f: _a_token(_price(f) * f.duration_s / 3600.0, f) * 1e6,
             bound=lambda b: b.price * b.devices / 3600.0 / b.tokens_per_s * 1e6,
             need="price",
             of_load=True,
@@ -123,7 +133,7 @@ METRICS: dict[str, Metric] = {
             unit="J",
             maximise=False,
             meaning="all devices, without hosts and cooling",
-            value=lambda f: _watts(f) * f.duration_s / f.output_tokens * 1e6,
+            value=lambda f: _a_token(_watts(f) * f.duration_s, f) * 1e6,
             bound=lambda b: b.least_w / b.tokens_per_s * 1e6,
             need="power",
             of_load=True,
@@ -133,7 +143,7 @@ METRICS: dict[str, Metric] = {
             unit="1/s",
             maximise=True,
             meaning="requests a second that keep the objective",
-            value=lambda f: f.share * f.completed / f.duration_s,
+            value=lambda f: _a_second(f.share * f.completed, f),
             bound=lambda b: b.requests_per_s,
             of_load=True,
         ),
@@ -142,7 +152,7 @@ METRICS: dict[str, Metric] = {
             unit="1/s",
             maximise=True,
             meaning="tokens put out a second",
-            value=lambda f: f.output_tokens / f.duration_s,
+            value=lambda f: _a_second(f.output_tokens, f),
             bound=lambda b: b.tokens_per_s,
             of_load=True,
         ),
@@ -151,7 +161,7 @@ METRICS: dict[str, Metric] = {
             unit="1/s",
             maximise=True,
             meaning="tokens put out a second and device in use",
-            value=lambda f: f.output_tokens / f.duration_s / f.devices,
+            value=lambda f: _a_second(f.output_tokens, f) / f.devices,
             bound=lambda b: b.tokens_per_s / b.devices,
             of_load=True,
         ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
+from windtunnel.machine_memory import require_bytes
 from windtunnel.planner.serving.bounds import Sums, busy_s, closed_s, latest_s, light, step_limit_s, work
 from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, CandidateTable, idle_w_of
 from windtunnel.planner.serving.disaggregated import disaggregated_candidates
@@ -39,6 +40,7 @@ def screen(
         each: loads instead of the question's: rates of all instances, or requests in flight on a device.
     """
     begun = time.perf_counter()
+    _check_size(question, kinds)
     wanted = question.wanted.space.deployment or ("aggregated",)
     parts: list[CandidateTable] = []
     group = done = 0
@@ -61,9 +63,38 @@ def screen(
     return CandidateTable.joined(parts), time.perf_counter() - begun
 
 
+_BYTES_A_CANDIDATE = 400.0
+"""All columns of a table of candidates, twice: by kind and joined."""
+
+
+def _check_size(question: Question, kinds: list[InstanceType]) -> None:
+    """Refuse a space whose candidates do not fit in memory.
+
+    Raises:
+        BadInput: they do not.
+    """
+    count = 0.0
+    for kind in kinds:
+        most = _most_replicas(question, kind) if _is_free_to_choose(question) else 1
+        limits = len(kind.lane_sequences()) * len(kind.lane_tokens())
+        count += float(most) * limits * len(loads_of(question, kind.devices))
+    what = f"the {count:.3g} deployments of this search"
+    require_bytes(count * _BYTES_A_CANDIDATE, "search.limits.devices", f"{what} (replicas, batch limits, loads)")
+
+
+def _is_free_to_choose(question: Question) -> bool:
+    """Whether every number of instances is a candidate."""
+    return not (question.wanted.space.replicas or "replicas" in question.pinned or question.free)
+
+
+def _most_replicas(question: Question, kind: InstanceType) -> int:
+    """Instances that the devices suffice for."""
+    return min(question.wanted.limits.devices or 10**9, kind.place.cluster.num_devices) // kind.devices
+
+
 def _replicas(question: Question, kind: InstanceType) -> Ints:
     """Numbers of instances to choose from."""
-    most = min(question.wanted.limits.devices or 10**9, kind.place.cluster.num_devices) // kind.devices
+    most = _most_replicas(question, kind)
     if question.wanted.space.replicas:
         return np.array([r for r in sorted({*question.wanted.space.replicas}) if r <= most], np.int64)
     if "replicas" in question.pinned:

@@ -10,6 +10,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from windtunnel.arrays import Floats
+from windtunnel.progress import counting
 from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, single_pool
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.instance_limits import Router as RouterId
@@ -358,6 +359,10 @@ def serve(
     serve_fleet(requests, single_pool(limits, linear, instances, overlap), rules, jumps=jumps, record=record)
 
 
+def _ended(q: Request) -> bool:
+    return q.finish == q.finish or q.rejected or q.shed
+
+
 def serve_fleet(
     requests: Requests,
     fleet: Fleet,
@@ -369,7 +374,9 @@ def serve_fleet(
 ) -> None:
     """Run all requests through the pools of a fleet and write their times into `requests`."""
     twin = ReferenceLoop(requests, fleet, rules, jumps=jumps, chains=chains, record=record)
-    for q in twin.run():
+    with counting("requests", lambda: (sum(map(_ended, twin.all)), len(twin.all))):
+        served = twin.run()
+    for q in served:
         i = q.index
         last = q.answer or q
         requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled

@@ -9,6 +9,8 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.kernel_cache import mark_compiled, runs_on_twin
+from windtunnel.machine_memory import require_bytes
+from windtunnel.progress import counting
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, extend_table, single_pool
 from windtunnel.serving.event_loop.instance_limits import Limits
@@ -164,6 +166,7 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
     from windtunnel.serving.event_loop.kernels.serve import serve as serve_jitted
 
     fleet = long_enough(fleet, requests)
+    _check_size(requests, fleet)
     count, instances, flow = len(requests), fleet.lanes, _flow(fleet)
     rows = np.zeros(count if flow is None else 2 * count, record_types.REQUEST)
     for name, own in _FIELDS:
@@ -189,7 +192,9 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
         nodes = np.zeros(len(chains.size) + (instances - 1) * chains.common, record_types.NODE)
         start = np.append(chains.start, np.full(len(rows) - count, chains.start[-1]))
         shared = nodes, start, chains.nodes, chains.size, flow
-    totals, histogram, series = serve_jitted(rows, requests.order(), fleet.tables, limits, state, *shared)
+    ended = rows["state"][-count:]
+    with counting("requests", lambda: (float(np.isin(ended, (DONE, REJECTED)).sum()), float(count))):
+        totals, histogram, series = serve_jitted(rows, requests.order(), fleet.tables, limits, state, *shared)
     mark_compiled(_kernel_of(fleet))
     asked, answered = rows[:count], rows[:count]
     if flow is not None:
@@ -212,6 +217,19 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
     requests.finish_s, requests.preemptions = answered["finish"].copy(), asked["preemptions"].copy()
     requests.instance, requests.state = asked["instance"].copy(), answered["state"].copy()
     return Outcome(totals, histogram, series)
+
+
+def _check_size(requests: Requests, fleet: Fleet) -> None:
+    """Refuse a run whose queues and heaps do not fit in memory.
+
+    Raises:
+        BadInput: they do not.
+    """
+    most = min(max(own.max_seqs for own in fleet.limits), len(requests)) + 1
+    block = max(own.block for own in fleet.limits)
+    what = f"queues and caches of {fleet.lanes:,} instances"
+    require_bytes(fleet.lanes * (4.0 * most + 8.0 * block), "serving.pools", what)
+    require_bytes(400.0 * len(requests), "serving.traffic.num_requests", f"{len(requests):,} requests")
 
 
 def _flow(fleet: Fleet) -> tuple[Any, ...] | None:

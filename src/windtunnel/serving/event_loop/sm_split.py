@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from windtunnel.progress import counting
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.kernels.histogram import add_gaps_in_python
 from windtunnel.serving.event_loop.kernels.records import HISTOGRAM_BINS, SERIES, TOTAL
@@ -114,18 +115,22 @@ class Split:
     def run(self) -> Outcome:
         """All requests, served."""
         self._send_first()
-        while self.events:
-            now, what, which, version = heapq.heappop(self.events)
-            if what == 0:
-                self._arrive(which, now)
-                continue
-            one = self.halves[which]
-            if version != one.version:
-                continue
+        with counting("requests", lambda: (float(np.isfinite(self.requests.finish_s).sum()), len(self.requests))):
+            while self.events:
+                self._next()
+        return Outcome(self.totals, self.histogram, np.array(self.rows, SERIES))
+
+    def _next(self) -> None:
+        """What happens next: an arrival, or the end of an iteration."""
+        now, what, which, version = heapq.heappop(self.events)
+        if what == 0:
+            self._arrive(which, now)
+            return
+        one = self.halves[which]
+        if version == one.version:
             self._advance(one, now)
             self._end(one, now)
             self._start(one, now)
-        return Outcome(self.totals, self.histogram, np.array(self.rows, SERIES))
 
     # -- requests ------------------------------------------------------------------------------------------------------
     def _send_first(self) -> None:

@@ -13,6 +13,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from windtunnel.progress import counting
 from windtunnel.serving.multi_model.placement import make_room, place, remove
 from windtunnel.serving.multi_model.state import Deployed, Device, Job, Rules
 
@@ -37,18 +38,20 @@ class Loop:
 
     def run(self) -> None:
         """All requests, served."""
-        while self.events:
-            now, kind, k = heapq.heappop(self.events)
-            if kind == ARRIVE:
-                self._arrive(self.jobs[k], now)
-            else:
-                device = self.devices[k]
-                if device.busy_until > now:
-                    continue
-                if device.current is not None:
-                    self._over(device.current, now)
-                if device.busy_until <= now:
-                    self._next(device, now)
+        with counting("requests", lambda: (len(self.ended) + len(self.refused), len(self.jobs))):
+            while self.events:
+                now, kind, k = heapq.heappop(self.events)
+                if kind == ARRIVE:
+                    self._arrive(self.jobs[k], now)
+                elif self.devices[k].busy_until <= now:
+                    self._wake(self.devices[k], now)
+
+    def _wake(self, device: Device, now: float) -> None:
+        """End what a device has done and start what comes next."""
+        if device.current is not None:
+            self._over(device.current, now)
+        if device.busy_until <= now:
+            self._next(device, now)
 
     def _arrive(self, job: Job, now: float) -> None:
         if all(one.blocks_of(job) > one.limits.blocks for one in self.devices):

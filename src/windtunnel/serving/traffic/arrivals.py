@@ -5,16 +5,21 @@ All are drawn as a whole, from streams of their own: another rate scales the sam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.random import Generator
 
 from windtunnel.arrays import Floats
+from windtunnel.machine_memory import require_bytes
 from windtunnel.specs.traffic import TrafficSpec
 
 GAPS, KEPT = 1, 2
 """Streams of random numbers beside a seed (see `lengths` for the others)."""
+
+_BYTES_A_REQUEST = 600.0
+"""Memory of a request: its lengths and times, what the loop keeps of it and what metrics take."""
 
 
 def stream(seed: int, which: int) -> Generator:
@@ -91,6 +96,11 @@ def arrivals(spec: TrafficSpec, rate_per_s: float, count: int | None, seed: int)
         (n,) seconds; none at or after `duration_s`.
     """
     process = PROCESSES[spec.process]
+    bound = math.inf if spec.duration_s is None else rate_per_s * spec.duration_s * 1.05 + 64
+    most = bound if count is None else count
+    over = spec.peak_to_mean if spec.process == "diurnal" else 1.0
+    field = "serving.traffic.duration_s" if count is None else "serving.traffic.num_requests"
+    require_bytes(most * over * _BYTES_A_REQUEST, field, f"{most:,.0f} requests")
     if spec.duration_s is None:
         assert count is not None
         return process(spec, rate_per_s, count, seed)

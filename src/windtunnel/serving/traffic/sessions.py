@@ -8,6 +8,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Int32s, Ints
 from windtunnel.errors import BadInput, Problem
+from windtunnel.machine_memory import require_bytes
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.serving.traffic.lengths import THINK, TURNS, draw
 from windtunnel.specs.traffic import Sessions
@@ -66,6 +67,8 @@ def split(spec: Sessions, seed: int, *, requests: int | None = None, sessions: i
         turns, ends = turns[:used], ends[:used]
         turns[-1] -= ends[-1] - requests
         ends[-1] = requests
+    what = f"{int(ends[-1]) if len(ends) else 0:,} turns of {len(turns):,} sessions"
+    require_bytes(600.0 * float(ends[-1]) if len(ends) else 0.0, "serving.traffic.sessions.turns", what)
     session = np.repeat(np.arange(len(turns)), turns)
     return Turns(session, np.arange(len(session)) - np.repeat(ends - turns, turns))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from windtunnel.arrays import Ints
 from windtunnel.engine.allocator import Replay, replay_tensors
+from windtunnel.errors import BadInput, Problem
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.training.memory.memory_inputs import MemoryInputs
@@ -98,6 +99,8 @@ def reserved_memory(inputs: MemoryInputs, static: StaticMemory, stage: int, capa
         return _one_pass(costs, plan, static.on_stage(stage))
     writer = StageTraceWriter(inputs, static.on_stage(stage), static.late_gradient_bytes, stage)
     events = writer.events()
+    if not np.abs(events.sizes).sum() < _MOST_BYTES:
+        raise BadInput(Problem("model", "with this sequence length and batch, tensors would take more than 4 EiB"))
     sizes, tensors, streams = np.rint(events.sizes).astype(np.int64), events.tensors, events.streams
     chosen = training.expandable_segments
     expandable = framework.expandable_segments if chosen is None else chosen
@@ -126,6 +129,8 @@ def reserved_memory(inputs: MemoryInputs, static: StaticMemory, stage: int, capa
     )
 
 
+_MOST_BYTES = 2.0**62
+"""Bytes of all tensors of a trace that whole numbers of 64 bits can count."""
 _REPLAYS: dict[bytes, Replay] = {}
 """Digest of a tensor trace → its replay, oldest first. Plans that differ in communication alone share a trace."""
 _MAX_REPLAYS = 128

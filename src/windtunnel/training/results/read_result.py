@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from windtunnel.errors import shown
 from windtunnel.training.results.records import Assumption, Interval, MemoryReport, TraceEvents
 from windtunnel.training.results.training_result import TrainingResult
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
@@ -18,25 +23,62 @@ def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
 
     Raises:
         KeyError: A field without a default is missing.
+        TypeError: A field holds something else than its kind; the message names it.
     """
     known = {f.name for f in fields(TrainingResult)}
     kept = {k: v for k, v in data.items() if k in known}
-    kept["interval"] = Interval(**{**data["interval"], "rows": tuple(data["interval"].get("rows", ()))})
+    kept["interval"] = _band(data["interval"])
     kept["memory"] = _memory_from_dict(data["memory"])
     kept["assumed"] = tuple(Assumption(**a) for a in data.get("assumed", ()))
     for name in ("warnings", "citations", "techniques", "stages", "groups", "run"):
         kept[name] = tuple(data.get(name, ()))
     trace = data.get("trace")
     kept["trace"] = _trace_from_dict(trace) if trace else None
-    return TrainingResult(**kept)
+    return _of_its_kinds(TrainingResult(**kept))
+
+
+RecordT = TypeVar("RecordT", bound="DataclassInstance")
+
+
+def _of_its_kinds(record: RecordT) -> RecordT:
+    """The record itself, once all its fields hold what they are declared as.
+
+    Raises:
+        TypeError: with the first field that does not.
+    """
+    for name, kind in get_type_hints(type(record)).items():
+        if not _is_a(getattr(record, name), kind):
+            raise TypeError(
+                f"{name} is {shown(getattr(record, name))}, which is not {_WORDS.get(kind, 'what it holds')}"
+            )
+    return record
+
+
+_WORDS: dict[Any, str] = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Whether a value is of a declared kind, entries of tables and lists included; arrays and records always are."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return any(_is_a(value, one) for one in inner)
+    if origin is dict:
+        return isinstance(value, dict) and all(_is_a(v, inner[1]) for v in value.values())
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is_a(v, inner[0]) for v in value)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    if kind in (int, str, bool, NoneType):
+        return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    return True
 
 
 def _band(data: Mapping[str, Any] | None) -> Interval | None:
-    return None if data is None else Interval(**{**data, "rows": tuple(data.get("rows", ()))})
+    return None if data is None else _of_its_kinds(Interval(**{**data, "rows": tuple(data.get("rows", ()))}))
 
 
 def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
-    return MemoryReport(
+    report = MemoryReport(
         stage=data["stage"],
         peak_allocated_bytes=data["peak_allocated_bytes"],
         peak_reserved_bytes=data["peak_reserved_bytes"],
@@ -58,6 +100,7 @@ def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
         reserved_interval=_band(data.get("reserved_interval")),
         fit_probability=data.get("fit_probability"),
     )
+    return _of_its_kinds(report)
 
 
 def _trace_from_dict(data: Mapping[str, Any]) -> TraceEvents:

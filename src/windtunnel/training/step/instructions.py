@@ -11,15 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from windtunnel.arrays import Floats, Rows
+from windtunnel.machine_memory import require_bytes
+from windtunnel.progress import expect
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.training.offload.host_optimizer import is_spelt_out
 from windtunnel.training.step.replica_group import ReplicaGroup
 
-KEYS_OF_ROW = 4096.0
+KEYS_OF_ROW = 65536.0
+"""Enough for the pieces of an instruction over every layer that a model may have."""
 KEYS_OF_PIECE = 4.0
 _FINE_TASKS = 20_000
 """Steps with fewer layer passes than this are simulated layer by layer; larger ones by whole model chunks, except where
 data-parallel communication or offloading needs layers."""
+
+
+_BYTES_A_PIECE = 1000.0
+"""Memory that a piece of an instruction takes while a step is put together: two or three tasks with all columns."""
+_SECONDS_A_PIECE = 4e-6
+"""Seconds of a laptop core for a piece, from building its tasks to their memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +98,12 @@ def build_instructions(group: ReplicaGroup) -> Instructions:
         first_task=np.arange(len(schedule)),
         last_task=np.arange(len(schedule)),
     )
-    return _cut(whole, _pieces(group, whole))
+    pieces = _pieces(group, whole)
+    count = int(pieces.sum())
+    what = f"a step of {count:,} layer passes ({schedule.m:,} micro-batches on {schedule.p:,} stages)"
+    require_bytes(count * _BYTES_A_PIECE, "training.global_batch", what)
+    expect(what, count * _SECONDS_A_PIECE)
+    return _cut(whole, pieces)
 
 
 def last_rows(virtual_stage: Rows, row: Rows, count: int) -> Rows:

@@ -52,7 +52,7 @@ def _add_sends(tasks: TaskBuilder, replica: ReplicaTasks, send: Rows, target: Ro
         scale_up_bytes=np.where(meets, hop.scale_up_bytes, 0.0),
         scale_out_bytes=np.where(meets, hop.scale_out_bytes, 0.0),
     )
-    keys = unit_last[send] * KEYS_OF_ROW + 4090 + 0.1 * (send - unit_first[send])
+    keys = unit_last[send] * KEYS_OF_ROW + (KEYS_OF_ROW - 6) + 0.1 * (send - unit_first[send])
     stream = S_PP if group.comm.options.overlap_p2p else S_COMPUTE
     return tasks.add(keys, schedule.stage[send], stream, work, T_SEND, row=send)
 

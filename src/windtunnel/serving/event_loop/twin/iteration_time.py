@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 from windtunnel.arrays import Floats
@@ -76,7 +77,9 @@ def steps_to_change(one: Instance) -> int:
     tokens = one.gained(steps)
     if free >= len(one.decoding) * -(-tokens // block):  # enough however the blocks' ends fall
         return steps
-    for i in range(tokens):
+    whole = max(free // len(one.decoding) - 1, 0)  # every `block` tokens take one block a sequence
+    free -= whole * len(one.decoding)
+    for i in range(whole * block, tokens):
         free -= sum((q.stored + ahead + i) % block == 0 for q in one.decoding)
         if free < 0:
             return ((i + 1) * MILLION - 1 - one.fraction) // pace
@@ -86,9 +89,13 @@ def steps_to_change(one: Instance) -> int:
 def shorten(one: Instance, now: float) -> None:
     """Have a run of decode steps end with the step under way, or with the next that looks for requests."""
     past, first, slope = now - one.start, one.step_s, one.slope_s
-    steps = 1
+    half = first - 0.5 * slope
+    reach = half + math.sqrt(max(half * half + 2.0 * slope * past, 0.0))
+    steps = max(int(2.0 * past / reach), 1) if reach > 0.0 else 1
     while steps * first + slope * (0.5 * steps * (steps - 1)) < past:
         steps += 1
+    while steps > 1 and (steps - 1) * first + slope * (0.5 * (steps - 1) * (steps - 2)) >= past:
+        steps -= 1
     if one.limits.poll > 1 and (late := (one.polled + steps) % one.limits.poll):
         steps += one.limits.poll - late
     if steps < one.steps:

@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, Problem
+from windtunnel.progress import counting
 from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
 from windtunnel.serving.event_loop.requests import Requests
@@ -69,8 +70,10 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
     inputs, assumed = with_prefix(inputs, np.ones(len(at_s), np.bool_), spec)
     rng, ends = stream(seed, SEARCH), hazard(search, seed)
     grown = Grown()
-    for number, prompt in enumerate(inputs.tolist()):
-        _grow(grown, spec, search, number, prompt, ends, rng, seed)
+    number = 0
+    with counting("prompts drawn", lambda: (number, len(inputs))):
+        for number, prompt in enumerate(inputs.tolist()):
+            _grow(grown, spec, search, number, prompt, ends, rng, seed)
     prompts = np.concatenate(grown.inputs)
     outputs = np.concatenate(grown.outputs)
     if (prompts + outputs).max() > np.iinfo(np.int32).max:
