@@ -67,8 +67,11 @@ def import_(
         ),
     ] = None,
     block: Annotated[
-        int | None,
-        typer.Option(min=1, help="Markdown pages: which of the fenced blocks that start something, from 1."),
+        str | None,
+        typer.Option(
+            metavar="N|all",
+            help="Markdown pages: which of the fenced blocks that start something, from 1; `all`: a scenario each.",
+        ),
     ] = None,
     time_unit: Annotated[str | None, typer.Option(metavar="s|ms", help=_TRACE + "unit of its times.")] = None,
     block_size: Annotated[int | None, typer.Option(min=1, help=_TRACE + "tokens of one prefix hash.")] = None,
@@ -149,6 +152,7 @@ def register(app: typer.Typer) -> None:
         "import qlora.yaml --device rtx-4090",
         "import serve.sh --device h100-sxm-80gb -o scenario.yaml",
         "import README.md --block 2 --device h200-sxm-141gb --model config.json",
+        "import README.md --block all --device h200-sxm-141gb -o recipe.yaml",
         "import requests.csv -o traffic.yaml",
         "import model.py:build --input 2x4096:int64 -o operators.yaml",
     )

@@ -11,11 +11,12 @@ import typer
 from windtunnel.cli.output import note, print_json
 
 if TYPE_CHECKING:
+    from windtunnel.errors import Problem
     from windtunnel.importers.launch import Launch, Wanted
 
 
 def import_configuration(
-    config: Path, format: str, wanted: Wanted, output: Path | None, as_json: bool, block: int | None = None
+    config: Path, format: str, wanted: Wanted, output: Path | None, as_json: bool, block: str | None = None
 ) -> None:
     """Read a configuration and write the scenario or the model block that it states.
 
@@ -25,7 +26,7 @@ def import_configuration(
         wanted: what the command line adds to a launch file.
         output: where to write; None: to standard output.
         as_json: print JSON on standard output.
-        block: which of the blocks of a Markdown page, from 1.
+        block: which of the blocks of a Markdown page, from 1; `all`: each of them.
 
     Raises:
         BadInput: the file cannot be read as its format, a model config came with options of launch files, or a page
@@ -38,7 +39,10 @@ def import_configuration(
 
     scripts = launch_folder(config)
     text = scripts or ("" if config.is_dir() else _text(config))
-    text = text if scripts else _chosen(text, str(config), block)
+    if block == "all":
+        _every_block(text, config, format, wanted, output, as_json=as_json)
+        return
+    text = text if scripts else _chosen(text, str(config), _number(block))
     kind = format or (formats.HF_CONFIG if not text else formats.detect(text, str(config)))
     if kind == formats.HF_CONFIG:
         if wanted != Wanted(name=wanted.name):
@@ -52,6 +56,59 @@ def import_configuration(
     if scripts:
         launch.forget_lines()
     _scenario(launch, wanted, output, as_json)
+
+
+def _number(block: str | None) -> int | None:
+    """The number of a block.
+
+    Raises:
+        BadInput: it is none.
+    """
+    from windtunnel.errors import BadInput
+
+    if block is not None and not (block.isdigit() and int(block) > 0):
+        raise BadInput(f"--block = {block}: must be a number from 1, or all")
+    return int(block) if block is not None else None
+
+
+def _every_block(text: str, config: Path, format: str, wanted: Wanted, output: Path | None, *, as_json: bool) -> None:
+    """Read every block of a page that starts something, and write a scenario for each that can be read.
+
+    Files are numbered as `--block` numbers the blocks: `recipe-2.yaml` beside `-o recipe.yaml`. What cannot be read is
+    listed with its lines.
+
+    Raises:
+        BadInput: the page has no such block, or none of them can be read.
+    """
+    from windtunnel.errors import BadInput
+    from windtunnel.importers import formats
+
+    blocks = formats.page_blocks(text, str(config))
+    if blocks is None:
+        raise BadInput(f"{config}: is no Markdown page with fenced blocks, which --block chooses from")
+    problems: list[Problem] = []
+    found: list[Launch] = []
+    for number, block in enumerate(blocks, 1):
+        target = output.with_name(f"{output.stem}-{number}{output.suffix}") if output is not None else None
+        try:
+            kind = format or formats.detect(block.text, str(config))
+            if kind == formats.HF_CONFIG:
+                note(f"--block {number} (line {block.line}): a model config, which `import config.json` reads")
+                continue
+            launch = formats.read(kind, block.text, str(config), wanted)
+            _checked(launch, wanted)
+        except BadInput as error:
+            problems += error.problems
+            note(f"--block {number} (line {block.line}) is not read: {'; '.join(str(p) for p in error.problems)}")
+            continue
+        found.append(launch)
+        _write(launch, target)
+        if target is None and not as_json:
+            typer.echo(f"---\n{launch.text()}", nl=False)
+    if not found:
+        raise BadInput(problems or f"{config}: no fenced block of this page starts something that is known")
+    if as_json:
+        print_json([launch.as_dict() for launch in found])
 
 
 def _chosen(text: str, file: str, number: int | None) -> str:
@@ -107,6 +164,20 @@ def pairs(env: list[str]) -> dict[str, str]:
 
 def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool) -> None:
     """Check and write the scenario that a launch file became."""
+    _checked(launch, wanted)
+    _write(launch, output)
+    if as_json:
+        print_json(launch.as_dict())
+    elif output is None:
+        typer.echo(launch.text(), nl=False)
+
+
+def _checked(launch: Launch, wanted: Wanted) -> None:
+    """List what was assumed and not read, and check that the scenario can be predicted.
+
+    Raises:
+        BadInput: the file, or the scenario that it became, has problems.
+    """
     from windtunnel.errors import BadInput, Infeasible
 
     serving = "serving.engine" in launch.fields
@@ -139,6 +210,11 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
         if not serving:
             raise
         note(f"this deployment does not run on {launch.fields['cluster.device']}: {error}")
+
+
+def _write(launch: Launch, output: Path | None) -> None:
+    """Write the scenario, and say what to do with it."""
+    serving = "serving.engine" in launch.fields
     if output is not None:
         output.write_text(launch.text(), encoding="utf-8")
         if launch.format == "load":
@@ -147,10 +223,6 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
             note(f"wrote {output}; next: windtunnel {'serve' if serving else 'train'} {output}")
         if not serving and launch.format != "load":
             note(f"how far it is from the best plan: windtunnel plan {output} --free")
-    if as_json:
-        print_json(launch.as_dict())
-    elif output is None:
-        typer.echo(launch.text(), nl=False)
 
 
 _OPTIONS = {

@@ -26,6 +26,8 @@ NODES = ("nnodes", "num-nodes", "num_nodes", "nodes")
 OTHER_MODELS = re.compile(r"pretrain_(t5|retro|vision\w*|ict|vlm|mamba|hybrid|mimo)\w*\.py$")
 SPELLED_OUT = ("decoder-num-layers", "hybrid-layer-pattern", "hybrid-override-pattern")
 """Options that say what such a program trains."""
+CHECKPOINTS = ("TOKENIZER_MODEL", "HF_MODEL_CKPT")
+"""Variables in which scripts of Megatron-LM's `examples/post_training` name a checkpoint."""
 _SBATCH = re.compile(r"^#SBATCH\s+(?:--?)([\w-]+)[= ]\s*(\S+)", re.MULTILINE)
 _SHORT = {"-N": "--nodes"}
 
@@ -43,6 +45,11 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         launch.leave(what, "", line, why)
     words = _launch_words(script, launch)
     flags = Flags(launch, words)
+    flags.checkpoints = _checkpoints(script)
+    for name, line in script.unset:
+        if name in script.variables:  # it is given a value where it is not set
+            why = f"line {line} asks whether it is set, and the script does not set it before; --env {name}=… does"
+            launch.assumed.append((f"${name}", "not set", why))
     for name, value, line in script.defaults:
         if f"${name}" not in ("$MASTER_ADDR", "$MASTER_PORT", "$NODE_RANK", "$RANK") and value.isdigit():
             launch.assumed.append((f"${name}", value, f"not set in the script; its own default, line {line}"))
@@ -59,6 +66,12 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     megatron_plan.read_plan(launch, flags, wanted, devices)
     flags.rest()
     return launch
+
+
+def _checkpoints(script: Script) -> list[tuple[str, str]]:
+    """(checkpoint, variable) of variables in which a script names one."""
+    named = [(" ".join(word.text for word in script.variables.get(name, [])), name) for name in CHECKPOINTS]
+    return [(checkpoint, name) for checkpoint, name in named if checkpoint and "$" not in checkpoint]
 
 
 def _launch_words(script: Script, launch: Launch) -> list[Word]:
@@ -89,6 +102,8 @@ class Flags:
         self.launch = launch
         self.given: dict[str, tuple[list[str], int]] = {}
         self.used: set[str] = set()
+        self.checkpoints: list[tuple[str, str]] = []
+        """(checkpoint, variable that names it)."""
         self.programs = [word.text.rsplit("/", 1)[-1] for word in words if word.text.endswith(".py")]
         self.valued: set[str] = set()
         """Options of which a value was read; the others are switches."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.settings import options
 
 if TYPE_CHECKING:
     from windtunnel.importers.megatron import Flags
@@ -330,18 +331,38 @@ def _vocabulary(
         size, whose = VOCABULARIES["BertWordPieceLowerCase"]
         launch.assumed.append(("model.vocab_size", str(size), f"--vocab-file of an encoder: {whose}"))
         return size, "--vocab-file", flags.line("vocab-file")
+    provider = flags.given.get("model-provider", ([], 0))[0]
+    sizes: dict[str, int] = options("megatron")["providers"]
+    if provider and provider[0] in sizes:
+        flags.set_aside("model-provider")
+        size = sizes[provider[0]]
+        launch.assumed.append(("model.vocab_size", str(size), f"as Megatron-LM's model_providers/{provider[0]}.py"))
+        return size, f"--model-provider {provider[0]}", flags.line("model-provider")
     model = flags.given.get("tokenizer-model", ([], 0))[0]
-    if model and "$" not in model[0]:
-        from windtunnel import catalog
-
-        try:
-            entry = catalog.model(model[0])
-        except BadInput:
-            return None
-        why = f"--tokenizer-model names {entry.name}"
-        launch.assumed.append(("model.vocab_size", str(entry.vocab_size), why))
-        return entry.vocab_size, why, flags.line("tokenizer-model")
+    named = [(model[0], "--tokenizer-model")] if model and "$" not in model[0] else []
+    for checkpoint, said in [*named, *flags.checkpoints]:
+        found = _checkpoint_vocabulary(checkpoint)
+        if found is not None:
+            why = f"{said} names {found[1]}"
+            launch.assumed.append(("model.vocab_size", str(found[0]), why))
+            return found[0], why, flags.line("tokenizer-model") if said.startswith("--") else None
     return None
+
+
+def _checkpoint_vocabulary(name: str) -> tuple[int, str] | None:
+    """(size, whose) vocabulary a checkpoint's name says: of the catalogue, or of a published tokenizer."""
+    from windtunnel import catalog
+
+    last = name.rstrip("/").rsplit("/", 1)[-1]
+    for spelling in dict.fromkeys((name, last)):
+        try:
+            entry = catalog.model(spelling)
+        except BadInput:
+            continue
+        return entry.vocab_size, entry.name
+    known: dict[str, int] = options("megatron")["tokenizers"]
+    size = {key.casefold(): value for key, value in known.items()}.get(last.casefold())
+    return (size, last) if size else None
 
 
 def _compare(launch: Launch, fields: dict[str, Any], lines: dict[str, tuple[str, int | None]]) -> None:

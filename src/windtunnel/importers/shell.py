@@ -104,6 +104,8 @@ class Script:
     """(what, line, why it was not read)."""
     defaults: list[tuple[str, str, int]] = field(default_factory=list)
     """(variable, default value that stands in for it, line)."""
+    unset: list[tuple[str, int]] = field(default_factory=list)
+    """(variable that the script tests for being set and does not set itself, line): counted as not set."""
 
 
 def read_script(text: str, env: Mapping[str, str]) -> Script:
@@ -358,6 +360,11 @@ class _Reader:
             return bool(items[0])
         negated = items[:1] == ["!"]
         items = items[1:] if negated else items
+        if len(items) == 2 and items[0] in ("-z", "-n") and (name := re.fullmatch(r"\$([A-Za-z_]\w*)", items[1])):
+            found = (name.group(1), command[0].line)
+            if found not in self.script.unset:
+                self.script.unset.append(found)
+            items[1] = ""
         value = _outcome(items)
         return None if value is None else value is not negated
 

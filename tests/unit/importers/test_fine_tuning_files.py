@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from windtunnel.cli.main import run
 from windtunnel.importers import formats
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.training import predict
@@ -296,3 +298,44 @@ def test_damaged_files_are_one_clear_line(text: str) -> None:
 def test_unknown_models_say_what_to_give() -> None:
     (problem,) = imported(AXOLOTL.replace("NousResearch/Meta-Llama-3-8B", "mine/unheard-of-1b")).problems
     assert "--model names one" in problem.rule
+
+
+PAGE = """\
+# Tuning
+
+```bash
+trl sft --model_name_or_path Qwen/Qwen3-8B --max_length 512 --use_peft
+```
+
+```bash
+trl grpo --model_name_or_path Qwen/Qwen3-8B
+```
+
+```yaml
+base_model: Qwen/Qwen3-8B
+adapter: lora
+lora_target_linear: true
+sequence_len: 256
+micro_batch_size: 1
+```
+"""
+
+
+def test_every_block_of_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, out = tmp_path / "page.md", tmp_path / "mine.yaml"
+    page.write_text(PAGE)
+    command = ["import", str(page), "--block", "all", "--device", "h100-sxm-80gb"]
+    assert run([*command, "-o", str(out)]) == 0
+    written = sorted(path.name for path in tmp_path.glob("mine*"))
+    assert written == ["mine-1.yaml", "mine-3.yaml"]
+    assert "--block 2 (line 8) is not read" in " ".join(capsys.readouterr().err.split())
+    assert run([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [item["scenario"]["training"]["seq_len"] for item in found] == [512, 256]
+
+
+def test_a_block_is_a_number_or_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    assert run(["import", str(page), "--block", "second", "--device", "h100-sxm-80gb"]) == 2
+    assert "must be a number from 1, or all" in capsys.readouterr().err

@@ -336,3 +336,23 @@ def test_the_else_of_an_undecided_condition_stands_in() -> None:
     script = read_script('if [ "$(f "$X")" = a ]; then\n N=4\nelse\n export N=${N:-8}\nfi\nrun --n $N\n', {})
     assert [[word.text for word in words] for words in script.commands] == [["run", "--n", "8"]]
     assert ("N", "8", 6) in script.defaults
+
+
+def test_a_variable_tested_for_being_set_counts_as_not_set() -> None:
+    script = (
+        "if [ -z ${HF_MODEL_CKPT} ]; then\n  HF_MODEL_CKPT=Qwen/Qwen3-0.6B\n  TOKENIZER_MODEL=Qwen/Qwen3-0.6B\nfi\n"
+        'MODEL_ARGS=" --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 \\\n'
+        '  --micro-batch-size 1 --tokenizer-type HuggingFaceTokenizer --global-batch-size 8"\n'
+    )
+    launch = read(script, nodes=1)
+    assert launch.scenario()["model"]["vocab_size"] == 151936
+    assert "$HF_MODEL_CKPT" in [field for field, _, _ in launch.assumed]
+
+
+def test_vocabulary_of_a_model_provider() -> None:
+    flags = (
+        "torchrun train.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 "
+        "--micro-batch-size 1 --global-batch-size 8 --tokenizer-type HuggingFaceTokenizer "
+        "--tokenizer-model llava-hf/llava-1.5-7b-hf --model-provider llava_vlm"
+    )
+    assert read(flags, nodes=1).scenario()["model"]["vocab_size"] == 32256
