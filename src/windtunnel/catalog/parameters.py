@@ -58,7 +58,7 @@ def _attention(model: ModelSpec, *, windowed: bool = False) -> int:
         )
         down = _linear(h, rank + model.qk_rope_head_dim, bias) + rank
         up = _linear(rank, heads * (model.qk_nope_head_dim + d_v), False)
-        return query + down + up + _linear(heads * d_v, h, bias)
+        return query + down + up + _linear(heads * d_v, h, bias) + _indexer(model)
     count = _linear(h, heads * d, bias) + projections * _linear(h, kv_heads * d, bias) + _linear(heads * d, h, bias)
     if model.attention_output_gate:
         count += h * heads * d
@@ -67,6 +67,15 @@ def _attention(model: ModelSpec, *, windowed: bool = False) -> int:
     if model.attention_sinks:
         count += heads
     return count
+
+
+def _indexer(model: ModelSpec) -> int:
+    """Queries, keys with their norm, and weights of heads of an indexer; 0 where the model has none."""
+    if not model.index_topk:
+        return 0
+    wide = model.index_n_heads * model.index_head_dim
+    queries = (model.q_lora_rank or model.hidden_size) * wide
+    return queries + model.hidden_size * (model.index_head_dim + model.index_n_heads) + 2 * model.index_head_dim
 
 
 def _mlp(model: ModelSpec, width: int) -> int:

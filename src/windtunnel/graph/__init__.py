@@ -42,7 +42,8 @@ def forward_flop(operator: Operator) -> float:
 
 def _windowed(model: ModelSpec, kind: str, operator: Operator, batch: Batch) -> bool:
     """Whether an attention operator of a layer sees fewer pairs than full attention does."""
-    return operator.pairs < batch.pairs if model.layers else kind in "WX"
+    by_operator = bool(model.layers or model.index_topk)
+    return operator.pairs < batch.pairs if by_operator else kind in "WX"
 
 
 def build(

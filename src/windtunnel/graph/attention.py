@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windtunnel.graph.indexer import index_scores
 from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor, linear, pointwise
 from windtunnel.specs.model import ModelSpec
 
@@ -56,9 +57,7 @@ def masked_pairs(model: ModelSpec, batch: Batch, *, windowed: bool, causal: bool
     if not causal:
         return batch.full_pairs
     if windowed and model.sliding_window and model.sliding_window < batch.seq_len:
-        w = float(model.sliding_window)
-        per_sequence = batch.seq_len * w - w * w / 2
-        return batch.tokens / batch.seq_len * per_sequence
+        return picked_pairs(batch, model.sliding_window)
     chunk = model.attention_chunk_size
     if windowed and chunk and chunk < batch.seq_len:
         whole, rest = divmod(batch.seq_len, float(chunk))
@@ -258,13 +257,14 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             ),
             (5, 7),
         ),
+        *_trained_indexer(model, batch),
         Operator(
             name="core_attn",
             module="core_attn",
             kind=Kind.ATTENTION,
             rule="heads",
             m=t,
-            pairs=batch.pairs,
+            pairs=picked_pairs(batch, model.index_topk) if batch.training else batch.pairs,
             seq_len=batch.seq_len,
             heads=heads,
             kv_heads=heads,
@@ -281,3 +281,28 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         Tensor("attention_out", heads * dv * t, "heads", producer="core_attn", consumers=("core_attn", "proj")),
     ]
     return Parts(operators, tensors, sum(op.params for op in operators))
+
+
+def picked_pairs(batch: Batch, most: int) -> float:
+    """Causal query-key pairs per head of which a query has at most `most`; 0: no limit."""
+    if not most or most >= batch.seq_len:
+        return batch.pairs
+    return batch.tokens / batch.seq_len * (batch.seq_len * most - most * most / 2)
+
+
+def _trained_indexer(model: ModelSpec, batch: Batch) -> list[Operator]:
+    """What the indexer of sparse attention computes in training: three products, and scores of all tokens.
+
+    Serving adds its own, with the work between (`serving.iteration.sparse_attention`).
+    """
+    if not (model.index_topk and batch.training):
+        return []
+    t, h = batch.tokens, float(model.hidden_size)
+    heads, size = model.index_n_heads, model.index_head_dim
+    rank = float(model.q_lora_rank or model.hidden_size)
+    sizes = ((rank, float(heads * size)), (h, float(size)), (h, float(heads)))
+    products = [
+        linear(f"index_{i}", "qkv", "full", m=t, n=n, k=k, params=n * k + 2 * size * (i == 1))
+        for i, (k, n) in enumerate(sizes)
+    ]
+    return [*products, index_scores(batch, (heads, size, model.index_topk))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windtunnel.graph.attention import Parts, core_attention, moved_bytes, norm_and_residual, rotation_passes
+from windtunnel.graph.attention import Parts, core_attention, moved_bytes, norm_and_residual, picked_pairs, rotation_passes
 from windtunnel.graph.indexer import index_scores, index_work
 from windtunnel.graph.mlp import moe_mlp
 from windtunnel.graph.operators import Batch, Block, Kind, Operator, Style, Tensor, linear, pointwise
@@ -99,7 +99,7 @@ def _latent_products(block: SubBlock, tokens: float) -> list[Operator]:
         return replace(_product(name, "qkv", rule, tokens, matrix), module=module)
 
     down = shared.pop(0)
-    if shared and shared[0][1] == queries[0]:
+    if block.q_rank:
         operators.append(product("q_down", "qkv", "full", shared.pop(0)))
         operators.append(product("q_up", "mla_up_proj", "column", queries))
     else:
@@ -146,12 +146,9 @@ def _between(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *, u
 
 def _attended_pairs(block: SubBlock, batch: Batch) -> float:
     """Query-key pairs per head over the micro-batch."""
-    w = float(block.window)
     if block.kind == "cross_attention" or not block.causal:
         return batch.full_pairs
-    if w and w < batch.seq_len:
-        return batch.tokens / batch.seq_len * (batch.seq_len * w - w * w / 2)
-    return batch.pairs
+    return picked_pairs(batch, block.window)
 
 
 def _attention(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Between:
@@ -169,7 +166,7 @@ def _attention(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *,
     ]
     operators = _latent_work(block, t) if block.kv_rank else _rotation(block, model, style, t)
     if block.kv_rank:
-        latents = 2 * (_query_rank(block) + block.kv_rank) * t + block.rope_dim * t
+        latents = 2 * (block.q_rank + block.kv_rank) * t + block.rope_dim * t
         tensors.insert(0, Tensor("latents", latents, "full", producer="qkv", consumers=("mla_up_proj",)))
     elif style.expands_kv and a > kv:
         tensors.append(Tensor("key_value_copies", 2 * (a - kv) * t, "heads", producer="rope", consumers=("core_attn",)))
@@ -185,12 +182,6 @@ def _attention(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *,
         core = [*core, pointwise("attn_gating", "core_attn", "features", moved, (1, 1))]
         tensors.append(Tensor("attn_gate_out", gate * t, "heads", producer="qkv", consumers=("core_attn",)))
     return [*operators, *core], tensors
-
-
-def _query_rank(block: SubBlock) -> int:
-    """Width of the queries' latent; 0 where they have none."""
-    rank = block.columns[0][0]
-    return rank if any(made == rank for _, made in block.replicated[1:2]) else 0
 
 
 def _gate_width(block: SubBlock) -> int:
@@ -221,7 +212,7 @@ def _rotation(block: SubBlock, model: ModelSpec, style: Style, tokens: float) ->
 def _latent_work(block: SubBlock, tokens: float) -> list[Operator]:
     """Norms of the latents, rotation, and the heads put together."""
     heads = 2 * block.heads * (2 * block.d_qk + block.d_v)
-    latents = _query_rank(block) + block.kv_rank
+    latents = block.q_rank + block.kv_rank
     moved = ((heads + 3 * latents) * tokens * 2, (heads + 4 * latents) * tokens * 2)
     return [pointwise("latent_norm_rope", "mla_up_proj", "features", moved, (5, 7))]
 
@@ -262,7 +253,17 @@ def _mixture(block: SubBlock, model: ModelSpec, batch: Batch, style: Style) -> P
         }
     )
     part = moe_mlp(flat, batch, style)
-    operators = list(part.operators)
+    operators: list[Operator] = []
+    for op in part.operators:
+        operators += _routers(op, block) if op.name == "router" else [op]
     rest = block.weights(block.experts) - sum(op.params for op in operators[1:])
     operators[0] = replace(operators[0], params=max(rest, 0.0))
     return Parts(operators, part.tensors, sum(op.params for op in operators), part.expert_params)
+
+
+def _routers(router: Operator, block: SubBlock) -> list[Operator]:
+    """Products that every token goes through in turn before experts are chosen; usually one."""
+    return [
+        replace(router, name="router" if i == 0 else f"router_{i}", k=float(k), n=float(n), params=float(k * n))
+        for i, (k, n) in enumerate(block.replicated)
+    ]

@@ -95,13 +95,14 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "num_experts_per_tok",
         "num_experts_per_token",
         "moe_top_k",
+        "moe_topk",
         "moe_k",
         "num_selected_experts",
         "experts_per_token",
         "ffn_config.moe_top_k",
     ),
     "moe_intermediate_size": ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_intermediate_size"),
-    "n_shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
+    "n_shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"),
     "shared_expert_intermediate_size": (
         "shared_expert_intermediate_size",
         "shared_intermediate_size",
@@ -414,6 +415,10 @@ class _Reader:
 
     def _mixture(self, fields: dict[str, Any]) -> None:
         c, kind = self.config, self.model_type
+        for field in ("num_experts", "num_experts_per_tok", "n_shared_experts", "moe_intermediate_size"):
+            by_layer = fields.get(field)
+            if isinstance(by_layer, list) and by_layer and len({*map(str, by_layer)}) == 1:
+                fields[field] = by_layer[0]
         if not fields.get("num_experts"):
             for field in (
                 "num_experts",
@@ -431,6 +436,9 @@ class _Reader:
             fields["n_shared_experts"] = 1
             fields["shared_expert_intermediate_size"] = fields.get("intermediate_size")
             fields["intermediate_size"] = c.get("intermediate_size_mlp") or fields.get("intermediate_size")
+        if kind == "hunyuan_v1_moe" and isinstance(fields.get("intermediate_size"), int):
+            fields["n_shared_experts"] = fields.get("n_shared_experts") or 1
+            fields["shared_expert_intermediate_size"] = fields["n_shared_experts"] * fields["intermediate_size"]
         if not fields.get("moe_intermediate_size") and fields.get("intermediate_size"):
             fields["moe_intermediate_size"] = fields["intermediate_size"]
         dense = _leading_dense_layers(c, fields.get("num_hidden_layers"))

@@ -41,6 +41,8 @@ class SubBlock(Spec):
     """Elements that the sub-block caches for each token while it decodes."""
     kv_rank: int = Field(default=0, ge=0)
     """Latent attention: elements that keys and values of all heads are made from; 0: each head has its own."""
+    q_rank: int = Field(default=0, ge=0)
+    """Latent attention: width of the latent that queries are made from; 0: they are made from the residual stream."""
     rope_dim: int = Field(default=0, ge=0)
     """Latent attention: elements of a key with position, which all heads share."""
     index_heads: int = Field(default=0, ge=0)

@@ -100,6 +100,7 @@ def latent_attention(
         window=indexer[2] if indexer else window,
         cached_elements=kv_rank + rope + (indexer[1] if indexer else 0),
         kv_rank=kv_rank,
+        q_rank=q_rank,
         rope_dim=rope,
         index_heads=indexer[0] if indexer else 0,
         index_dim=indexer[1] if indexer else 0,

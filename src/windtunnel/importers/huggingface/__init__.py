@@ -10,6 +10,7 @@ from windtunnel.importers.huggingface.network import Config
 from windtunnel.specs.model import ModelSpec
 
 READERS: dict[str, str] = {
+    "axk2": "latent.axk_2",
     "bailing_hybrid": "linear_attention.bailing_hybrid",
     "bamba": "state_space.bamba",
     "bart": "decoders_with_cross_attention.decoder",
@@ -29,10 +30,13 @@ READERS: dict[str, str] = {
     "granitemoehybrid": "state_space.granite_hybrid",
     "hrm_text": "single_types.hrm",
     "hy_v4": "latent.hunyuan_4",
+    "inkling2_text": "inkling.inkling_2",
+    "inkling_text": "inkling.inkling",
     "jamba": "state_space.jamba",
     "jetmoe": "single_types.jetmoe",
     "kimi_linear": "linear_attention.kimi_linear",
     "lfm2": "recurrent.lfm2",
+    "lfm2_moe": "recurrent.lfm2_moe",
     "lfm3": "recurrent.lfm3",
     "longcat_flash": "latent.longcat_flash",
     "mamba": "state_space.mamba",
@@ -56,6 +60,7 @@ READERS: dict[str, str] = {
     "xmod": "encoders.xmod",
     "zamba": "state_space.zamba",
     "zamba2": "state_space.zamba_2",
+    "zaya": "single_types.zaya",
 }
 """`model_type` \u2192 file and function of its reader; a type that is not here is read by its traits."""
 

@@ -36,8 +36,11 @@ TRAITS: dict[str, dict[str, Any]] = {
     "qwen2_moe": {"attention_bias": True},
     "qwen3": {"qk_norm": True},
     "qwen3_moe": {"qk_norm": True},
-    "qwen3_next": {"family": "hybrid", "qk_norm": True},
-    "qwen3_5_moe": {"family": "hybrid", "qk_norm": True},
+    "qwen3_next": {"family": "hybrid", "qk_norm": True, "attention_output_gate": True},
+    "qwen3_5_moe": {"family": "hybrid", "qk_norm": True, "attention_output_gate": True},
+    "qwen3_5_moe_text": {"family": "hybrid", "qk_norm": True, "attention_output_gate": True},
+    "hunyuan_v1_dense": {"qk_norm": True},
+    "hunyuan_v1_moe": {"qk_norm": True},
     "olmo2": {"qk_norm": True},
     "olmo3": {"qk_norm": True},
     "olmoe": {"qk_norm": True},
@@ -158,7 +161,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {"gemma3": _GEMMA3, "gemma3_text": _GEMMA3
 READ_BY_MEANING = frozenset(
     {
         "aria_text",
-        "axk2",
         "bitnet",
         "cohere2_moe",
         "cwm",
@@ -174,8 +176,6 @@ READ_BY_MEANING = frozenset(
         "granitemoeshared",
         "helium",
         "hyperclovax",
-        "inkling2_text",
-        "inkling_text",
         "internlm3",
         "iquestcoder",
         "kolibri1",
@@ -186,11 +186,9 @@ READ_BY_MEANING = frozenset(
         "mllama",
         "modernbert-decoder",
         "olmo_hybrid",
-        "qwen3_5_moe_text",
         "solar_open",
         "vaultgemma",
         "youtu",
-        "zaya",
     }
 )
 """Types without traits of their own whose fields, read by meaning, give the count that transformers 5.23 has."""

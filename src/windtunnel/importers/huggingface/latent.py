@@ -83,6 +83,26 @@ def _mixed_ends(hidden: int, vocab: int, streams: int, *, tied: bool) -> int:
     return streams * streams * hidden + streams + 1 + hidden + (0 if tied else vocab * hidden)
 
 
+def axk_2(c: Config) -> ModelSpec:
+    """A.X K2: sparse latent attention whose queries and gate read a latent and its norm; norms gated at low rank."""
+    h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    rank, dims = c.need("q_lora_rank"), _dims(c)
+    mixer = latent_attention(
+        h, heads, c.need("kv_lora_rank"), dims, q_rank=rank, gate=heads * dims[2], indexer=_indexer(c)
+    )
+    queries, values, _ = mixer.columns
+    gated_norm = ((h, c.number("gated_norm_rank", 16)), (c.number("gated_norm_rank", 16), h))
+    mixer = mixer.model_copy(
+        update={
+            "columns": ((2 * rank, queries[1]), values, (2 * rank, heads * dims[2])),
+            "replicated": (*mixer.replicated, *gated_norm),
+        }
+    )
+    networks = [n.model_copy(update={"replicated": (*n.replicated, *gated_norm)}) for n in feed_forward_layers(c, h, depth)]
+    layers = [(mixer.plus(h), n.plus(h)) for n in networks]
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
+
+
 def hunyuan_4(c: Config) -> ModelSpec:
     """HunYuan 4: gated latent attention with sinks, an indexer in some layers that the next ones share."""
     h, depth, v = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("vocab_size")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import cycle, islice
 
 from windtunnel.graph.mixers.attention import attention
-from windtunnel.graph.mixers.feed_forward import mlp
+from windtunnel.graph.mixers.feed_forward import mixture, mlp
 from windtunnel.graph.mixers.recurrent import mlstm, rg_lru, rwkv_channel_mix, rwkv_time_mix, short_convolution
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.specs.model import ModelSpec
@@ -83,6 +83,22 @@ def lfm2(c: Config) -> ModelSpec:
     )
     network = mlp(h, width).plus(h)
     layers = [(mixers[kind == "full_attention"], network) for kind in c.kinds("layer_types", depth, usual)]
+    tied = c.flag("tie_word_embeddings", c.flag("tie_embedding", True))
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=tied, qk_norm=True)
+
+
+def lfm2_moe(c: Config) -> ModelSpec:
+    """LFM2 with mixtures: short convolutions and grouped attention; the first layers are dense."""
+    h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    size, first = h // heads, c.number("num_dense_layers", 2)
+    mixers = (
+        short_convolution(h, c.number("conv_L_cache", 3), bias=c.flag("conv_bias")).plus(h),
+        attention(h, heads, c.number("num_key_value_heads", heads), size).plus(2 * size + h),
+    )
+    dense = mlp(h, c.need("intermediate_size")).plus(h)
+    routed = mixture(h, c.need("num_experts"), c.need("num_experts_per_tok"), c.need("moe_intermediate_size")).plus(h)
+    kinds = c.kinds("layer_types", depth)
+    layers = [(mixers[kind == "full_attention"], dense if i < first else routed) for i, kind in enumerate(kinds)]
     tied = c.flag("tie_word_embeddings", c.flag("tie_embedding", True))
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=tied, qk_norm=True)
 

@@ -1,4 +1,4 @@
-"""Readers of types that stand alone: JetMoE, Doge, HRM, MiMo-V2, CPM-Ant, XLNet."""
+"""Readers of types that stand alone: JetMoE, Doge, HRM, MiMo-V2, CPM-Ant, XLNet, ZAYA."""
 
 from __future__ import annotations
 
@@ -115,3 +115,28 @@ def xlnet(c: Config) -> ModelSpec:
         hidden_act="gelu",
         position_embedding="relative",
     )
+
+
+def zaya(c: Config) -> ModelSpec:
+    """ZAYA: convolutions over queries and keys, half of the values a token late, and a network as the router."""
+    h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    kv_heads, size, v = c.need("num_key_value_heads"), c.need("head_dim"), c.need("vocab_size")
+    first, second = c.number("cca_time0", 2), c.number("cca_time1", 2)
+    convolved = (heads + kv_heads) * size
+    window = c.number("sliding_window", 0)
+    mixer = attention(h, heads, kv_heads, size, window=window)
+    mixer = mixer.model_copy(
+        update={
+            "columns": (*mixer.columns, (size * second, convolved)),
+            "vectors": convolved * (first + 2) + kv_heads + 5 * h,
+            "convolved": convolved,
+            "taps": first + second - 1,
+        }
+    )
+    experts, routed = c.need("num_experts"), c.need("router_hidden_size")
+    network = mixture(h, experts, c.need("num_experts_per_tok"), c.need("moe_intermediate_size"))
+    router = ((h, routed), (routed, routed), (routed, routed), (routed, experts + 1))
+    network = network.model_copy(update={"replicated": router, "vectors": 5 * routed + 5 * h})
+    layers = [(mixer, network)] * depth
+    tied = c.flag("tie_word_embeddings", True)
+    return c.compose(layers, hidden=h, vocab=v, tied=tied, inputs=v * h + 2 * h)
