@@ -111,6 +111,7 @@ OPTIONS = {
         "--seq-len",
         "--time-unit",
         "--vocab-size",
+        "--with",
     ],
     "init": [
         "--device",

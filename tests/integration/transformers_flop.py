@@ -19,7 +19,9 @@ from windtunnel.graph import Batch, Kind
 from windtunnel.specs.model import ModelSpec
 
 TOKENS = 256
-SCANS = re.compile("(?i:mamba|delta|lightning|linearattention|mixer|mlstm|xlstm|kda)(?!.*(DecoderLayer|Block|Model|LM)$)")
+SCANS = re.compile("(?i:mamba|delta|lightning|linearattention|mixer|[mx]lstm|kda)(?!.*(DecoderLayer|Block|Model|LM)$)")
+    "(?i:mamba|delta|lightning|linearattention|mixer|mlstm|xlstm|kda)(?!.*(DecoderLayer|Block|Model|LM)$)"
+)
 """Classes of modules whose batched products are a scan: written out in Python, they are not those of its kernels."""
 FILLED: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
@@ -120,7 +122,8 @@ def _inputs(config: Any, model: Any, device: str) -> dict[str, Any]:
     known = inspect.signature(model.forward).parameters
     crosses = any("cross" in name or "encoder_attn" in name for name, _ in model.named_modules())
     inner = config.get_text_config(decoder=True)
-    width = getattr(config, "cross_attention_hidden_size", None) or getattr(inner, "d_model", None) or inner.hidden_size
+    width = getattr(inner, "d_model", None) or inner.hidden_size
+    width = getattr(config, "cross_attention_hidden_size", None) or width
     states = torch.zeros(1, TOKENS, width, device=device)
     if crosses and "encoder_hidden_states" in known:
         out["encoder_hidden_states"] = states

@@ -86,6 +86,15 @@ def import_(
             help="PyTorch modules: an example input, such as 2x4096:int64 (repeatable, in order).",
         ),
     ] = None,
+    library: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="transformers",
+            show_default=False,
+            help="Model configs: count parameters with this library too, where it is installed (extra oracle).",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
@@ -111,6 +120,8 @@ def import_(
         raise BadInput(f"{output}: exists already; --force overwrites it")
     if format and format not in (known := [*formats.names(), *TRACES.list()]):
         raise BadInput(f"--format = {format}: must be one of {', '.join(known)}")
+    if library not in (None, "transformers"):
+        raise BadInput(f"--with = {library}: must be transformers")
     of_trace = any(x is not None for x in (time_unit, block_size, characters_per_token))
     wanted = Wanted(
         device=device,
@@ -139,13 +150,14 @@ def import_(
     elif of_trace:
         raise BadInput(f"{config}: is no trace; --time-unit, --block-size and --characters-per-token are for traces")
     else:
-        import_configuration(config, format, wanted, output, as_json, block)
+        import_configuration(config, format, wanted, output, as_json, block, library)
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     lines = (
         "import config.json -o model.yaml",
+        "import config.json --json --with transformers",
         "import train.sh --device h100-sxm-80gb --nodes 16 -o scenario.yaml",
         "import ds_config.json --model meta-llama/Llama-3.1-8B --seq-len 4096 --device a100-sxm-80gb --nodes 2",
         "import train.toml --device h100-sxm-80gb --nodes 1",

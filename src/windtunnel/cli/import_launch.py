@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def import_configuration(
-    config: Path, format: str, wanted: Wanted, output: Path | None, as_json: bool, block: str | None = None
+    config: Path,
+    format: str,
+    wanted: Wanted,
+    output: Path | None,
+    as_json: bool,
+    block: str | None = None,
+    library: str | None = None,
 ) -> None:
     """Read a configuration and write the scenario or the model block that it states.
 
@@ -27,6 +33,7 @@ def import_configuration(
         output: where to write; None: to standard output.
         as_json: print JSON on standard output.
         block: which of the blocks of a Markdown page, from 1; `all`: each of them.
+        library: `transformers`, which counts a model config's parameters beside; None: no library.
 
     Raises:
         BadInput: the file cannot be read as its format, a model config came with options of launch files, or a page
@@ -49,8 +56,10 @@ def import_configuration(
             raise BadInput(
                 f"{config}: is a model config, which only takes --name; the other options are for launch files"
             )
-        _model(config, wanted.name or "", output, as_json)
+        _model(config, wanted.name or "", output, as_json, library)
         return
+    if library is not None:
+        raise BadInput(f"{config}: is no config.json of a model, whose parameters --with counts")
     beside = config if config.is_dir() else config.parent
     launch = formats.read(kind, text, str(beside / "*.sh" if scripts else config), wanted)
     if scripts:
@@ -249,12 +258,20 @@ def _asked(launch: Launch, wanted: Wanted) -> str:
     return " ".join([*words, *(["--env CONFIG=NAME"] if "CONFIG" in missing else [])])
 
 
-def _model(config: Path, name: str, output: Path | None, as_json: bool) -> None:
-    """Write a Hugging Face config as a model block."""
+def _model(config: Path, name: str, output: Path | None, as_json: bool, library: str | None) -> None:
+    """Write a Hugging Face config as a model block; with a library, say what it counts."""
     from windtunnel.catalog.parameters import count_parameters
-    from windtunnel.importers.hf_config import read_hf_config
+    from windtunnel.errors import BadInput
+    from windtunnel.importers.hf_config import load_hf_config, read_hf_config
+    from windtunnel.importers.huggingface.library import count_with_transformers
 
-    read = read_hf_config(config, name or None)
+    built = None if library is None else count_with_transformers(load_hf_config(config), str(config))
+    try:
+        read = read_hf_config(config, name or None)
+    except BadInput:
+        if built is not None:
+            note(f"transformers counts {built:,} parameters; no layers are read from the file")
+        raise
     spec = read.model
     data = spec.model_dump(mode="json", exclude_defaults=True)
     data = {"name": spec.name, "family": spec.family} | data
@@ -262,6 +279,11 @@ def _model(config: Path, name: str, output: Path | None, as_json: bool) -> None:
         note(f"assumed {field} = {value}: {why}")
     count = count_parameters(spec)
     counted = data | {"parameters": count.total, "active_parameters": count.active}
+    if built is not None:
+        off = count.total / built - 1.0
+        note(f"transformers counts {built:,} parameters, the layers read here {count.total:,} ({off:+.2%})")
+        data["num_parameters_published"] = float(built)
+        counted |= {"num_parameters_published": float(built), "parameters_by_transformers": built}
     if as_json and output is None:
         print_json(counted)
         return

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windtunnel.graph.attention import Parts, core_attention, moved_bytes, norm_and_residual, picked_pairs, rotation_passes
+from windtunnel.graph.attention import (
+    Parts,
+    core_attention,
+    moved_bytes,
+    norm_and_residual,
+    picked_pairs,
+    rotation_passes,
+)
 from windtunnel.graph.indexer import index_scores, index_work
 from windtunnel.graph.mlp import moe_mlp
 from windtunnel.graph.operators import Batch, Block, Kind, Operator, Style, Tensor, linear, pointwise

@@ -196,7 +196,7 @@ def read_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = No
     file: str | None = None
     if isinstance(config, str | Path):
         file = str(config)
-        config = _load(Path(config))
+        config = load_hf_config(Path(config))
         folder = Path(file) if Path(file).is_dir() else Path(file).parent
         name = name or config.get("_name_or_path") or folder.resolve().name
     wrong = check_values(config)
@@ -219,7 +219,12 @@ def _at_lines(error: BadInput, file: str | None) -> BadInput:
     return BadInput(replace(p, file=file, line=lines.get(p.field.removeprefix("model."))) for p in error.problems)
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load_hf_config(path: Path) -> dict[str, Any]:
+    """Fields of a `config.json`, given as the file or its folder.
+
+    Raises:
+        BadInput: the file cannot be read or holds no JSON object.
+    """
     path = path / "config.json" if path.is_dir() else path
     problems = ProblemList()
     try:

@@ -98,7 +98,9 @@ def axk_2(c: Config) -> ModelSpec:
             "replicated": (*mixer.replicated, *gated_norm),
         }
     )
-    networks = [n.model_copy(update={"replicated": (*n.replicated, *gated_norm)}) for n in feed_forward_layers(c, h, depth)]
+    networks = [
+        n.model_copy(update={"replicated": (*n.replicated, *gated_norm)}) for n in feed_forward_layers(c, h, depth)
+    ]
     layers = [(mixer.plus(h), n.plus(h)) for n in networks]
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
 
