@@ -20,8 +20,6 @@ from windtunnel.specs.model import ModelSpec
 
 TOKENS = 256
 SCANS = re.compile("(?i:mamba|delta|lightning|linearattention|mixer|[mx]lstm|kda)(?!.*(DecoderLayer|Block|Model|LM)$)")
-    "(?i:mamba|delta|lightning|linearattention|mixer|mlstm|xlstm|kda)(?!.*(DecoderLayer|Block|Model|LM)$)"
-)
 """Classes of modules whose batched products are a scan: written out in Python, they are not those of its kernels."""
 FILLED: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
