@@ -98,7 +98,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     tune.batch(launch, s, wanted, devices, inner, names, 1 if first else 8)
     if not s.get("packing") and not s.get("neat_packing"):
         s.leave(tune.UNPACKED, "cutoff_len")
-    if s.get("stage") == "dpo" and s.get("pref_loss") in tune.PAIRED:
+    if s.get("stage") == "dpo" and str(s.get("pref_loss")) in tune.PAIRED:
         tune.pairs(launch, "pref_loss", s.line("pref_loss"))
     s.rest()
     return launch
@@ -136,7 +136,7 @@ def _is_v1(s: Settings) -> bool:
 def _refused(launch: Launch, s: Settings) -> None:
     """Stages and methods that one training step does not hold."""
     stage = s.get("stage")
-    alone = stage == "dpo" and s.get("pref_loss") in tune.PAIRED
+    alone = stage == "dpo" and str(s.get("pref_loss")) in tune.PAIRED
     if stage not in (None, "sft", "pt") and not alone:
         rule = "must be sft or pt: one training step has no pairs, reference model or rollouts"
         tune.refuse(launch, s, "stage", rule)
@@ -263,7 +263,7 @@ def _optimizer(launch: Launch, s: Settings) -> None:
 def _memory(launch: Launch, s: Settings, *, first: bool) -> None:
     """Recomputation, attention and loss kernels."""
     kernel = s.get("flash_attn")
-    if kernel in KERNELS:
+    if isinstance(kernel, str) and kernel in KERNELS:
         s.put("training.attention", KERNELS[kernel], "flash_attn")
     elif kernel is not None:
         s.leave("no such attention kernel here: counted as PyTorch's", "flash_attn")

@@ -207,7 +207,7 @@ def _method(launch: Launch, s: Settings, started: accelerate.Started, stored: st
 def _memory(launch: Launch, s: Settings, started: accelerate.Started) -> None:
     """Recomputation, attention and loss kernels."""
     kernel = s.get("attn_implementation")
-    if kernel in KERNELS:
+    if isinstance(kernel, str) and kernel in KERNELS:
         s.put("training.attention", KERNELS[kernel], "attn_implementation")
     elif kernel is not None:
         found = re.search(r"flash-attn(\d)", str(kernel))

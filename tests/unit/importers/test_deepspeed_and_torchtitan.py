@@ -202,12 +202,16 @@ def test_formats_are_told_apart() -> None:
     assert formats.detect("vllm serve meta-llama/Llama-3.1-8B -tp 2", "x") == "vllm"
     assert formats.names() == [
         "hf",
+        "axolotl",
         "deepspeed",
+        "llama_factory",
         "load",
         "megatron",
         "megatron_bridge",
         "sglang",
         "torchtitan",
+        "torchtune",
+        "trl",
         "trtllm",
         "vllm",
     ]
