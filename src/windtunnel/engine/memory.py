@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Ints
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.program.tables import MemoryEvents, Timeline
 
 
@@ -57,6 +57,32 @@ def by_pool(events: MemoryEvents, order: Ints) -> dict[int, Ints]:
     return dict(zip(pools.tolist(), np.split(grouped, np.cumsum(counts)[:-1]), strict=True)) if len(pools) else {}
 
 
+def bytes_by_tensor(events: MemoryEvents, timeline: Timeline, pool: int) -> Floats:
+    """What each kind of tensor adds to the curve of one pool.
+
+    Args:
+        events: Allocations and frees, as for `memory_curve`.
+        timeline: When the tasks that trigger them start and end.
+        pool: One that has events.
+
+    Returns:
+        Bytes, shape (kinds, k), at the k times of the pool's curve; the kinds sum to its total.
+    """
+    times, order = event_order(events, timeline)
+    rows = by_pool(events, order)[pool]
+    shares = np.zeros((max(len(events.tensors), int(events.tensor[rows].max()) + 1), len(rows)))
+    shares[events.tensor[rows], np.arange(len(rows))] = events.bytes[rows]
+    shares = np.cumsum(shares, axis=1)
+    return np.asarray(shares[:, _instants(times[rows], int(np.argmax(np.cumsum(events.bytes[rows]))))])
+
+
+def _instants(at: Floats, top: int) -> Mask:
+    """Which events end an instant, and that of the peak: where the curve has a point."""
+    last = np.append(at[1:] != at[:-1], True)  # one point an instant, after all that happens in it …
+    last[top] = True  # … and the peak itself
+    return last
+
+
 def memory_curve(events: MemoryEvents, timeline: Timeline) -> MemoryCurve:
     """Add up allocations and frees over time, pool by pool.
 
@@ -76,8 +102,7 @@ def memory_curve(events: MemoryEvents, timeline: Timeline) -> MemoryCurve:
         peak = float(total[top])
         names = max(len(events.tensors), int(events.tensor[rows].max()) + 1)
         alive = np.bincount(events.tensor[rows[: top + 1]], weights=size[: top + 1], minlength=names)
-        last = np.append(at[1:] != at[:-1], True)  # one point an instant, after all that happens in it …
-        last[top] = True  # … and the peak itself
+        last = _instants(at, top)
         kinds = sorted(np.flatnonzero(alive > 0.5), key=lambda k: (-alive[k], k))
         pools[pool] = PoolCurve(
             times_s=at[last],

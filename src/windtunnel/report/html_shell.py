@@ -1,36 +1,28 @@
-"""The shell that HTML reports share: one file, styles and Plotly inside, nothing fetched."""
+"""The shell that HTML reports share: one file, styles, scripts and charts inside, nothing fetched."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING
+
+from windtunnel.charts import page
+from windtunnel.charts.colours import css_variable
+
+if TYPE_CHECKING:
+    from windtunnel.charts.chart import Chart, Panels
 
 
 def document(title: str, body: Sequence[str], *, script: str = "") -> str:
-    """A whole HTML document around the parts of a report.
+    """A whole HTML document around the parts of a report, light or dark as the reader's system.
 
     Args:
         title: text of the browser's tab, escaped here.
         body: HTML parts, already escaped.
         script: JavaScript that runs after them.
     """
-    from plotly.offline import get_plotlyjs
-
-    return "\n".join(
-        [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)} · Windtunnel</title>",
-            f"<style>{asset('report.css')}</style>",
-            f"<script>{get_plotlyjs()}</script></head><body><main>",
-            *body,
-            "</main>",
-            f"<script>{script}</script>" if script else "",
-            "</body></html>\n",
-        ]
-    )
+    return page.document(title, body, style=asset("report.css"), script=script)
 
 
 def asset(name: str) -> str:
@@ -41,7 +33,7 @@ def asset(name: str) -> str:
 def card(title: str, hint: str, content: str) -> str:
     """A titled box; `content` is HTML."""
     note = f'<p class="hint">{escape(hint)}</p>' if hint else ""
-    return f'<div class="card"><div class="head"><h2>{escape(title)}</h2>{note}</div>{content}</div>'
+    return f'<section class="card"><div class="head"><h2>{escape(title)}</h2>{note}</div>{content}</section>'
 
 
 def tile(label: str, value: str, note: str, style: str = "") -> str:
@@ -52,7 +44,22 @@ def tile(label: str, value: str, note: str, style: str = "") -> str:
     )
 
 
-def plot(figure: Any) -> str:
-    """A Plotly figure as HTML that uses the Plotly of the document."""
-    config = {"displayModeBar": False, "responsive": True}
-    return str(figure.to_html(full_html=False, include_plotlyjs=False, config=config))
+def fill(colour: str, width: float | None = None) -> str:
+    """The attribute that fills an element with a colour that follows the theme; `width` in per cent."""
+    wide = "" if width is None else f"width:{width:.2f}%;"
+    return f'style="{wide}background:{css_variable(colour)}"'
+
+
+def table(head: str, rows: str) -> str:
+    """A table that scrolls inside its card where the screen is narrower; `head` and `rows` are HTML rows."""
+    return f'<div class="wide" tabindex="0"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+
+
+def plot(chart: Chart | Panels, size: str = "full") -> str:
+    """A chart as HTML.
+
+    Args:
+        chart: what to draw.
+        size: its place on the page: `full`, `half` or `third` of the width.
+    """
+    return chart.html(size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0}
 _TIME = re.compile(r"^\s*(\S+?)\s*(ms|us|µs|min|s)?\s*$", re.IGNORECASE)
@@ -72,6 +73,80 @@ def count(value: float) -> str:
         if abs(value) >= limit:
             return f"{value / limit:.2f} {letter}" if limit > 1e7 else f"{value / 1e6:.1f} M"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.4g}"
+
+
+def signed_percent(share: float, digits: int = 1) -> str:
+    """A relative change in per cent, with a sign of the width of a plus; none where nothing changes.
+
+    Example:
+        >>> signed_percent(0.061), signed_percent(-0.01), signed_percent(0.0)
+        ('+6.1 %', '−1.0 %', '0.0 %')
+    """
+    return signed_number(100 * share, digits) + " %"
+
+
+def signed_number(value: float, digits: int = 1) -> str:
+    """A difference with its sign; none where it rounds to nothing.
+
+    Example:
+        >>> signed_number(-48.93, 2), signed_number(0.04)
+        ('−48.93', '0.0')
+    """
+    text = f"{abs(value):,.{digits}f}"
+    nothing = not text.strip("0.,")
+    return text if nothing else ("+" if value > 0 else "−") + text
+
+
+def dollars(value: float) -> str:
+    """An amount of money: prices of the catalogue are in US dollars, and so are those that a scenario gives.
+
+    Example:
+        >>> dollars(0.4412), dollars(3.5), dollars(78636.0)
+        ('$0.441', '$3.50', '$78,636')
+    """
+    size = abs(value)
+    text = f"{size:,.0f}" if size >= 100 else f"{size:.2f}" if size >= 1 else f"{size:.3g}"
+    return f"{'−' if value < 0 else ''}${text}"
+
+
+def value_text(value: Any, name: str = "") -> str:
+    """A field's value as people read it: sizes and times by their unit, switches as yes and no, mappings by entry.
+
+    Args:
+        value: plain data.
+        name: of the field, whose ending says the unit.
+
+    Example:
+        >>> value_text(2.199e12, "host_memory_bytes"), value_text(True), value_text({"policy": "full", "layers": None})
+        ('2,047.97 GiB', 'yes', 'policy full')
+    """
+    if isinstance(value, dict):
+        entries = {k: v for k, v in value.items() if v not in (None, [], (), "", {})}
+        return ", ".join(f"{str(k).replace('_', ' ')} {value_text(v, str(k))}" for k, v in entries.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(value_text(item) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        if not math.isfinite(value):
+            return "no limit" if value > 0 else "–"
+        if name.endswith("_bytes"):
+            return gib(value)
+        if name.endswith("_s"):
+            return seconds(value)
+        return f"{value:,.6g}" if abs(value) < 1e6 else count(value)
+    return "not set" if value is None else str(value)
+
+
+def assumed_text(field: str, value: Any) -> str:
+    """An assumed value, which records hold as text: sizes and times by their unit, switches as yes and no."""
+    text = str(value)
+    if text in ("True", "False"):
+        return value_text(text == "True")
+    try:
+        return value_text(float(text), field) if field.endswith(("_bytes", "_s")) else text
+    except ValueError:
+        return text
 
 
 def percent(share: float, digits: int = 1) -> str:

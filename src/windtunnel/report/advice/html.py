@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from windtunnel.charts.chart import Axis, Chart
+from windtunnel.charts.forms import Bar, Bars
 from windtunnel.report.advice.terminal import (
     GROUPS,
     SHOWN,
@@ -20,13 +21,13 @@ from windtunnel.report.advice.terminal import (
     refused_lines,
     signed,
 )
-from windtunnel.report.html_shell import card, document, plot
+from windtunnel.report.html_shell import card, document, plot, table
 from windtunnel.report.training.compare import signed_gib
 
 if TYPE_CHECKING:
     from windtunnel.advice import Advice, Suggestion
 
-_TONES = {"settings": "#66757f", "suggestions": "#1565c0", "pairs": "#2e8b57", "unlike": "#e0862c"}
+_TONES = {"settings": "#607d8b", "suggestions": "#1565c0", "pairs": "#2e8b57", "unlike": "#e0862c"}
 _NAMES = {
     "settings": "settings",
     "suggestions": "techniques",
@@ -59,70 +60,48 @@ def render(advice: Advice) -> str:
         ("Does not apply", [f"{name}: {why}" for name, why in advice.unfit.items()]),
     ):
         if told:
-            parts.append(card(title, "", "".join(f"<p>{escape(line)}</p>" for line in told)))
+            parts.append(card(title, "", "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in told) + "</ul>"))
     return document(f"Advice for {advice.scenario_name}", parts)
 
 
-def figure(advice: Advice) -> Any:
+def figure(advice: Advice) -> Chart:
     """Bars of gains with their bands, best at the top of each kind."""
-    import plotly.graph_objects as go
-
-    out = go.Figure()
-    labels: list[str] = []
+    bars: list[Bar] = []
     for name, _ in GROUPS:
-        shown: Sequence[Suggestion] = getattr(advice, name)[: SHOWN[name]]
-        if not shown:
-            continue
-        own = [_label(one, labels) for one in shown]
-        out.add_bar(
-            y=own,
-            x=[100 * s.gain for s in shown],
-            orientation="h",
-            name=_NAMES[name],
-            marker={"color": _TONES[name]},
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "color": "#1f2a33",
-                "thickness": 1.2,
-                "width": 4,
-                "array": [100 * (s.high - s.gain) for s in shown],
-                "arrayminus": [100 * (s.gain - s.low) for s in shown],
-            },
-            hovertext=[f"{escape(change_text(s))}<br>{escape(moved_text(advice, s))}" for s in shown],
-            hovertemplate="%{hovertext}<extra></extra>",
-        )
-    out.add_vline(x=0, line={"color": "#66757f", "width": 1})
-    out.update_layout(
-        height=110 + 30 * len(labels),
-        margin={"l": 16, "r": 24, "t": 40, "b": 48},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": "#1f2a33", "size": 12.5},
-        hoverlabel={"align": "left"},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        bargap=0.25,
-        xaxis={"title": {"text": f"gain in {advice.objective.title}, %"}, "gridcolor": "#e6eaee", "zeroline": False},
-        yaxis={"automargin": True, "categoryorder": "array", "categoryarray": labels[::-1]},
+        for one in getattr(advice, name)[: SHOWN[name]]:
+            told = f"{change_text(one)}\n{_NAMES[name]}; gain {gain_text(advice, one)}\n{moved_text(advice, one)}"
+            label = _label(one, [bar.name for bar in bars])
+            low, high = 100 * one.low, 100 * one.high
+            band = {"low": low, "high": high} if one.level else {}
+            bars.append(
+                Bar(name=label, end=100 * one.gain, series=_NAMES[name], text=signed(one.gain), told=told, **band)
+            )
+    used = {bar.series for bar in bars}
+    return Bars(
+        title="Gain of each change",
+        bars=tuple(bars),
+        layers=(),
+        series={name: _TONES[key] for key, name in _NAMES.items() if name in used},
+        x=Axis(title=f"gain in {advice.objective.title}, %"),
+        y=Axis(kind="band"),
+        mark=0.0,
     )
-    return out
 
 
 def _label(one: Suggestion, taken: list[str]) -> str:
     """A short name that no other bar has."""
     text = change_text(one)
-    text = escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…")
-    text = f"{text}  <b>{signed(one.gain)}</b>"
+    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
     while text in taken:
         text += " "
-    taken.append(text)
     return text
 
 
 def _group(advice: Advice, name: str, title: str) -> str:
     rows = "".join(_row(advice, one) for one in getattr(advice, name))
-    head = f"<tr><th>change</th><th>{escape(advice.objective.title)}</th><th>gain (band)</th><th>memory</th>"
-    return card(title, "", f"<table>{head}<th>what moves</th></tr>{rows}</table>")
+    names = (advice.objective.title, "gain (band)", "memory")
+    head = "<tr><th>change</th>" + "".join(f'<th class="n">{escape(name)}</th>' for name in names)
+    return card(title, "", table(f"{head}<th>what moves</th></tr>", rows))
 
 
 def _row(advice: Advice, one: Suggestion) -> str:
@@ -131,7 +110,7 @@ def _row(advice: Advice, one: Suggestion) -> str:
     papers = " ".join(escape(line) for line in one.papers)
     more = f'<div class="note">{escape(said)}</div>' if said else ""
     more += f'<div class="note">{papers}</div>' if papers and one.kind != "pair" else ""
-    return (
-        f"<tr><td><b>{escape(change_text(one))}</b>{more}</td><td>{escape(figure_text(advice, one.value))}</td>"
-        f"<td>{escape(gain_text(advice, one))}</td><td>{size}</td><td>{escape(moved_text(advice, one))}</td></tr>"
-    )
+    cells = (figure_text(advice, one.value), gain_text(advice, one), size)
+    figures = "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
+    moved = escape(moved_text(advice, one))
+    return f"<tr><td><b>{escape(change_text(one))}</b>{more}</td>{figures}<td>{moved}</td></tr>"

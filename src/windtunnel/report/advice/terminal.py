@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.quantities import count, dollars, gib, percent, seconds
 from windtunnel.report.training.compare import signed_gib
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def figure_text(advice: Advice, value: float) -> str:
     if name.endswith("_j"):
         return f"{value:,.4g} J"
     if name.startswith("cost_"):
-        return f"$ {value:,.4g}"
+        return dollars(value)
     return count(value) if value >= 1000 else f"{value:,.4g}"
 
 

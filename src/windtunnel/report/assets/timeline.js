@@ -1,12 +1,14 @@
 // Draws the simulated step twice: all of it in a narrow strip, and a window of it below. One band a stage, one lane a
-// stream. In the window the wheel zooms, drag pans and hover marks a micro-batch; a click or drag in the strip moves the
-// window. Events arrive as deflated columns (see report/timeline_data.py); only what is on screen is drawn.
+// stream. In the window drag pans, hover marks a micro-batch, and once it has the focus the wheel and + and − zoom, the
+// arrow keys pan and Home shows the whole step; a click or drag in the strip moves the window. Colours follow the theme.
+// Events arrive as deflated columns (see report/timeline_data.py); only what is on screen is drawn.
 (function () {
   "use strict";
   const meta = JSON.parse(document.getElementById("timeline-meta").textContent);
   const box = document.getElementById("timeline");
   const tip = box.querySelector(".tip");
-  const LEFT = 64, GAP = 4, AXIS = 24;
+  const GAP = 4, AXIS = 24;
+  const LEFT = box.clientWidth < 480 ? 26 : 64, NAME = LEFT < 60 ? "" : "stage ";
   let columns = null, rows = [], hover = -1, frame = 0;
 
   async function inflate(text) {
@@ -35,11 +37,19 @@
     return { start, end, micro, tag, chunk };
   }
 
+  const styles = getComputedStyle(document.documentElement);
+  const themed = (hex) => styles.getPropertyValue("--wt-" + hex.slice(1)).trim() || hex;
   const shades = new Map();
+  let ink = "", muted = "", soft = "", line = "", veil = "";
+  function readTheme() {
+    ink = themed("#1f2a33"); muted = themed("#5b6871"); soft = themed("#eef2f5"); line = themed("#9aa8b2");
+    veil = themed("#f4f6f8") + "99";
+    shades.clear();
+  }
   function shade(tag, chunk) {
     const key = tag * 64 + Math.max(chunk, 0);
     if (!shades.has(key)) {
-      const hex = meta.colours[tag], most = Math.max(meta.chunks - 1, 1);
+      const hex = themed(meta.colours[tag]), most = Math.max(meta.chunks - 1, 1);
       const mix = chunk > 0 ? 0.42 * Math.min(chunk, most) / most : 0;
       const part = (i) => { const v = parseInt(hex.slice(1 + 2 * i, 3 + 2 * i), 16); return Math.round(v + (255 - v) * mix); };
       shades.set(key, "rgb(" + part(0) + "," + part(1) + "," + part(2) + ")");
@@ -106,12 +116,12 @@
       ctx.font = (self.lanes[0].band < 14 ? "10px" : "12px") + " sans-serif";
       ctx.textBaseline = "middle";
       for (const lane of self.lanes.filter((l) => l.first)) {
-        ctx.fillStyle = "#eef1f3";
+        ctx.fillStyle = soft;
         ctx.fillRect(LEFT, lane.top, plot, lane.band);
         if (lane.band < 9) continue;
-        ctx.fillStyle = "#52616b";
+        ctx.fillStyle = muted;
         ctx.textAlign = "right";
-        ctx.fillText("stage " + lane.stage, LEFT - 8, lane.top + lane.band / 2);
+        ctx.fillText(NAME + lane.stage, LEFT - 8, lane.top + lane.band / 2);
       }
       ctx.save();
       ctx.beginPath();
@@ -123,10 +133,10 @@
       axis(plot);
       if (self.frame) {
         const a = self.x(self.frame[0]), w = Math.max(self.x(self.frame[1]) - a, 3);
-        ctx.fillStyle = "rgba(244,246,248,.38)";
+        ctx.fillStyle = veil;
         ctx.fillRect(LEFT, 0, a - LEFT, self.height - AXIS);
         ctx.fillRect(a + w, 0, LEFT + plot - a - w, self.height - AXIS);
-        ctx.strokeStyle = "#1f2a33";
+        ctx.strokeStyle = ink;
         ctx.lineWidth = 1.5;
         ctx.strokeRect(a, 1, w, self.height - AXIS - 3);
         ctx.lineWidth = 1;
@@ -161,8 +171,8 @@
       const unit = step >= 0.5 ? [1, " s"] : step >= 5e-4 ? [1e3, " ms"] : [1e6, " µs"];
       const digits = Math.max(0, -Math.floor(Math.log10(step * unit[0]) + 1e-9));
       ctx.font = "12px sans-serif";
-      ctx.strokeStyle = "#c5ced4";
-      ctx.fillStyle = "#52616b";
+      ctx.strokeStyle = line;
+      ctx.fillStyle = muted;
       ctx.textAlign = "center";
       for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) {
         ctx.beginPath(); ctx.moveTo(self.x(t), y - 3); ctx.lineTo(self.x(t), y + 3); ctx.stroke();
@@ -180,18 +190,33 @@
   detail.show = (a, b) => { show(a, b); strip.frame = detail.view; };
 
   let drag = null;
+  function zoom(factor) {
+    const [a, b] = detail.view, at = 0.5 * (a + b);
+    detail.show(at - (at - a) * factor, at + (b - at) * factor);
+  }
+  detail.canvas.addEventListener("keydown", (e) => {
+    const [a, b] = detail.view, step = 0.15 * (b - a);
+    if (e.key === "ArrowRight") detail.show(a + step, b + step);
+    else if (e.key === "ArrowLeft") detail.show(a - step, b - step);
+    else if (e.key === "+" || e.key === "=") zoom(0.7);
+    else if (e.key === "-" || e.key === "−") zoom(1 / 0.7);
+    else if (e.key === "Home") detail.show(0, meta.span_s);
+    else return;
+    e.preventDefault();
+  });
   detail.canvas.addEventListener("wheel", (e) => {
+    if (document.activeElement !== detail.canvas && !e.ctrlKey) return;
     e.preventDefault();
     const at = detail.time(e.offsetX), factor = Math.exp(e.deltaY * 0.0016), view = detail.view;
     detail.show(at - (at - view[0]) * factor, at + (view[1] - at) * factor);
   }, { passive: false });
-  detail.canvas.addEventListener("mousedown", (e) => { drag = { x: e.clientX, view: detail.view }; detail.canvas.classList.add("dragging"); });
+  detail.canvas.addEventListener("pointerdown", (e) => { drag = { x: e.clientX, view: detail.view }; detail.canvas.classList.add("dragging"); });
   detail.canvas.addEventListener("dblclick", () => detail.show(0, meta.span_s));
-  detail.canvas.addEventListener("mouseleave", () => { tip.style.display = "none"; if (hover >= 0) { hover = -1; redraw(); } });
-  strip.canvas.addEventListener("mousedown", (e) => { drag = { strip: true }; centre(e.offsetX); });
-  strip.canvas.addEventListener("mousemove", (e) => { if (drag && drag.strip) centre(e.offsetX); });
-  window.addEventListener("mouseup", () => { drag = null; detail.canvas.classList.remove("dragging"); });
-  window.addEventListener("mousemove", (e) => {
+  detail.canvas.addEventListener("pointerleave", () => { tip.style.display = "none"; if (hover >= 0) { hover = -1; redraw(); } });
+  strip.canvas.addEventListener("pointerdown", (e) => { drag = { strip: true }; centre(e.offsetX); });
+  strip.canvas.addEventListener("pointermove", (e) => { if (drag && drag.strip) centre(e.offsetX); });
+  window.addEventListener("pointerup", () => { drag = null; detail.canvas.classList.remove("dragging"); });
+  window.addEventListener("pointermove", (e) => {
     if (!drag || drag.strip) return;
     const moved = (drag.x - e.clientX) / detail.plot() * (drag.view[1] - drag.view[0]);
     detail.show(drag.view[0] + moved, drag.view[1] + moved);
@@ -202,7 +227,7 @@
     detail.show(t - half, t + half);
   }
 
-  detail.canvas.addEventListener("mousemove", (e) => {
+  detail.canvas.addEventListener("pointermove", (e) => {
     if (!columns || drag) return;
     const t = detail.time(e.offsetX), lane = detail.lanes.find((l) => e.offsetY >= l.y && e.offsetY < l.y + l.h);
     let found = -1;
@@ -224,6 +249,9 @@
     const span = meta.span_s, [a, b] = JSON.parse(button.dataset.view);
     detail.show(a * span, b * span);
   }));
+  window.addEventListener("pointercancel", () => { drag = null; });
+  window.addEventListener("themechange", () => { readTheme(); redraw(); });
+  window.addEventListener("beforeprint", () => { if (columns) { strip.resize(); detail.resize(); strip.draw(); detail.draw(); } });
   window.addEventListener("resize", () => { if (columns) { strip.resize(); detail.resize(); redraw(); } });
 
   if (typeof DecompressionStream === "undefined") {
@@ -232,6 +260,7 @@
   }
   inflate(document.getElementById("timeline-data").textContent.trim()).then((buffer) => {
     columns = unpack(buffer);
+    readTheme();
     strip.layout();
     detail.layout();
     redraw();

@@ -1,11 +1,22 @@
-"""Plotly figures of a search: time against memory, the chosen objectives, tp × pp, stability."""
+"""Figures of a search: time against memory, the chosen objectives, tp × pp, stability."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.plan.text import RESOURCES, best_row, best_words, cell_words, plan_words, quantity, scale_text
+from windtunnel.charts.chart import Axis, Chart, Layer, layer
+from windtunnel.charts.colours import BLUE, GREEN, GREY, INK, MUTED, ORANGE, PAPER, RED, shade
+from windtunnel.charts.forms import Bar, Bars, Cell, Grid, dots, vertical
+from windtunnel.report.plan.text import (
+    RESOURCES,
+    best_row,
+    best_words,
+    cell_words,
+    nodes_words,
+    plan_words,
+    quantity,
+    scale_text,
+)
 from windtunnel.report.quantities import gib, seconds
 
 if TYPE_CHECKING:
@@ -13,80 +24,79 @@ if TYPE_CHECKING:
     from windtunnel.planner.analysis.stability import Edge, Resource, Stability
     from windtunnel.planner.result import PlanResult, Ranked
 
-INK, MUTED, GRID = "#1f2a33", "#66757f", "#e6eaee"
-BEST, TAKEN, OTHER, BAD = "#1565c0", "#2e8b57", "#e0862c", "#b71c1c"
+BEST, TAKEN, OTHER, BAD = BLUE, GREEN, ORANGE, RED
 _TICKS = [k * 2**n for n in range(-4, 16) for k in (1.0, 1.5)]
 """Sizes in GiB that a memory axis may name."""
 _WORST = 2.5
 """Times of the best beyond which a cell has the last colour."""
-_SHADES = [[0.0, "#1565c0"], [0.12, "#5b8db8"], [0.4, "#b5cde2"], [1.0, "#f1f4f7"]]
+_MARK: dict[str, Any] = {"size": 190, "stroke": PAPER, "strokeWidth": 1.5, "opacity": 1.0}
+_STAR = "M0,-1L0.23,-0.32L0.95,-0.31L0.37,0.12L0.59,0.81L0,0.4L-0.59,0.81L-0.37,0.12L-0.95,-0.31L-0.23,-0.32Z"
 
 
-def _style(figure: Any, height: int, **layout: Any) -> Any:
-    figure.update_layout(
-        height=height,
-        margin={"l": 64, "r": 24, "t": 16, "b": 52},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": INK, "size": 12.5},
-        hoverlabel={"align": "left"},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
-        **layout,
-    )
-    return figure
-
-
-def memory_figure(result: PlanResult) -> Any:
+def memory_figure(result: PlanResult) -> Chart:
     """Step time against reserved memory: simulated plans, and the line below which no plan can be."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
     best, why = result.best, result.why
     capacity, rows = best.memory.capacity_bytes, _rows_of_best_cluster(result)
-    times = [best.step_time_s, *(r.step_time_s for r in rows)]
+    named = _named(result)
+    times = [best.step_time_s, *(r.step_time_s for r in rows), *(one[4] for one in named)]
     sizes = [best.peak_memory_reserved_bytes, capacity, *(r.reserved_bytes or 0.0 for r in rows)]
-    if why is not None and why.bound_front.time_s:
-        x, y, text = _floor_line(why)
-        figure.add_scatter(
-            x=x,
-            y=y,
-            mode="lines",
-            line={"color": "#90a4ae", "width": 2, "shape": "hv"},
-            name="bound",
-            fill="tozeroy",
-            fillcolor="rgba(144,164,174,0.16)",
-            text=text,
-            hovertemplate="%{text}<extra></extra>",
-        )
-    _add_simulated(figure, rows)
-    for name, symbol, tone, size, time_s, words in _named(result):
-        figure.add_scatter(
-            x=[size / 2**30],
-            y=[time_s],
-            mode="markers",
-            name=name,
-            marker={"symbol": symbol, "size": 14, "color": tone, "line": {"color": "#fff", "width": 1.5}},
-            text=[f"<b>{name}</b> {seconds(time_s)}, {gib(size)}<br>{words}"],
-            hovertemplate="%{text}<extra></extra>",
-        )
-        times.append(time_s)
-        sizes.append(size)
-    _mark_capacity(figure, capacity)
+    sizes += [one[3] for one in named]
     low, high = _window(why, times, best.step_time_s)
-    ends = 0.85 * min(*sizes, *(() if why is None else _inside(why, high))) / 2**30, 2.2 * max(sizes) / 2**30
+    ends = 0.85 * min(*sizes, *(() if why is None else _inside(why, high))) / 2**30, 1.6 * max(sizes) / 2**30
+    layers, series = [], {}
+    if why is not None and why.bound_front.time_s:
+        layers += _floor_layers(why, ends, (low, high))
+        series["bound"] = GREY
+    for name, fits, shape, tone in (("simulated", True, "circle", OTHER), ("breaks a limit", False, "cross", BAD)):
+        part = [r for r in rows if (bool(r.fits) and not r.missed) is fits]
+        if part:
+            x, y = [(r.reserved_bytes or 0.0) / 2**30 for r in part], [r.step_time_s for r in part]
+            layers.append(dots(x, y, [_hover(r) for r in part], series=name, shape=shape, opacity=0.85))
+            series[name] = tone
+    for name, symbol, tone, size, time_s, words in named:
+        told = f"{name} {seconds(time_s)}, {gib(size)}\n{words}"
+        shape = _STAR if symbol == "star" else symbol
+        size_of = {"size": 420} if symbol == "star" else {}
+        layers.append(dots([size / 2**30], [time_s], [told], series=name, shape=shape, **(_MARK | size_of)))
+        series[name] = tone
+    near_end = capacity / 2**30 > (ends[0] * ends[1] ** 2) ** (1 / 3)
+    layers += vertical(capacity / 2**30, f"device memory {gib(capacity)}", left=near_end)
     ticks = [t for t in _TICKS if ends[0] <= t <= ends[1]]
     if len(ticks) > 8:
         ticks = ticks[::2]
-    figure.update_xaxes(
-        title="reserved memory of a device, GiB",
-        type="log",
-        gridcolor=GRID,
-        tickvals=ticks,
-        ticktext=[f"{t:g}" for t in ticks],
-        range=[math.log10(end) for end in ends],
+    return Chart(
+        title="Step time against reserved memory",
+        layers=tuple(layers),
+        x=Axis(
+            title="reserved memory of a device, GiB",
+            kind="log",
+            low=ends[0],
+            high=ends[1],
+            ticks=tuple(ticks),
+            words=tuple(f"{t:g}" for t in ticks),
+        ),
+        y=Axis(title=f"step, seconds{'' if low == 0 else f' (from {low:.3g} s)'}", low=low, high=high),
+        series=series,
+        height=320,
     )
-    figure.update_yaxes(title="step, seconds", gridcolor=GRID, range=[low, high], zeroline=False)
-    return _style(figure, 430)
+
+
+def _floor_layers(why: Why, ends: tuple[float, float], window: tuple[float, float]) -> list[Layer]:
+    """The line below which no plan can be, with the area under it, inside the axes."""
+    x, y, text = _floor_line(why)
+    points = [(a, b, words) for a, b, words in zip(x, y, text, strict=True) if ends[0] <= a]
+    if not points:
+        return []
+    shown = [(min(a, ends[1]), min(b, window[1])) for a, b, _ in points]
+    rows = [{"x": a, "y": b, "y2": window[0], "series": "bound"} for a, b in shown]
+    layers = [layer("area", rows, interpolate="step-after", opacity=0.16, clip=True)]
+    lines = [{"x": a, "y": b, "series": "bound"} for a, b in shown]
+    layers.append(layer("line", lines, interpolate="step-after", strokeWidth=2, clip=True))
+    inside = [(a, b, words) for a, b, words in points if a <= ends[1] and b <= window[1]]
+    if inside:
+        a, b, words = zip(*inside, strict=True)
+        layers.append(dots(a, b, words, series="bound", opacity=0.0, size=160))
+    return layers
 
 
 def _rows_of_best_cluster(result: PlanResult) -> list[Ranked]:
@@ -99,45 +109,13 @@ def _rows_of_best_cluster(result: PlanResult) -> list[Ranked]:
     ]
 
 
-def _add_simulated(figure: Any, rows: list[Ranked]) -> None:
-    """Draw the simulated plans, those that keep to the limits apart from those that do not."""
-    for name, fits, mark, tone in (("simulated", True, "circle", OTHER), ("breaks a limit", False, "x", BAD)):
-        part = [r for r in rows if (bool(r.fits) and not r.missed) is fits]
-        if part:
-            figure.add_scatter(
-                x=[(r.reserved_bytes or 0.0) / 2**30 for r in part],
-                y=[r.step_time_s for r in part],
-                mode="markers",
-                marker={"symbol": mark, "size": 8, "color": tone, "opacity": 0.85},
-                name=name,
-                text=[_hover(r) for r in part],
-                hovertemplate="%{text}<extra></extra>",
-            )
-
-
-def _mark_capacity(figure: Any, capacity_bytes: float) -> None:
-    """Draw the memory of a device."""
-    figure.add_vline(x=capacity_bytes / 2**30, line={"color": BAD, "width": 1.5, "dash": "dash"})
-    figure.add_annotation(
-        x=math.log10(capacity_bytes / 2**30),
-        y=1,
-        yref="paper",
-        text=f"device memory {gib(capacity_bytes)}",
-        showarrow=False,
-        xanchor="left",
-        yanchor="top",
-        xshift=6,
-        font={"color": BAD, "size": 11.5},
-    )
-
-
 def _floor_line(why: Why) -> tuple[list[float], list[float], list[str]]:
     """The Pareto front of the bounds from little memory to much, and what stands for it."""
     bound_front = why.bound_front
     rows = sorted(
         zip(bound_front.memory_bytes, bound_front.time_s, bound_front.plans, strict=True), key=lambda row: row[0]
     )
-    text = [f"bound {seconds(t)}, {gib(m)}<br>{plan_words(p)}" for m, t, p in rows]
+    text = [f"bound {seconds(t)}, {gib(m)}\n{plan_words(p)}" for m, t, p in rows]
     x, y = [m / 2**30 for m, _, _ in rows], [t for _, t, _ in rows]
     return [*x, 1e6], [*y, y[-1]], [*text, text[-1]]
 
@@ -176,51 +154,46 @@ def _named(result: PlanResult) -> list[tuple[str, str, str, float, float, str]]:
 
 def _hover(r: Ranked) -> str:
     memory = "" if r.reserved_bytes is None else f", {gib(r.reserved_bytes)}"
-    missed = f"<br>breaks {', '.join(r.missed)}" if r.missed else ""
-    return f"{seconds(r.step_time_s)}{memory}<br>{plan_words(r.plan)}{missed}"
+    missed = f"\nbreaks {', '.join(r.missed)}" if r.missed else ""
+    return f"{seconds(r.step_time_s)}{memory}\n{plan_words(r.plan)}{missed}"
 
 
-def front_figure(result: PlanResult) -> Any:
+def front_figure(result: PlanResult) -> Chart:
     """The Pareto front over two objectives; a third one is the colour."""
-    import plotly.graph_objects as go
-
     from windtunnel.planner.objectives import METRICS
 
     names = result.objectives
     x, y = names[0], names[1]
     rows = sorted((r for r in result.front if all(n in r.values for n in names)), key=lambda r: r.values[x])
-    text = [
-        "<br>".join([*(f"{n.replace('_', ' ')} {quantity(r.values[n], METRICS[n].unit)}" for n in names), _where(r)])
+    told = [
+        "\n".join([*(f"{n.replace('_', ' ')} {quantity(r.values[n], METRICS[n].unit)}" for n in names), _where(r)])
         for r in rows
     ]
     scales = {n: _scale(METRICS[n].unit, [r.values[n] for r in rows]) for n in names}
     values = {n: [r.values[n] / scales[n][0] for r in rows] for n in names}
     titles = {n: f"{n.replace('_', ' ')}{', ' if scales[n][1] else ''}{scales[n][1]}" for n in names}
-    marker: dict[str, Any] = {"size": 10, "color": BEST, "line": {"color": "#fff", "width": 1}}
+    layers = []
+    if len(names) == 2:
+        line = [{"x": a, "y": b} for a, b in zip(values[x], values[y], strict=True)]
+        layers.append(layer("line", line, color="#90b8e0", strokeWidth=2))
+    points = [{"x": a, "y": b, "told": words} for a, b, words in zip(values[x], values[y], told, strict=True)]
+    encoding: dict[str, Any] = {}
     if len(names) > 2:
-        marker |= {
-            "color": values[names[2]],
-            "showscale": True,
-            "colorscale": "Cividis",
-            "colorbar": {"title": {"text": titles[names[2]], "side": "right"}, "thickness": 12},
+        points = [{**point, "third": third} for point, third in zip(points, values[names[2]], strict=True)]
+        legend = {"title": titles[names[2]], "orient": "top", "gradientLength": 160, "titleColor": MUTED}
+        encoding["color"] = {
+            "field": "third",
+            "type": "quantitative",
+            "scale": {"scheme": "cividis", "zero": False},
+            "legend": legend,
         }
-    figure = go.Figure(
-        go.Scatter(
-            x=values[x],
-            y=values[y],
-            text=text,
-            marker=marker,
-            showlegend=False,
-            name="front",
-            mode="lines+markers" if len(names) == 2 else "markers",
-            hovertemplate="%{text}<extra></extra>",
-            line={"color": "#b5cde2", "width": 2},
-        )
-    )
-    for axis, name in ((figure.update_xaxes, x), (figure.update_yaxes, y)):
-        better = "more is better" if METRICS[name].maximise else "less is better"
-        axis(title=f"{titles[name]} ({better})", gridcolor=GRID)
-    return _style(figure, 430)
+    looks = {} if encoding else {"color": BEST}
+    layers.append(layer("point", points, encoding, filled=True, size=90, stroke=PAPER, strokeWidth=1, **looks))
+    better = {n: "more is better" if METRICS[n].maximise else "less is better" for n in (x, y)}
+    across = Axis(title=f"{titles[x]} ({better[x]})", from_zero=False)
+    up = Axis(title=f"{titles[y]} ({better[y]})")
+    title = f"Pareto front over {', '.join(names)}".replace("_", " ")
+    return Chart(title=title, layers=tuple(layers), height=320, x=across, y=up)
 
 
 def _scale(unit: str, values: list[float]) -> tuple[float, str]:
@@ -230,6 +203,7 @@ def _scale(unit: str, values: list[float]) -> tuple[float, str]:
         "s": ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "hours")),
         "bytes": ((0.0, 2.0**30, "GiB"),),
         "J": ((1e6, 1e6, "MJ"), (1e3, 1e3, "kJ")),
+        "money": ((0.0, 1.0, "US dollars"),),
         "W": ((1e6, 1e6, "MW"), (1e3, 1e3, "kW")),
     }
     for least, size, name in steps.get(unit, ()):
@@ -239,122 +213,77 @@ def _scale(unit: str, values: list[float]) -> tuple[float, str]:
 
 
 def _where(r: Ranked) -> str:
-    device = f"{r.cluster.get('nodes')} nodes of {r.cluster.get('device')}, " if r.cluster else ""
-    return f"{plan_words(r.plan)}<br>{device}{r.precision}"
+    device = f"{nodes_words(r.cluster['nodes'], r.cluster['device'])}, " if r.cluster else ""
+    return f"{plan_words(r.plan)}\n{device}{r.precision}"
 
 
-def heat_figure(why: Why) -> Any:
+def heat_figure(why: Why) -> Chart:
     """Best step of every tp and pp; a bound where nothing was simulated."""
-    import plotly.graph_objects as go
-
     best = min(c.shown_s for c in why.cells)
     tps, pps = sorted({c.tp for c in why.cells}), sorted({c.pp for c in why.cells})
     by = {(c.tp, c.pp): c for c in why.cells}
-    z = [[min(by[t, p].shown_s / best, _WORST) if (t, p) in by else None for t in tps] for p in pps]
-    hover = [[f"tp {t}, pp {p}<br>{cell_words(by[t, p])}" if (t, p) in by else "" for t in tps] for p in pps]
-    figure = go.Figure(
-        go.Heatmap(
-            z=z,
-            x=[str(t) for t in tps],
-            y=[str(p) for p in pps],
-            colorscale=_SHADES,
-            zmin=1.0,
-            zmax=_WORST,
-            xgap=3,
-            ygap=3,
-            text=hover,
-            hovertemplate="%{text}<extra></extra>",
-            hoverongaps=False,
-            colorbar={
-                "title": {"text": "× the best", "side": "right"},
-                "thickness": 12,
-                "outlinewidth": 0,
-                "tickvals": [1, 1.5, 2, 2.5],
-                "ticktext": ["1", "1.5", "2", "2.5 or more"],
-            },
-        )
-    )
-    for i, t in enumerate(tps):
-        for j, p in enumerate(pps):
+    grid = []
+    for p in pps:
+        for t in tps:
             if (t, p) not in by:
                 continue
             cell = by[t, p]
-            dark = cell.shown_s / best < 1.25
+            colour, text_colour = shade((min(cell.shown_s / best, _WORST) - 1.0) / (_WORST - 1.0))
             size = seconds(cell.shown_s).removesuffix(" s") if cell.shown_s >= 1 else seconds(cell.shown_s)
-            figure.add_annotation(
-                x=i,
-                y=j,
-                text=f"<b>{size}</b>" if cell.simulated_s is not None else f"≥ {size}",
-                showarrow=False,
-                font={"color": "#fff" if dark else INK, "size": 12},
-            )
-            if cell.simulated_s is not None:
-                figure.add_shape(
-                    type="rect",
-                    x0=i - 0.48,
-                    x1=i + 0.48,
-                    y0=j - 0.46,
-                    y1=j + 0.46,
-                    line={"color": TAKEN, "width": 2.5} if cell.shown_s == best else {"color": INK, "width": 1.2},
+            simulated = cell.simulated_s is not None
+            frame = "" if not simulated else TAKEN if cell.shown_s == best else INK
+            grid.append(
+                Cell(
+                    x=str(t),
+                    y=str(p),
+                    colour=colour,
+                    text_colour=text_colour,
+                    text=size if simulated else f"≥ {size}",
+                    told=f"tp {t}, pp {p}: {cell.shown_s / best:.2f} times the best\n{cell_words(cell)}",
+                    frame=frame,
+                    bold=simulated,
                 )
-    figure.update_xaxes(title="tp", type="category", showgrid=False)
-    figure.update_yaxes(title="pp", type="category", showgrid=False)
-    return _style(figure, max(260, 110 + 44 * len(pps)))
+            )
+    return Grid.of("Best step of every tp and pp", grid, x="tp", y="pp", across=map(str, tps), down=map(str, pps))
 
 
-def stability_figure(told: Stability) -> Any:
+def stability_figure(told: Stability) -> Chart:
     """For every resource the range of scales in which the layout stays the best."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    names = [f"{RESOURCES[r.name]}<br>{quantity(r.amount, r.unit)}" for r in told.resources]
-    for name, r in zip(names, told.resources, strict=True):
+    bars, edges = [], []
+    for r in told.resources:
+        name = f"{RESOURCES[r.name]}, {quantity(r.amount, r.unit)}"
         low, high = r.below.holds_at, r.above.holds_at
-        figure.add_bar(
-            y=[name],
-            x=[high - low],
-            base=[low],
-            orientation="h",
-            width=0.42,
-            showlegend=False,
-            marker={"color": "#90b8e0"},
-            hovertemplate=f"{scale_text(low)} to {scale_text(high)}<extra></extra>",
+        amounts = [
+            quantity(r.amount * edge.holds_at, r.unit) for edge in (r.below, r.above) if edge.lost_at is not None
+        ]
+        words = f"{scale_text(low)} to {scale_text(high)}"
+        text = f"{words}: {' to '.join(amounts)}" if amounts else words
+        lost = [_lost(edge, r) for edge in (r.below, r.above) if edge.lost_at is not None]
+        bars.append(
+            Bar(
+                name=name, start=low, end=high, colour="#90b8e0", text=text, told="\n".join([f"{name}: {words}", *lost])
+            )
         )
-        for edge, anchor, shift in ((r.below, "right", -8), (r.above, "left", 8)):
-            if edge.lost_at is None:
-                continue
-            figure.add_scatter(
-                x=[edge.holds_at],
-                y=[name],
-                mode="markers",
-                showlegend=False,
-                hovertemplate=_lost(edge, r),
-                marker={"symbol": "line-ns", "size": 22, "line": {"width": 3, "color": BAD}},
-            )
-            figure.add_annotation(
-                x=math.log10(edge.holds_at),
-                y=name,
-                text=quantity(r.amount * edge.holds_at, r.unit),
-                showarrow=False,
-                xanchor=anchor,
-                xshift=shift,
-                font={"size": 11.5, "color": BAD},
-            )
-    figure.add_vline(x=1, line={"color": INK, "width": 1.5, "dash": "dot"})
-    ticks = [0.125, 0.25, 0.5, 1, 2, 4, 8]
-    figure.update_xaxes(
-        type="log",
-        range=[math.log10(0.075), math.log10(13)],
-        tickvals=ticks,
-        gridcolor=GRID,
-        ticktext=["⅛", "¼", "½", "as it is", "2 ×", "4 ×", "8 ×"],
-        title="scale of the resource",
+        edges += [{"y": name, "x": edge.holds_at} for edge in (r.below, r.above) if edge.lost_at is not None]
+    return Bars(
+        title="Scales of each resource in which the layout stays the best",
+        bars=tuple(bars),
+        layers=(layer("tick", edges, color=BAD, thickness=3, orient="vertical"),),
+        x=Axis(
+            title="scale of the resource; red: there another layout is better",
+            kind="log",
+            low=0.1,
+            high=10.0,
+            ticks=(0.125, 0.25, 0.5, 1, 2, 4, 8),
+            words=("⅛", "¼", "½", "as is", "2 ×", "4 ×", "8 ×"),
+        ),
+        y=Axis(kind="band"),
+        mark=1.0,
+        row=36,
     )
-    figure.update_yaxes(autorange="reversed", showgrid=False)
-    return _style(figure, 90 + 56 * len(names), barmode="overlay")
 
 
 def _lost(edge: Edge, r: Resource) -> str:
     what = "nothing fits" if edge.winner is None else plan_words(edge.winner)
     at = edge.lost_at or 0.0
-    return f"at {scale_text(at)}, {quantity(r.amount * at, r.unit)}:<br>{what}<extra></extra>"
+    return f"at {scale_text(at)}, {quantity(r.amount * at, r.unit)}:\n{what}"

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.report.html_shell import card, document, plot, tile
+from windtunnel.report.html_shell import card, document, plot, table, tile
 from windtunnel.report.plan.figures import front_figure, heat_figure, memory_figure, stability_figure
 from windtunnel.report.plan.text import (
     best_row,
@@ -27,7 +27,7 @@ from windtunnel.report.plan.text import (
     table_names,
     worse,
 )
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.quantities import count, gib, percent, seconds, signed_percent
 from windtunnel.report.training.compare import difference
 from windtunnel.report.training.one_line import fit_line, workload_line
 from windtunnel.training.results.serialise import plain
@@ -90,7 +90,7 @@ def _tiles(result: PlanResult) -> str:
     if choice is not None and choice.same:
         tiles.append(tile("Recommended", "the same plan", escape(choice_words(choice))))
     elif choice is not None:
-        more = f"<small> {100 * choice.slower:+.1f} %</small>"
+        more = f"<small> {signed_percent(choice.slower)}</small>"
         note = f"{escape(plan_words(choice.plan))}<br>{escape(choice_words(choice))}"
         tiles.append(tile("Recommended", seconds(choice.step_time_s) + more, note))
     else:
@@ -141,12 +141,12 @@ def _front(result: PlanResult) -> str:
 
 def _memory_and_heat(result: PlanResult) -> str:
     hint = "simulated plans, and the line that bounds put under every plan of the space"
-    memory = card("Time against memory", hint if result.why else "simulated plans", plot(memory_figure(result)))
+    memory = card("Time against memory", hint if result.why else "simulated plans", plot(memory_figure(result), "half"))
     if result.why is None or not result.why.cells:
         known = [r for r in result.frontier if r.reserved_bytes is not None]
         return memory if len(known) > 1 else ""
     hint = "seconds; bold and framed: simulated; ≥: a bound; empty: no plan keeps to the limits"
-    heat = card("Best of every tp and pp", hint, plot(heat_figure(result.why)))
+    heat = card("Best of every tp and pp", hint, plot(heat_figure(result.why), "half"))
     return f'<div class="row pair">{memory}{heat}</div>'
 
 
@@ -167,7 +167,7 @@ def _table(title: str, rows: tuple[Ranked, ...], result: PlanResult) -> str:
             *(field_text(own.get(n)) for n in names),
             seconds(r.step_time_s),
             seconds(r.bound_s),
-            f"{100 * worse(r, result):+.1f} %",
+            signed_percent(worse(r, result)),
             *(quantity(r.values[n], METRICS[n].unit) if n in r.values else "–" for n in metrics),
             "–" if r.reserved_bytes is None else gib(r.reserved_bytes),
             f"breaks {', '.join(r.missed)}" if r.missed else fits,
@@ -175,9 +175,9 @@ def _table(title: str, rows: tuple[Ranked, ...], result: PlanResult) -> str:
         best = bool(r.fits) and not r.missed and r.step_time_s == fastest
         tags = ("<b>", "</b>") if best else ("", "")
         lines.append("".join(f'<td class="n">{tags[0]}{escape(cell)}{tags[1]}</td>' for cell in cells))
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    body = "".join(f"<tr>{line}</tr>" for line in lines[1:])
     hint = f"the same in all: {plan_words(shared, [*shared])}"
-    return card(title, hint, f'<div class="wide"><table>{body}</table></div>')
+    return card(title, hint, table(lines[0], body))
 
 
 def _why(result: PlanResult) -> str:
@@ -195,13 +195,12 @@ def _why(result: PlanResult) -> str:
             p = compared.paired
             verdict = p.verdict.replace("A is", "the best is").replace("B is", "the next is")
             sure = f'<p class="sub">{escape(verdict)}</p>'
-        more = 100 * (why.runner_up.step_time_s / result.best.step_time_s - 1)
-        figure = compared.figure()
-        figure.data[0].x = ["best", *figure.data[0].x[1:-1], "next layout"]
-        hint = f"{words}: {seconds(why.runner_up.step_time_s)}, {more:+.1f} %"
+        more = signed_percent(why.runner_up.step_time_s / result.best.step_time_s - 1)
+        figure = compared.figure("best", "next layout")
+        hint = f"{words}: {seconds(why.runner_up.step_time_s)}, {more}"
         if result.objectives[0] != "step_time":
             hint += f"; {result.objectives[0].replace('_', ' ')} {100 * why.runner_up_worse:.1f} % worse"
-        left = card("Why not another layout", hint, sure + plot(figure))
+        left = card("Why not another layout", hint, sure + plot(figure, "half"))
     return f'<div class="row two">{left}{_axes(why)}</div>' if left else _axes(why)
 
 
@@ -216,12 +215,12 @@ def _axes(why: Why) -> str:
             rows.append(
                 f'<tr><td class="n">{value}</td><td class="n">{escape(cell_words(cell))}</td>'
                 f'<td class="n">{other} {getattr(cell, other)}</td>'
-                f'<td class="n">{100 * (cell.shown_s / least - 1):+.1f} %</td>'
+                f'<td class="n">{signed_percent(cell.shown_s / least - 1)}</td>'
                 f'<td><div class="minibar"><i style="width:{width:.1f}%"></i></div></td></tr>'
             )
         titles = f'<th class="n">{axis}</th><th class="n">best step</th><th class="n">with</th><th></th><th>speed</th>'
         head = f"<tr>{titles}</tr>"
-        parts.append(f"<table>{head}{''.join(rows)}</table>")
+        parts.append(table(head, "".join(rows)))
     return card("Best of every tp, of every pp", "≥: a bound, not simulated", "<br>".join(parts))
 
 

@@ -29,7 +29,7 @@ from windtunnel.report.plan.text import (
     table_names,
     worse,
 )
-from windtunnel.report.quantities import gib, percent, seconds
+from windtunnel.report.quantities import gib, percent, seconds, signed_percent
 from windtunnel.report.training.compare import signed_seconds, without_crumbs
 from windtunnel.report.training.terminal import bar
 
@@ -107,7 +107,7 @@ def _best(result: PlanResult) -> list[RenderableType]:
         if choice.same:
             grid.add_row("Recommended", "the same", choice_words(choice))
         else:
-            extra = f", {100 * choice.slower:+.1f} %" if choice.slower >= 5e-4 else ""
+            extra = f", {signed_percent(choice.slower)}" if choice.slower >= 5e-4 else ""
             grid.add_row("Recommended", seconds(choice.step_time_s), plan_words(choice.plan) + extra)
             grid.add_row("", "", choice_words(choice))
     if result.written is not None:
@@ -141,7 +141,7 @@ def _table(rows: tuple[Ranked, ...], result: PlanResult, width: int) -> list[Ren
     columns: dict[str, list[str]] = {n: [field_text(flat(r).get(n)) for r in rows] for n in names}
     columns["step"] = [seconds(r.step_time_s) for r in rows]
     columns["bound"] = [seconds(r.bound_s) for r in rows]
-    columns["worse"] = [f"{100 * worse(r, result):+.1f} %" for r in rows]
+    columns["worse"] = [signed_percent(worse(r, result)) for r in rows]
     for n in metrics:
         columns[n.replace("_", " ")] = [quantity(r.values[n], METRICS[n].unit) if n in r.values else "–" for r in rows]
     columns["memory"] = ["–" if r.reserved_bytes is None else gib(r.reserved_bytes) for r in rows]
@@ -168,7 +168,7 @@ def _why(result: PlanResult, why: Why, width: int) -> list[RenderableType]:
     if other is not None and why.runner_up_plan is not None:
         words = plan_words(why.runner_up_plan, [*why.runner_up_plan])
         first = result.objectives[0]
-        more = f"{seconds(other.step_time_s)}, {100 * (other.step_time_s / result.best.step_time_s - 1):+.1f} %"
+        more = f"{seconds(other.step_time_s)}, {signed_percent(other.step_time_s / result.best.step_time_s - 1)}"
         if first != "step_time":
             more += f" ({first.replace('_', ' ')} {100 * why.runner_up_worse:.1f} % worse)"
         out += [_title("Why not another layout"), _wrapped(f"The next is {words}: {more}.")]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import gib, seconds
+from windtunnel.report.quantities import dollars, gib, seconds
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import ClusterBest, LimitCost, TpPpBest
@@ -116,8 +116,18 @@ def table_names(rows: Sequence[Ranked]) -> tuple[list[str], dict[str, Any]]:
 
 def flat(row: Ranked) -> dict[str, Any]:
     """All that tells one row from another: fields of the plan, cluster and precision."""
-    cluster = f"{row.cluster['nodes']} × {row.cluster['device']}" if row.cluster else None
+    cluster = nodes_words(row.cluster["nodes"], row.cluster["device"]) if row.cluster else None
     return {**row.plan, "cluster": cluster, "precision": row.precision}
+
+
+def nodes_words(nodes: int, device: str) -> str:
+    """A cluster of a search, counted in nodes.
+
+    Example:
+        >>> nodes_words(1, "h100-sxm-80gb"), nodes_words(4, "h100-sxm-80gb")
+        ('1 node of h100-sxm-80gb', '4 nodes of h100-sxm-80gb')
+    """
+    return f"{nodes:,} node{'s' * (nodes != 1)} of {device}"
 
 
 def worse(row: Ranked, result: PlanResult) -> float:
@@ -143,7 +153,7 @@ def cluster_words(cell: ClusterBest, objective: str) -> str:
     metric = METRICS[objective]
     mark = "" if cell.simulated is not None else "≤ " if metric.maximise else "≥ "
     value = cell.bound if cell.simulated is None else cell.simulated
-    return f"{cell.nodes} × {cell.device} {cell.precision}: {mark}{quantity(value, metric.unit)}"
+    return f"{nodes_words(cell.nodes, cell.device)} {cell.precision}: {mark}{quantity(value, metric.unit)}"
 
 
 def instead_words(best: TrainingResult, other_s: float | None) -> str:
@@ -222,8 +232,10 @@ def quantity(value: float, unit: str) -> str:
         return seconds(value)
     if unit == "share":
         return f"{value:.3g}"
-    if unit in ("bytes/s", "FLOP/s", "W", "J", "1/s", "money", ""):
-        small = {"bytes/s": "B/s", "money": "", "1/s": "/s"}.get(unit, unit)
+    if unit == "money":
+        return dollars(value)
+    if unit in ("bytes/s", "FLOP/s", "W", "J", "1/s", ""):
+        small = {"bytes/s": "B/s", "1/s": "/s"}.get(unit, unit)
         for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
             if value >= size and unit in ("bytes/s", "FLOP/s", "W", "J"):
                 return f"{value / size:.3g} {prefix}{small}".replace("e+03", "000")

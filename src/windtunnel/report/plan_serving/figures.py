@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.charts.chart import Axis, Chart, Layer, layer
+from windtunnel.charts.colours import INK, MUTED, PAPER
+from windtunnel.charts.forms import dots, vertical
 from windtunnel.report.plan_serving.text import cut_words, limits_words, load_words, milli
 
 if TYPE_CHECKING:
@@ -11,69 +14,47 @@ if TYPE_CHECKING:
 
 _CUTS = 7
 """Cuts with a colour of their own; the rest are grey."""
-COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d")
+COLOURS = ("#1565c0", "#d97706", "#059669", "#c0392b", "#8e44ad", "#0891b2", "#d81b7a")
 
 
-def pareto(plan: ServingPlan) -> Any:
+def pareto(plan: ServingPlan) -> Chart:
     """Tokens a second and device against tokens a second and user, of simulated deployments that keep the objective."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
     cuts: dict[str, list[Deployment]] = {}
     for d in plan.tried:
         cuts.setdefault(_cut(d), []).append(d)
     order = sorted(cuts, key=lambda c: -max(d.values["tokens_per_s_per_device"] for d in cuts[c]))
-    for i, name in enumerate(order):
-        rows = cuts[name]
-        figure.add_scatter(
-            x=[d.values["tokens_per_s_per_user"] for d in rows],
-            y=[d.values["tokens_per_s_per_device"] for d in rows],
-            mode="markers",
-            name=name if i < _CUTS else "others",
-            legendgroup=name if i < _CUTS else "others",
-            showlegend=i <= _CUTS,
-            marker={
-                "size": 8,
-                "color": COLOURS[i] if i < _CUTS else "#9ca3af",
-                "opacity": 0.8,
-                "symbol": ["circle" if _sure(d, plan) else "circle-open" for d in rows],
-            },
-            text=[_hover(d, plan) for d in rows],
-            hoverinfo="text",
-        )
-    front = _front(list(plan.tried))
-    figure.add_scatter(
-        x=[d.values["tokens_per_s_per_user"] for d in front],
-        y=[d.values["tokens_per_s_per_device"] for d in front],
-        mode="lines",
-        name="front",
-        line={"color": "#111827", "width": 1.5, "shape": "vh"},
-        hoverinfo="skip",
-    )
-    best = plan.best
-    figure.add_scatter(
-        x=[best.values["tokens_per_s_per_user"]],
-        y=[best.values["tokens_per_s_per_device"]],
-        mode="markers",
-        name="best",
-        text=[_hover(best, plan)],
-        hoverinfo="text",
-        marker={"size": 16, "symbol": "star", "color": "#111827"},
-    )
+    layers: list[Layer] = []
+    series: dict[str, str] = {}
+    front = [{"x": x, "y": y} for x, y in map(_place, _front(list(plan.tried)))]
+    layers.append(layer("line", front, {"order": {"value": 0}}, interpolate="step-before", color=INK, strokeWidth=1.5))
+    for i, cut in enumerate(order):
+        name, colour = (cut, COLOURS[i]) if i < _CUTS else ("others", "#9ca3af")
+        series[name] = colour
+        for sure in (True, False):
+            rows = [d for d in cuts[cut] if _sure(d, plan) is sure]
+            x, y = [_place(d)[0] for d in rows], [_place(d)[1] for d in rows]
+            looks: dict[str, Any] = {"filled": sure, "size": 60, "opacity": 0.85, "strokeWidth": 1.5}
+            layers.append(dots(x, y, [_hover(d, plan) for d in rows], series=name, **looks))
+    at_x, at_y = _place(plan.best)
+    looks = {"shape": "diamond", "size": 230, "stroke": PAPER, "strokeWidth": 1.5}
+    layers.append(dots([at_x], [at_y], [f"best: {_hover(plan.best, plan)}"], colour=INK, **looks))
+    layers.append(layer("text", [{"x": at_x, "y": at_y, "text": "best"}], dy=-15, fontWeight=600))
     limit = plan.slo.get("tpot_s")
     if limit:
-        text = f"TPOT {milli(limit)}"
-        figure.add_vline(x=1.0 / limit, line={"dash": "dot", "color": "#6b7280"}, annotation_text=text)
-    figure.update_layout(
-        xaxis_title="tokens/s a user (1 / median TPOT)",
-        yaxis_title="tokens/s a device",
-        height=460,
-        margin={"l": 60, "r": 20, "t": 30, "b": 50},
-        template="plotly_white",
-        yaxis_rangemode="tozero",
-        legend={"orientation": "h", "y": -0.2},
+        layers += vertical(1.0 / limit, f"TPOT {milli(limit)}", colour=MUTED)
+    return Chart(
+        title="Throughput of a device against speed for a user",
+        layers=tuple(layers),
+        x=Axis(title="tokens/s a user (1 / median TPOT)"),
+        y=Axis(title="tokens/s a device"),
+        series=series,
+        height=360,
     )
-    return figure
+
+
+def _place(d: Deployment) -> tuple[float, float]:
+    """Tokens a second of a user and of a device."""
+    return float(d.values["tokens_per_s_per_user"]), float(d.values["tokens_per_s_per_device"])
 
 
 def _sure(d: Deployment, plan: ServingPlan) -> bool:
@@ -89,7 +70,7 @@ def _cut(d: Deployment) -> str:
 def _hover(d: Deployment, plan: ServingPlan) -> str:
     lines = [cut_words(d), limits_words(d), load_words(d, plan)]
     lines += [f"TTFT {milli(d.quantiles['ttft_s'])}, TPOT {milli(d.quantiles['tpot_s'])}"]
-    return "<br>".join(lines)
+    return "\n".join(lines)
 
 
 def _front(rows: list[Deployment]) -> list[Deployment]:

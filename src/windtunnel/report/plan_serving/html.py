@@ -59,8 +59,9 @@ def render(plan: ServingPlan) -> str:
         ),
     ]
     body = [
-        f"<h1>{escape(plan.result.scenario_name)}</h1>",
-        f'<p class="hint">{escape(where_words(best))}; {escape(limits_words(best))}; {escape(certain_words(plan))}</p>',
+        f"<header><h1>{escape(plan.result.scenario_name)}</h1>"
+        f'<p class="sub">{escape(where_words(best))}; {escape(limits_words(best))}; {escape(certain_words(plan))}</p>'
+        "</header>",
         f'<div class="tiles">{"".join(tiles)}</div>',
         html_shell.card(
             "Throughput against speed",
@@ -112,4 +113,4 @@ def _table(plan: ServingPlan, rows: Sequence[Deployment]) -> str:
     ]
     out = "".join(f"<th>{escape(h)}</th>" for h in head)
     lines = "".join("<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in cells)
-    return f'<div class="scroll"><table><thead><tr>{out}</tr></thead><tbody>{lines}</tbody></table></div>'
+    return html_shell.table(f"<tr>{out}</tr>", lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import count, percent
+from windtunnel.report.quantities import count, dollars, percent, signed_percent
 from windtunnel.report.serving.text import short
 from windtunnel.report.training.compare import changed, flat, shown_value, signed_seconds
 from windtunnel.training.results.training_result import deltas
@@ -32,7 +32,7 @@ _ROWS: tuple[tuple[str, str, Callable[[float], str], int], ...] = (
     ("preemptions", "preemptions", count, -1),
     ("watts per device", "power.mean_w_per_device", count, -1),
     ("J per output token", "power.energy_per_output_token_j", lambda v: f"{v:,.3g}", -1),
-    ("cost per million output tokens", "cost_per_million_output_tokens", lambda v: f"{v:,.3g}", -1),
+    ("cost per million output tokens", "cost_per_million_output_tokens", dollars, -1),
     ("devices", "num_devices", count, 0),
 )
 """Title, key, how it is written, and whether more is better (1), worse (−1) or neither."""
@@ -57,7 +57,7 @@ class ServingComparison:
         for title, key, write, better in _ROWS:
             if key in self.figures:
                 x, y = self.figures[key]
-                change = "same" if x == y else f"{100 * (y / x - 1):+.1f} %" if x else ""
+                change = "same" if x == y else signed_percent(y / x - 1) if x else ""
                 out.append(
                     (title, write(x), write(y), change, None if x == y or not better else (y > x) == (better > 0))
                 )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from windtunnel.report.html_shell import card, document, plot
-from windtunnel.report.serving.figures import axis_ticks, composition_figure, layout
+from windtunnel.charts.chart import Axis, Chart, Panels
+from windtunnel.charts.forms import line, time_ticks
+from windtunnel.report.html_shell import card, document, plot, table
+from windtunnel.report.serving.figures import composition_figure
 from windtunnel.report.serving.text import SATURATED, short
 from windtunnel.report.training.compare import shown_value
 
 if TYPE_CHECKING:
     from windtunnel.report.serving.compare import ServingComparison
 
-_TONES = {"A": "#607d8b", "B": "#1565c0"}
+_TONES = {"A": "#e0862c", "B": "#1565c0"}
 _SHARES = (("p50", 50), ("p75", 75), ("p90", 90), ("p95", 95), ("p99", 99))
 
 
@@ -53,44 +54,37 @@ def render(comparison: ServingComparison) -> str:
     return document(title, body)
 
 
-def latencies(comparison: ServingComparison) -> Any:
+def latencies(comparison: ServingComparison) -> Panels:
     """Upper percentiles of TTFT, TPOT and E2E of both."""
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.04)
-    for column, (key, title) in enumerate((("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("e2e_s", "E2E")), 1):
+    charts = []
+    for key, title in (("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("e2e_s", "E2E")):
         ends: list[float] = []
+        layers = []
         for name, result in (("A", comparison.a), ("B", comparison.b)):
             known = [(result[key][q], share) for q, share in _SHARES if result.get(key, {}).get(q)]
             ends += [v for v, _ in known]
-            figure.add_scatter(
-                x=[v for v, _ in known],
-                y=[s for _, s in known],
-                mode="lines+markers",
-                name=name,
-                legendgroup=name,
-                showlegend=column == 1,
-                line={"color": _TONES[name], "width": 2.5},
-                marker={"size": 8},
-                text=[f"{name}: p{s} {title} {short(v)}" for v, s in known],
-                hovertemplate="%{text}<extra></extra>",
-                row=1,
-                col=column,
-            )
+            told = [f"{name}: p{s} {title} {short(v)}" for v, s in known]
+            x, y = [float(v) for v, _ in known], [float(s) for _, s in known]
+            layers += line(x, y, series=name, told=told, dots=True, strokeWidth=2.5)
         low, high = min(ends, default=1e-3) / 1.15, max(ends, default=1.0) * 1.15
-        at, words = axis_ticks(low, high)
-        figure.update_xaxes(
-            title={"text": title, "standoff": 12},
-            type="log",
-            range=[math.log10(low), math.log10(high)],
-            tickvals=at,
-            ticktext=words,
-            row=1,
-            col=column,
+        at, words = time_ticks(low, high)
+        charts.append(
+            Chart(
+                title=f"{title}, percentiles of requests",
+                layers=tuple(layers),
+                x=Axis(title=f"{title}, log scale", kind="log", low=low, high=high, ticks=at, words=words),
+                y=Axis(
+                    title="percentile",
+                    low=47.0,
+                    high=101.0,
+                    ticks=tuple(float(s) for _, s in _SHARES),
+                    words=tuple(f"p{s}" for _, s in _SHARES),
+                ),
+                series=_TONES,
+                height=220,
+            )
         )
-    figure.update_yaxes(tickvals=[s for _, s in _SHARES], range=[47, 101])
-    figure.update_yaxes(title="percentile", row=1, col=1)
-    return layout(figure, 330)
+    return Panels(tuple(charts), columns=3)
 
 
 def _figures(comparison: ServingComparison) -> str:
@@ -101,7 +95,7 @@ def _figures(comparison: ServingComparison) -> str:
             f'<tr><td>{escape(title)}</td><td class="n">{escape(x)}</td><td class="n">{escape(y)}</td>'
             f'<td class="n"><span class="{style}">{escape(change)}</span></td></tr>'
         )
-    return card("Figures", "", f"<table>{''.join(lines)}</table>")
+    return card("Figures", "", table(lines[0], "".join(lines[1:])))
 
 
 def _changes(comparison: ServingComparison) -> str:
@@ -112,7 +106,7 @@ def _changes(comparison: ServingComparison) -> str:
         f"<td>{escape(shown_value(after))}</td></tr>"
         for field, (before, after) in comparison.scenario.items()
     )
-    return card("What differs", "", f"<table><tr><th>field</th><th>A</th><th>B</th></tr>{rows}</table>")
+    return card("What differs", "", table("<tr><th>field</th><th>A</th><th>B</th></tr>", rows))
 
 
 def _iterations(comparison: ServingComparison) -> str:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windtunnel.report.html_shell import card, document, plot, tile
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.charts.colours import IDLE
+from windtunnel.report.html_shell import card, document, fill, plot, tile
+from windtunnel.report.html_shell import table as html_table
+from windtunnel.report.quantities import assumed_text, count, dollars, gib, percent, seconds
 from windtunnel.report.serving import pools, tenants_and_scaling
 from windtunnel.report.serving.figures import (
     composition_figure,
@@ -25,7 +27,6 @@ from windtunnel.report.serving.text import (
     device_rate,
     grades_text,
     limit_text,
-    money,
     objective_text,
     plan_chips,
     short,
@@ -150,7 +151,7 @@ def _bound(result: ServingResult) -> str:
     if mean := result.power.get("mean_w_per_device"):
         parts.append(f"<b>{mean:,.0f} W</b> per device")
     if result.cost_per_million_output_tokens is not None:
-        parts.append(f"<b>{money(result.cost_per_million_output_tokens)}</b> per million output tokens")
+        parts.append(f"<b>{dollars(result.cost_per_million_output_tokens)}</b> per million output tokens")
     aside = f'<span class="aside">{"; ".join(parts)}</span>' if parts else ""
     return f'<div class="card bound"><span><b>Bound by</b> {escape(result.bound_by)}</span>{aside}</div>'
 
@@ -167,8 +168,8 @@ def _over_time(result: ServingResult, series: TimeSeries | None) -> str:
     if series is None:
         return ""
     width = seconds(float(series.edges_s[1] - series.edges_s[0]))
-    load = card("Load over time", f"means over slices of {width}", plot(load_figure(result, series)))
-    tokens = card("Tokens over time", f"means over slices of {width}", plot(tokens_figure(series)))
+    load = card("Load over time", f"means over slices of {width}", plot(load_figure(result, series), "half"))
+    tokens = card("Tokens over time", f"means over slices of {width}", plot(tokens_figure(series), "half"))
     return f'<div class="row pair">{load}{tokens}</div>'
 
 
@@ -186,7 +187,7 @@ def _requests(result: ServingResult) -> str:
     hint = "one dot a request"
     if rows < result.completed:
         hint = f"{rows:,} of {result.completed:,} requests, the slowest included"
-    return card("TTFT by arrival", hint, plot(requests_figure(result)))
+    return card("TTFT by arrival", hint, plot(requests_figure(result), "broad"))
 
 
 def _percentiles(result: ServingResult) -> str:
@@ -208,7 +209,7 @@ def _percentiles(result: ServingResult) -> str:
     names = ("count", "mean", "std", "p50", "p75", "p90", "p95", "p99", "max")
     head = "<tr><th></th>" + "".join(f'<th class="n">{name}</th>' for name in names) + "</tr>"
     hint = "TPOT = (E2E − TTFT) / (output tokens − 1), as vLLM's bench; ITL: every gap between two tokens"
-    return card("Percentiles", hint, f'<div class="wide"><table>{head}{"".join(rows)}</table></div>')
+    return card("Percentiles", hint, html_table(head, "".join(rows)))
 
 
 def _memory(result: ServingResult) -> str:
@@ -224,11 +225,10 @@ def _memory(result: ServingResult) -> str:
         return ""
     total = sum(size for _, size in sizes)
     bar = "".join(
-        f'<i style="width:{100 * size / total:.2f}%;background:{_memory_tone(name)}" title="{name} {gib(size)}"></i>'
-        for name, size in sizes
+        f'<i {fill(_memory_tone(name), 100 * size / total)} title="{name} {gib(size)}"></i>' for name, size in sizes
     )
     rows = "".join(
-        f'<tr><td><span class="swatch" style="background:{_memory_tone(name)}"></span>{name}</td>'
+        f'<tr><td><span class="swatch" {fill(_memory_tone(name))}></span>{name}</td>'
         f'<td class="n">{gib(size)}</td><td class="n">{percent(size / total)}</td></tr>'
         for name, size in sizes
     )
@@ -250,7 +250,7 @@ def _memory(result: ServingResult) -> str:
 
 
 def _memory_tone(name: str) -> str:
-    return {"cache": "#2e8b57", "other": "#b0bec5"}.get(name, memory_colour(name))
+    return {"cache": "#2e8b57", "other": IDLE}.get(name, memory_colour(name))
 
 
 def _instances(result: ServingResult, series: TimeSeries | None) -> str:
@@ -279,7 +279,7 @@ def _instances(result: ServingResult, series: TimeSeries | None) -> str:
     names = ("instance", "requests", "running", "cache at most", "TTFT p50", "TTFT p99", "TPOT p50")
     head = "<tr>" + "".join(f'<th class="n">{name}</th>' for name in names) + "</tr>"
     hint = "" if result.instances <= _MOST_INSTANCES else f"the first {_MOST_INSTANCES} of {result.instances}"
-    content = f"<table>{head}{''.join(rows)}</table>"
+    content = html_table(head, "".join(rows))
     if len(rows) > 8:
         content = f"<details><summary>{len(rows)} instances</summary>{content}</details>"
     return card("Instances", hint, content)
@@ -289,11 +289,12 @@ def _assumed(result: ServingResult) -> str:
     if not result.assumed:
         return ""
     rows = "".join(
-        f"<tr><td><code>{escape(a['field'])}</code></td><td>{escape(str(a['value']))}</td><td>{escape(a['why'])}</td></tr>"
+        f"<tr><td><code>{escape(a['field'])}</code></td><td>{escape(assumed_text(a['field'], a['value']))}</td>"
+        f"<td>{escape(a['why'])}</td></tr>"
         for a in result.assumed
     )
     head = "<tr><th>field</th><th>value</th><th>why</th></tr>"
-    return card("Assumed", "what the scenario leaves open", f"<table>{head}{rows}</table>")
+    return card("Assumed", "what the scenario leaves open", html_table(head, rows))
 
 
 def _limits(result: ServingResult) -> str:

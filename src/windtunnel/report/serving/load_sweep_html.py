@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.report.html_shell import card, plot
+from windtunnel.report.html_shell import card, plot, table
 from windtunnel.report.quantities import percent, seconds
 from windtunnel.report.serving import html as serving_html
 from windtunnel.report.serving.load_sweep_figures import goodput_curve, load_curve, users_figure
@@ -52,8 +52,8 @@ def _found(result: SweepResult) -> str:
 
 def _curves(result: SweepResult) -> str:
     hint = "dots: loads of the sweep; between them, those that the search for the knee tried"
-    left = card("Latency against load", hint, plot(load_curve(result)))
-    right = card("Goodput against load", "requests a second", plot(goodput_curve(result)))
+    left = card("Latency against load", hint, plot(load_curve(result), "half"))
+    right = card("Goodput against load", "requests a second", plot(goodput_curve(result), "half"))
     users = card("Users against devices", "load grows along the line", plot(users_figure(result)))
     return f'<div class="row pair">{left}{right}</div>{users}'
 
@@ -96,5 +96,5 @@ def _table(result: SweepResult) -> str:
         style = ' class="bad"' if r.saturated else ""
         tags = ("<b>", "</b>") if mark and not r.saturated else ("", "")
         lines.append("".join(f'<td class="n"><span{style}>{tags[0]}{escape(c)}{tags[1]}</span></td>' for c in cells))
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return card("Loads", "", f'<div class="wide"><table>{body}</table></div>')
+    body = "".join(f"<tr>{line}</tr>" for line in lines[1:])
+    return card("Loads", "", table(f"<tr>{lines[0]}</tr>", body))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from windtunnel.report.html_shell import card
-from windtunnel.report.quantities import percent
-from windtunnel.report.serving.text import money, short
+from windtunnel.report.quantities import dollars, percent
+from windtunnel.report.serving.text import short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,7 +55,7 @@ def rows(result: ServingResult) -> list[tuple[str, ...]]:
                 percent(p["kv_cache_usage_max"]),
                 f"{tokens:,.0f}",
                 "–" if watts is None else f"{watts:,.0f}",
-                "–" if cost is None else money(cost),
+                "–" if cost is None else dollars(cost),
             )
         )
     return out

@@ -10,14 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.quantities import assumed_text, count, dollars, gib, percent, seconds
 from windtunnel.report.serving import pools, tenants_and_scaling
 from windtunnel.report.serving.text import (
     SATURATED,
     deployment_line,
     drafts_text,
     grades_text,
-    money,
     objective_text,
     plan_chips,
     short,
@@ -142,7 +141,9 @@ def _figures(result: ServingResult) -> RenderableType:
     if power := _power(result):
         grid.add_row("Power", power)
     if result.cost_per_million_output_tokens is not None:
-        grid.add_row("Cost", f"{money(result.cost_per_million_output_tokens)} per million output tokens at list price")
+        grid.add_row(
+            "Cost", f"{dollars(result.cost_per_million_output_tokens)} per million output tokens at list price"
+        )
     if result.grades:
         grid.add_row("Grades", grades_text(result.grades))
     return grid
@@ -209,5 +210,5 @@ def _assumed(result: ServingResult) -> RenderableType:
     grid.add_column(no_wrap=True)
     grid.add_column(style="dim")
     for a in result.assumed:
-        grid.add_row(a["field"].removeprefix("serving."), str(a["value"]), a["why"])
+        grid.add_row(a["field"].removeprefix("serving."), assumed_text(a["field"], a["value"]), a["why"])
     return Padding(grid, (0, 0, 0, 2))

@@ -67,16 +67,6 @@ def tiers_text(tiers: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def money(value: float) -> str:
-    """An amount of the price list's currency.
-
-    Example:
-        >>> money(0.4412), money(6.4071), money(1612.0)
-        ('0.441', '6.41', '1,612')
-    """
-    return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
-
-
 def traffic_line(result: ServingResult, *, load: bool = True) -> str:
     """How requests come and how long they are; without `load`, what points of a sweep have in common."""
     t = (result.scenario.get("serving") or {}).get("traffic") or {}

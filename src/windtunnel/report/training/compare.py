@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.charts.chart import Axis
+from windtunnel.charts.forms import Bar, Bars
+from windtunnel.report.quantities import count, gib, percent, seconds, signed_number, signed_percent, value_text
 from windtunnel.training.compare_results import between
 from windtunnel.training.results.training_result import deltas
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from windtunnel.charts.chart import Chart
     from windtunnel.training.results.training_result import TrainingResult
     from windtunnel.training.uncertainty.plan_difference import PairedDifference
 
+_LONGER, _SHORTER, _WHOLE = "#c0392b", "#2e8b57", "#37474f"
 _FIGURES = ("step_time_s", "tokens_per_s_per_device", "mfu", "hfu", "peak_memory_reserved_bytes", "num_devices")
 
 
@@ -60,37 +64,28 @@ class Comparison:
             "paired": asdict(self.paired) if self.paired else None,
         }
 
-    def figure(self) -> Any:
-        """Plotly waterfall from one step time to the other."""
-        import plotly.graph_objects as go
+    def figure(self, a: str = "", b: str = "") -> Chart:
+        """Waterfall from one step time to the other; every bar of a step time begins at zero.
 
-        shown = without_crumbs(self.seconds_by_class, 1e-3 * max(self.a.step_time_s, self.b.step_time_s))
-        names, values = list(shown), list(shown.values())
-        figure = go.Figure(
-            go.Waterfall(
-                x=[f"A: {self.a.scenario_name}", *names, f"B: {self.name_of_b}"],
-                y=[self.a.step_time_s, *values, self.b.step_time_s],
-                measure=["absolute", *("relative" for _ in names), "total"],
-                text=[seconds(self.a.step_time_s), *map(signed_seconds, values), seconds(self.b.step_time_s)],
-                textposition="outside",
-                increasing_marker_color="#c0392b",
-                decreasing_marker_color="#2e8b57",
-                totals_marker_color="#37474f",
-                connector_line_color="#b0bec5",
-            )
+        Args:
+            a: name of the first; by default its scenario's.
+            b: name of the second.
+        """
+        first, last = self.a.step_time_s, self.b.step_time_s
+        bars = [Bar(name=a or f"A: {self.a.scenario_name}", end=first, colour=_WHOLE, text=seconds(first))]
+        at = first
+        for name, delta in without_crumbs(self.seconds_by_class, 1e-3 * max(first, last)).items():
+            tone = _LONGER if delta > 0 else _SHORTER
+            bars.append(Bar(name=name, start=at, end=at + delta, colour=tone, text=signed_seconds(delta)))
+            at += delta
+        bars.append(Bar(name=b or f"B: {self.name_of_b}", end=last, colour=_WHOLE, text=seconds(last)))
+        return Bars(
+            title="Seconds by class of time on the way from A to B",
+            bars=tuple(bars),
+            layers=(),
+            x=Axis(title="seconds"),
+            y=Axis(kind="band"),
         )
-        levels = [self.a.step_time_s]
-        for value in values:
-            levels.append(levels[-1] + value)
-        figure.update_yaxes(title="seconds", range=[0.0, 1.12 * max(levels)], gridcolor="#eef1f3")  # bars begin at 0
-        figure.update_layout(
-            height=430,
-            margin={"l": 20, "r": 20, "t": 20, "b": 20},
-            paper_bgcolor="rgba(0,0,0,0)",
-            plot_bgcolor="rgba(0,0,0,0)",
-            showlegend=False,
-        )
-        return figure
 
 
 def difference(a: TrainingResult, b: TrainingResult) -> Comparison:
@@ -129,7 +124,7 @@ def comparison_summary(comparison: Comparison) -> RenderableType:
         count(b.tokens_per_s_per_device),
         _ratio(b.tokens_per_s_per_device / a.tokens_per_s_per_device),
     )
-    head.add_row("MFU", percent(a.mfu), percent(b.mfu), f"{100 * (b.mfu - a.mfu):+.1f} points")
+    head.add_row("MFU", percent(a.mfu), percent(b.mfu), f"{signed_number(100 * (b.mfu - a.mfu))} points")
     head.add_row(
         "memory reserved",
         gib(a.peak_memory_reserved_bytes),
@@ -188,6 +183,7 @@ def _waterfall(comparison: Comparison) -> RenderableType:
 
 def without_crumbs(deltas: dict[str, float], smallest: float) -> dict[str, float]:
     """Entries below `smallest` as one, so that the sum stays."""
+    deltas = {name: delta for name, delta in deltas.items() if abs(delta) > 1e-6 * smallest}
     crumbs = {name: delta for name, delta in deltas.items() if abs(delta) < smallest}
     if len(crumbs) < 2:
         return deltas
@@ -229,8 +225,8 @@ def shown_value(value: Any) -> str:
     if isinstance(value, (list, tuple)) and len(value) > 4 and len(set(map(str, value))) == 1:
         return f"{len(value)} × {value[0]}"
     if isinstance(value, float) and value.is_integer():
-        return f"{value:.0f}"
-    return "not given" if value is None else str(value)
+        return f"{value:,.0f}"
+    return "not given" if value is None else value_text(value)
 
 
 def signed_seconds(value: float) -> str:
@@ -244,4 +240,4 @@ def signed_gib(value: float) -> str:
 
 
 def _ratio(value: float) -> str:
-    return f"{100 * (value - 1):+.1f} %"
+    return signed_percent(value - 1)

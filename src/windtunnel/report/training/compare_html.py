@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.report.html_shell import card, document, plot
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.html_shell import card, document, plot, table
+from windtunnel.report.quantities import count, gib, percent, seconds, signed_percent
 from windtunnel.report.training.compare import Comparison, shown_value, signed_gib
 from windtunnel.report.training.one_line import fit_line, plan_line, workload_line
 
@@ -29,7 +29,7 @@ def render(comparison: Comparison) -> str:
     verdict = f"B takes {abs(change):.1f} % " + ("longer than A" if change > 0 else "less time than A")
     sure = ""
     if p := comparison.paired:
-        band = f"{100 * (p.low - 1):+.1f} % to {100 * (p.high - 1):+.1f} %"
+        band = f"{signed_percent(p.low - 1)} to {signed_percent(p.high - 1)}"
         how = f"{escape(p.grade)}; {escape(p.basis)}"
         sure = f'<p class="sub">{escape(p.verdict)}; {100 * p.level:.0f} % band {band} ({how})</p>'
     head = (
@@ -64,7 +64,7 @@ def _changes(comparison: Comparison) -> str:
         f"<td>{escape(shown_value(after))}</td></tr>"
         for field, (before, after) in changes.items()
     )
-    return card("What differs", "", f"<table><tr><th>field</th><th>A</th><th>B</th></tr>{rows}</table>")
+    return card("What differs", "", table("<tr><th>field</th><th>A</th><th>B</th></tr>", rows))
 
 
 def _memory(comparison: Comparison) -> str:

@@ -7,8 +7,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.html_shell import asset, card, document, plot
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.charts.colours import IDLE, css_variable
+from windtunnel.report.html_shell import asset, card, document, fill, plot, table
+from windtunnel.report.quantities import assumed_text, count, gib, percent, seconds, signed_percent, value_text
 from windtunnel.report.training.one_line import band_text, fit_line, power_line, recompute_text, workload_line
 from windtunnel.report.training.phases import COLUMNS, NOTE, phase_rows
 from windtunnel.report.training.timeline_data import pack
@@ -93,18 +94,16 @@ def _tiles(result: TrainingResult, published: Published | None) -> str:
     note = f"{100 * band.level:.0f} % interval {seconds(band.low)} to {seconds(band.high)} · {escape(band.grade)}"
     if published is not None:
         error = result.step_time_s / published.middle_s - 1
-        note += f"<br>published {escape(str(published))}: predicted {100 * error:+.1f} %"
+        note += f"<br>published {escape(str(published))}: predicted {signed_percent(error)}"
     style = "good" if result.memory_fits else "bad"
     capacity = result.memory.capacity_bytes
     scale = 100 / max(capacity, result.peak_memory_reserved_bytes)
     parts = [
-        f'<i style="width:{size * scale:.2f}%;background:{memory_colour(kind)}" title="{escape(kind)} {gib(size)}"></i>'
+        f'<i {fill(memory_colour(kind), size * scale)} title="{escape(kind)} {gib(size)}"></i>'
         for kind, size in _by_size(result.memory.at_peak)
     ]
     rest = max(result.peak_memory_reserved_bytes - sum(result.memory.at_peak.values()), 0.0)
-    parts.append(
-        f'<i style="width:{rest * scale:.2f}%;background:#b0bec5" title="reserved, not allocated {gib(rest)}"></i>'
-    )
+    parts.append(f'<i {fill(IDLE, rest * scale)} title="reserved, not allocated {gib(rest)}"></i>')
     limit = f'<span class="limit" style="left:calc({min(capacity * scale, 100):.2f}% - 2px)"></span>'
     return (
         '<div class="tiles">'
@@ -145,10 +144,11 @@ def _band(result: TrainingResult, published: Published | None) -> str:
             f"<title>published {escape(str(published))}</title></rect>"
         )
     return (
-        '<svg viewBox="0 0 400 34" preserveAspectRatio="none">'
-        '<line x1="0" x2="400" y1="16" y2="16" stroke="#e1e6ea" stroke-width="2"/>'
-        f'<rect x="{x(band.low)}" y="11" width="{x(band.high) - x(band.low):.1f}" height="10" rx="5" fill="#90b8e0"/>'
-        f'{mark}<rect x="{x(result.step_time_s) - 2}" y="7" width="4" height="18" rx="2" fill="#1565c0"/></svg>'
+        '<svg viewBox="0 0 400 34" preserveAspectRatio="none" role="img" aria-label="the prediction in its interval">'
+        '<line x1="0" x2="400" y1="16" y2="16" stroke="var(--line)" stroke-width="2"/>'
+        f'<rect x="{x(band.low)}" y="11" width="{x(band.high) - x(band.low):.1f}" height="10" rx="5" '
+        f'fill="{css_variable("#90b8e0")}"/>'
+        f'{mark}<rect x="{x(result.step_time_s) - 2}" y="7" width="4" height="18" rx="2" fill="var(--accent)"/></svg>'
     )
 
 
@@ -175,36 +175,38 @@ def _timeline(result: TrainingResult) -> str:
     meta, data = pack(result)
     used = sorted({int(tag) for tag in result.trace.tag})
     legend = "".join(
-        f'<span><i style="background:{colour(result.trace.tags[tag])}"></i>{escape(result.trace.tags[tag])}</span>'
-        for tag in used
+        f"<span><i {fill(colour(result.trace.tags[tag]))}></i>{escape(result.trace.tags[tag])}</span>" for tag in used
     )
     stages = sorted({lane[0] for lane in meta["lanes"]})
-    hint = "Wheel zooms, drag pans; hover follows a micro-batch."
+    hint = (
+        "Drag pans, hover follows a micro-batch. Once clicked or focused: the wheel, + and − zoom, arrows pan, Home "
+        "shows all."
+    )
     if meta["chunks"] > 1:
         hint += " Lighter shades are later model chunks."
     if meta["dropped"]:
         hint += f" {meta['dropped']:,} events are not shown."
     return (
         '<div class="card"><div class="head"><h2>Pipeline timeline</h2>'
-        f'<p class="hint">{hint}</p><span class="push"></span>'
+        f'<p class="hint">{hint}</p><span class="buttons">'
         '<button data-view="[0,1]">whole step</button><button data-view="[0,0.06]">start</button>'
-        '<button data-view="[0.47,0.53]">middle</button><button data-view="[0.94,1]">end</button></div>'
-        f'<div id="timeline"><canvas class="strip" aria-label="timeline of {len(stages)} stages"></canvas>'
-        '<canvas aria-label="window of the timeline"></canvas>'
+        '<button data-view="[0.47,0.53]">middle</button><button data-view="[0.94,1]">end</button></span></div>'
+        f'<div id="timeline"><canvas class="strip" role="img" aria-label="timeline of {len(stages)} stages"></canvas>'
+        '<canvas class="window" tabindex="0" role="img" aria-label="window of the timeline; arrow keys pan, plus and '
+        'minus zoom"></canvas>'
         '<div class="tip"></div></div>'
-        f'<div class="legend">{legend}<span><i style="background:#eef1f3"></i>idle</span></div>'
+        f'<div class="legend">{legend}<span><i style="background:var(--soft)"></i>idle</span></div>'
         f'<script type="application/json" id="timeline-meta">{_json(meta)}</script>'
         f'<script type="text/plain" id="timeline-data">{data}</script></div>'
     )
 
 
 def _time_and_sensitivity(result: TrainingResult) -> str:
-    left = card(
-        "Where the time goes", "on the device that finishes last; sums to the step", plot(breakdown_figure(result))
-    )
+    chart = plot(breakdown_figure(result), "half" if result.sensitivities else "full")
+    left = card("Where the time goes", "on the device that finishes last; sums to the step", chart)
     if not result.sensitivities:
         return left
-    right = card("What 10 % more would buy", "change of step time", plot(sensitivity_figure(result)))
+    right = card("What 10 % more would buy", "change of step time", plot(sensitivity_figure(result), "half"))
     return f'<div class="row two">{left}{right}</div>'
 
 
@@ -216,7 +218,7 @@ def _phases(result: TrainingResult) -> str:
         "<tr>" + "".join(f"<td{_side(at)}>{escape(cell)}</td>" for at, cell in enumerate(row)) + "</tr>"
         for row in phase_rows(result)
     )
-    return card("Phases of the run", NOTE, f"<table><tr>{head}</tr>{rows}</table>")
+    return card("Phases of the run", NOTE, table(f"<tr>{head}</tr>", rows))
 
 
 def _side(column: int) -> str:
@@ -226,7 +228,7 @@ def _side(column: int) -> str:
 def _memory(result: TrainingResult) -> str:
     memory = result.memory
     rows = [
-        f'<tr><td><span class="swatch" style="background:{memory_colour(kind)}"></span>{escape(kind)}</td>'
+        f'<tr><td><span class="swatch" {fill(memory_colour(kind))}></span>{escape(kind)}</td>'
         f'<td class="n">{gib(size)}</td><td class="n">{percent(size / memory.capacity_bytes)}</td></tr>'
         for kind, size in _by_size(memory.at_peak)
     ]
@@ -239,15 +241,14 @@ def _memory(result: TrainingResult) -> str:
             f'<td class="n total">{percent(size / memory.capacity_bytes)}</td></tr>'
         )
     rows.append(f'<tr><td>capacity</td><td class="n">{gib(memory.capacity_bytes)}</td><td></td></tr>')
-    table = card(
-        "At the peak",
-        f"stage {memory.stage}",
-        f'<table><tr><th>kind</th><th class="n">size</th><th class="n">of capacity</th></tr>{"".join(rows)}</table>',
-    )
+    head = '<tr><th>kind</th><th class="n">size</th><th class="n">of capacity</th></tr>'
+    peak = card("At the peak", f"stage {memory.stage}", table(head, "".join(rows)))
     if not len(memory.curve_time_s):
-        return table
-    curve = card("Memory over the step", f"stage {memory.stage}, which peaks highest", plot(memory_figure(result)))
-    return f'<div class="row mem">{curve}{table}</div>'
+        return peak
+    curve = card(
+        "Memory over the step", f"stage {memory.stage}, which peaks highest", plot(memory_figure(result), "main")
+    )
+    return f'<div class="row mem">{curve}{peak}</div>'
 
 
 def _stages(result: TrainingResult) -> str:
@@ -269,23 +270,24 @@ def _stages(result: TrainingResult) -> str:
                 bar = f'<div class="minibar"><i style="width:{100 * abs(value) / most[name]:.1f}%"></i></div>'
             cells.append(f'<td class="n">{escape(_cell(name, value))}{bar}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return card("Stages", "", f"<table><tr>{head}</tr>{''.join(rows)}</table>")
+    return card("Stages", "", table(f"<tr>{head}</tr>", "".join(rows)))
 
 
 def _plan_and_assumptions(result: TrainingResult) -> str:
     items = "".join(
-        f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_plain_text(value))}</dd></div>"
+        f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(value_text(value, key))}</dd></div>"
         for key, value in result.plan.items()
     )
     plan = card("Plan as resolved", "", f'<dl class="plan">{items}</dl>')
     if not result.assumed:
         return plan
     assumed = "".join(
-        f"<tr><td><code>{escape(a.field)}</code></td><td>{escape(a.value)}</td><td>{escape(a.why)}</td></tr>"
+        f"<tr><td><code>{escape(a.field)}</code></td><td>{escape(assumed_text(a.field, a.value))}</td>"
+        f"<td>{escape(a.why)}</td></tr>"
         for a in result.assumed
     )
     head = "<tr><th>field</th><th>value</th><th>why</th></tr>"
-    return card("Assumed", "what the scenario leaves open", f"<table>{head}{assumed}</table>") + plan
+    return card("Assumed", "what the scenario leaves open", table(head, assumed)) + plan
 
 
 def _citations(result: TrainingResult) -> str:
@@ -327,12 +329,4 @@ def _cell(name: str, value: Any) -> str:
         return seconds(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return gib(value) if "bytes" in name else count(value)
-    return _plain_text(value)
-
-
-def _plain_text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{k}: {_plain_text(v)}" for k, v in value.items() if v not in (None, [], (), ""))
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return "not set" if value is None else str(value)
+    return value_text(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import gib, percent
+from windtunnel.report.quantities import dollars, gib, percent
 
 if TYPE_CHECKING:
     from windtunnel.training.results.records import Interval
@@ -86,7 +86,7 @@ def power_line(result: TrainingResult) -> str:
     parts = [f"clock at {100 * result.clock:.0f} % of nominal" if result.clock < 0.9995 else "clock not limited"]
     parts.append(f"{result.energy_per_token_j:.3g} J per token")
     if result.cost_per_million_tokens is not None:
-        parts.append(f"{result.cost_per_million_tokens:.3g} per million tokens at the device's list price")
+        parts.append(f"{dollars(result.cost_per_million_tokens)} per million tokens at the device's list price")
     return "; ".join(parts)
 
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.quantities import assumed_text, count, gib, percent, seconds, signed_percent
 from windtunnel.report.training.documents import document_lines
 from windtunnel.report.training.one_line import band_text, fit_line, plan_line, power_line, workload_line
 from windtunnel.report.training.phases import COLUMNS, NOTE, phase_rows
@@ -205,7 +205,7 @@ def _sensitivities(result: TrainingResult) -> RenderableType:
     most = max((abs(v) for v in result.sensitivities.values()), default=0.0) or 1.0
     for name, change in sorted(result.sensitivities.items(), key=lambda item: item[1]):
         style = "green" if change < 0 else "red" if change > 0 else "dim"
-        text = f"{100 * change:+.2f} %" if abs(change) >= 5e-5 else "none"
+        text = signed_percent(change, 2) if abs(change) >= 5e-5 else "none"
         grid.add_row(name, Text(text, style=style), Text(bar(abs(change) / most), style=style))
     return Padding(grid, (0, 0, 0, 2))
 
@@ -261,7 +261,7 @@ def _assumed(result: TrainingResult) -> RenderableType:
     grid.add_column(style="cyan")
     grid.add_column(style="dim")
     for item in result.assumed:
-        grid.add_row(item.field, item.value, item.why)
+        grid.add_row(item.field, assumed_text(item.field, item.value), item.why)
     return Padding(grid, (0, 0, 0, 2))
 
 

@@ -9,15 +9,21 @@ import numpy.typing as npt
 
 from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.engine import memory_curve
-from windtunnel.engine.memory import PoolCurve
+from windtunnel.engine.memory import PoolCurve, bytes_by_tensor
 from windtunnel.program.tables import MemoryEvents, Timeline
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.training.memory.memory_inputs import MemoryInputs
 from windtunnel.training.memory.reserved_memory import reserved_memory
 from windtunnel.training.memory.static_memory import StaticMemory
+from windtunnel.training.memory.tensor_events import KINDS, TEMPORARY
 from windtunnel.training.results.records import MemoryReport
 from windtunnel.training.stage_costs.block_pricing import HEAD
 from windtunnel.training.step.build_step import StepProgram
+
+_LATE, _TRANSIENT = "gradients (late)", "transient"
+"""Kinds of events: gradients that appear in the first backward, and what lives during one block."""
+
+_TEMPORARIES = KINDS[TEMPORARY]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,9 @@ def memory_report(
     peaks = base + (peaks - base) * stretch
     times, total = _curve_of_stage(pools.get(top), float(base[top]), stretch)
     by_kind = {name: np.full(len(times), value[top]) for name, value in static.by_kind.items()}
-    by_kind["activations"] = total - base[top]
+    if top in pools:
+        moving = _moving_by_kind(events, timeline, top, total - base[top])
+        by_kind |= {name: size + by_kind.get(name, 0.0) for name, size in moving.items()}
     return MemoryReport(
         stage=top,
         peak_allocated_bytes=reserved.allocated_bytes,
@@ -147,6 +155,25 @@ def _curve_of_stage(pool: PoolCurve | None, base_bytes: float, stretch: float) -
     return pool.times_s, pool.total_bytes * stretch + base_bytes
 
 
+def _moving_by_kind(events: MemoryEvents, timeline: Timeline, stage: int, total: Floats) -> dict[str, Floats]:
+    """Kind of tensor → bytes on one stage that come and go, shape (n,); they sum to `total`.
+
+    Gradients are as large as they are; what the tensor trace adds or takes away is shared out over the other kinds.
+    """
+    names = [{_LATE: "gradients", _TRANSIENT: _TEMPORARIES}.get(name, name) for name in events.tensors]
+    sizes = bytes_by_tensor(events, timeline, stage)
+    late = np.minimum(sizes[events.tensors.index(_LATE)], np.maximum(total, 0.0))
+    rest = sizes.sum(axis=0) - sizes[events.tensors.index(_LATE)]
+    factor = np.divide(total - late, rest, out=np.zeros_like(total), where=rest > 1.0)
+    out: dict[str, Floats] = {}
+    for name, event_kind, size in zip(names, events.tensors, sizes, strict=False):
+        own = late if event_kind == _LATE else size * factor
+        if np.abs(own).max(initial=0.0) > 1.0:
+            out[name] = out.get(name, 0.0) + own
+    out[_TEMPORARIES] = out.get(_TEMPORARIES, 0.0) + total - sum(out.values(), np.zeros_like(total))
+    return {name: size for name, size in out.items() if np.abs(size).max(initial=0.0) > 1.0}
+
+
 def _stages_to_replay(inputs: MemoryInputs, own: npt.NDArray[np.signedinteger], fullest: int) -> list[int]:
     """Stages whose tensors are replayed: the fullest by kind, and those where sums by kind are known to mislead."""
     plan, schedule, stages = inputs.plan, inputs.schedule, {fullest}
@@ -162,7 +189,7 @@ def _memory_events(inputs: MemoryInputs, static: StaticMemory, program: StepProg
     """Allocations and frees of activations, temporaries and late gradients; None where there are none."""
     costs, schedule = inputs.costs, inputs.schedule
     kept_kinds = sorted({kind for kept in costs.kept_bytes for kind in kept})
-    names = (*static.by_kind, *kept_kinds, "gradients (late)", "transient")
+    names = (*static.by_kind, *kept_kinds, _LATE, _TRANSIENT)
     pieces = _Pieces.of(program, schedule)
     recorder = _EventRecorder(pieces)
     for number, name in enumerate(kept_kinds, start=len(static.by_kind)):

@@ -1,12 +1,17 @@
-"""Figures of a training result. Plotly is imported when a figure is drawn."""
+"""Figures of a training result."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import replace
+from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Int32s, Ints
+from windtunnel.charts.chart import Axis, Chart, Layer, Panels, Row, layer
+from windtunnel.charts.colours import GREEN, IDLE, INK
+from windtunnel.charts.forms import Bar, Bars, horizontal
 from windtunnel.training.results.colours import colour, memory_colour
 from windtunnel.training.results.records import MemoryReport, TraceEvents
 
@@ -91,164 +96,127 @@ def _coverage(start: Floats, end: Floats, bins: int) -> Floats:
     return np.asarray(np.diff(running))
 
 
-def breakdown_figure(result: StepFigures) -> Any:
+def breakdown_figure(result: StepFigures) -> Chart:
     """Waterfall of the step: classes of time one after another, then the whole step."""
-    import plotly.graph_objects as go
-
     items = ordered_breakdown(result)
-    names = [name for name, _ in items] + ["step"]
-    values = [seconds for _, seconds in items]
-    bases = [*np.cumsum([0.0, *values[:-1]]).tolist(), 0.0]
-    lengths = [*values, result.step_time_s]
-    share = [value / result.step_time_s for value in lengths]
-    figure = go.Figure(
-        go.Bar(
-            y=names,
-            x=lengths,
-            base=bases,
-            orientation="h",
-            marker_color=[*(colour(name) for name in names[:-1]), "#37474f"],
-            text=[f"{_seconds(s)} · {100 * f:.1f} %" for s, f in zip(lengths, share, strict=True)],
-            textposition="outside",
-            cliponaxis=False,
-            hovertemplate="%{y}: %{text}<extra></extra>",
-        )
+    bars, start = [], 0.0
+    for name, seconds in items:
+        text = f"{_seconds(seconds)} · {100 * seconds / result.step_time_s:.1f} %"
+        bars.append(Bar(name=name, start=start, end=start + seconds, colour=colour(name), text=text))
+        start += seconds
+    whole = Bar(name="step", end=result.step_time_s, colour="#37474f", text=f"{_seconds(result.step_time_s)} · 100.0 %")
+    return Bars(
+        title="Where the time of the step goes",
+        bars=(*bars, whole),
+        layers=(),
+        x=Axis(title="seconds into the step, classes added up"),
+        y=Axis(kind="band"),
     )
-    figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
-    figure.update_xaxes(title="seconds", range=[0, result.step_time_s * 1.18])
-    return _style(figure, height=90 + 30 * len(names))
 
 
 def _seconds(value: float) -> str:
     return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.0f} µs"
 
 
-def memory_figure(result: StepFigures) -> Any:
+def memory_figure(result: StepFigures) -> Chart:
     """Memory of the stage that peaks highest over the step, stacked by kind, under the device's capacity."""
-    import plotly.graph_objects as go
-
     memory, gib = result.memory, 2.0**30
-    figure = go.Figure()
     kinds = memory.curve_by_kind or {"allocated": memory.curve_bytes}
     steady = sorted(kinds, key=lambda kind: (np.ptp(kinds[kind]) if len(kinds[kind]) else 0.0, kind))
-    kept = _thin(memory.curve_bytes, 2_000)
-    for kind in steady:
-        if not len(kinds[kind]) or kinds[kind].max() <= 0:
-            continue
-        figure.add_scatter(
-            x=np.round(memory.curve_time_s[kept], 6),
-            y=np.round(kinds[kind][kept] / gib, 3),
-            name=kind,
-            stackgroup="memory",
-            mode="lines",
-            line={"width": 0, "shape": "hv"},
-            fillcolor=memory_colour(kind),
-            hovertemplate="%{y:.2f} GiB",
-        )
-    for y, name, colour_, dash, where in (
-        (memory.capacity_bytes / gib, "capacity", "#b71c1c", "dash", "top right"),
-        (memory.peak_reserved_bytes / gib, "reserved peak", "#37474f", "dot", "top left"),
-    ):
-        figure.add_hline(
-            y=y,
-            line={"dash": dash, "color": colour_, "width": 1.5},
-            annotation={"text": f"{name} {y:.1f} GiB", "bgcolor": "rgba(255,255,255,.85)", "font": {"color": colour_}},
-            annotation_position=where,
-        )
-    top = max(memory.capacity_bytes, memory.peak_reserved_bytes) / gib
-    figure.update_yaxes(title="GiB", range=[0, top * 1.1], ticklabelstandoff=4)
-    figure.update_xaxes(title="seconds into the step")
-    figure.update_layout(
-        hovermode="x unified",
-        legend={"traceorder": "reversed", "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    drawn = [kind for kind in steady if len(kinds[kind]) and kinds[kind].max() > 0]
+    kept = _thin(memory.curve_bytes, 360)
+    time_s = np.round(memory.curve_time_s[kept], 6)
+    layers, base = [], np.zeros(len(kept))
+    rows: list[Row] = []
+    for kind in drawn:
+        top = base + kinds[kind][kept] / gib
+        rows += [
+            {"x": float(t), "y": round(float(high), 3), "y2": round(float(low), 3), "series": kind}
+            for t, high, low in zip(time_s, top, base, strict=True)
+        ]
+        base = top
+    layers.append(layer("area", rows, interpolate="step-after"))
+    layers.append(_told_memory(memory, drawn, kept))
+    capacity, reserved = memory.capacity_bytes / gib, memory.peak_reserved_bytes / gib
+    layers += horizontal(capacity, f"capacity {capacity:.1f} GiB")
+    layers += horizontal(reserved, f"reserved at the peak {reserved:.1f} GiB", colour=INK, dash=(2, 3))
+    return Chart(
+        title=f"Memory of stage {memory.stage} over the step",
+        layers=tuple(layers),
+        x=Axis(title="seconds into the step", from_zero=False),
+        y=Axis(title="GiB", low=0.0, high=max(capacity, reserved) * 1.08),
+        series={kind: memory_colour(kind) for kind in reversed(drawn)},
+        height=330,
     )
-    return _style(figure, height=420, top=60)
 
 
-def sensitivity_figure(result: StepFigures) -> Any:
+def _told_memory(memory: MemoryReport, drawn: list[str], kept: Ints) -> Layer:
+    """Invisible marks that say what is in memory at some times."""
+    kinds = memory.curve_by_kind or {"allocated": memory.curve_bytes}
+    rows: list[Row] = []
+    for i in kept[:: max(1, len(kept) // 40)]:
+        parts = [f"{kind} {kinds[kind][i] / 2**30:.2f} GiB" for kind in reversed(drawn) if kinds[kind][i] > 0]
+        told = f"at {memory.curve_time_s[i]:.4g} s: {memory.curve_bytes[i] / 2**30:.2f} GiB\n" + "\n".join(parts)
+        rows.append({"x": float(memory.curve_time_s[i]), "told": told})
+    return layer("rule", rows, strokeWidth=12, opacity=0.0)
+
+
+def sensitivity_figure(result: StepFigures) -> Chart:
     """Change of the step time, in per cent, with 10 % more of each resource."""
-    import plotly.graph_objects as go
-
     items = sorted(result.sensitivities.items(), key=lambda item: item[1])
-    figure = go.Figure(
-        go.Bar(
-            y=[name for name, _ in items],
-            x=[100 * change for _, change in items],
-            orientation="h",
-            marker_color=["#2e8b57" if change <= 0 else "#c0392b" for _, change in items],
-            text=[f"{100 * change:+.2f} %" if abs(change) >= 5e-5 else "none" for _, change in items],
-            textposition="outside",
-            cliponaxis=False,
-            hovertemplate="10 % more %{y}: step time %{text}<extra></extra>",
-        )
+    bars = []
+    for name, change in items:
+        text = f"{100 * change:+.2f} %".replace("-", "−") if abs(change) >= 5e-5 else "none"
+        told = f"10 % more {name}: step time {text}"
+        bars.append(Bar(name=name, end=100 * change, colour=GREEN if change <= 0 else "#c0392b", text=text, told=told))
+    return Bars(
+        title="Change of the step time with 10 % more of a resource",
+        bars=tuple(bars),
+        layers=(),
+        x=Axis(title="change of step time, %"),
+        y=Axis(kind="band"),
+        mark=0.0,
     )
-    extent = max((abs(100 * change) for _, change in items), default=1.0) or 1.0
-    low = min(0.0, *(100 * change for _, change in items)) if items else 0.0
-    high = max(0.0, *(100 * change for _, change in items)) if items else 0.0
-    figure.update_xaxes(title="change of step time, %", range=[low - 0.25 * extent, high + 0.25 * extent])
-    figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
-    return _style(figure, height=90 + 34 * max(len(items), 1))
 
 
-def timeline_figure(result: StepFigures, *, bins: int = 1_600) -> Any:
+def timeline_figure(result: StepFigures, *, bins: int = 400) -> Chart:
     """Pipeline timeline: stages over time, each slice in the colour of the tag that fills most of it.
 
     The size of the figure does not grow with the trace.
     """
-    import plotly.graph_objects as go
-
     stages, tags = dominant_tags(result, bins)
     trace = result.trace
     assert trace is not None
-    used = [tag for tag in range(len(trace.tags)) if (tags == tag).any()]
-    code = {tag: number + 1 for number, tag in enumerate(used)}
-    z = np.vectorize(lambda tag: code.get(int(tag), 0), otypes=[np.int32])(tags)
-    palette = ["#eef0f2", *(colour(trace.tags[tag]) for tag in used)]
-    names = ["idle", *(trace.tags[tag] for tag in used)]
-    n = len(palette)
-    scale = [[(i + side) / n, shade] for i, shade in enumerate(palette) for side in (0, 1)]
+    shown = stages[np.unique(np.linspace(0, len(stages) - 1, min(len(stages), 32)).astype(int))].tolist()
     span = max(result.step_time_s, float(trace.end_s.max(initial=0.0)))
-    figure = go.Figure(
-        go.Heatmap(
-            z=z,
-            x=np.round((np.arange(bins) + 0.5) * span / bins, 6),
-            y=[f"stage {stage}" for stage in stages],
-            colorscale=scale,
-            zmin=-0.5,
-            zmax=n - 0.5,
-            ygap=2,
-            colorbar={"tickvals": list(range(n)), "ticktext": names, "thickness": 12},
-            customdata=np.array(names)[z],
-            hovertemplate="%{y}, %{x:.4f} s: %{customdata}<extra></extra>",
-        )
+    rows: list[Row] = []
+    for stage in shown:
+        own = tags[stages.tolist().index(stage)]
+        edges = [0, *(np.flatnonzero(np.diff(own)) + 1).tolist(), bins]
+        for first, last in pairwise(edges):
+            name = trace.tags[int(own[first])] if own[first] >= 0 else "idle"
+            a, b = first * span / bins, last * span / bins
+            told = f"stage {stage}, {a:.4g} to {b:.4g} s: {name}"
+            rows.append({"y": f"stage {stage}", "x": a, "x2": b, "series": name, "told": told})
+    names = dict.fromkeys(row["series"] for row in rows)
+    return Chart(
+        title="Pipeline timeline",
+        layers=(layer("bar", rows, height={"band": 1.0}),),
+        x=Axis(title="seconds into the step", low=0.0, high=span, grid=False),
+        y=Axis(kind="band", names=tuple(f"stage {stage}" for stage in shown), gap=0.12),
+        series={name: IDLE if name == "idle" else colour(name) for name in names},
+        height=max(26 * len(shown), 40),
     )
-    figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(title="seconds into the step")
-    return _style(figure, height=130 + 34 * min(len(stages), 20))
 
 
-def training_figure(result: StepFigures) -> Any:
-    """Timeline (where a trace was kept), memory curve and breakdown in one figure."""
-    from plotly.subplots import make_subplots
-
-    parts = [("Memory", memory_figure(result)), ("Where the time goes", breakdown_figure(result))]
+def training_figure(result: StepFigures) -> Panels:
+    """Timeline (where a trace was kept), memory curve and breakdown."""
+    charts = [breakdown_figure(result)]
+    if len(result.memory.curve_time_s):
+        charts.insert(0, memory_figure(result))
     if result.trace is not None:
-        parts.insert(0, ("Pipeline", timeline_figure(result)))
-    figure = make_subplots(rows=len(parts), cols=1, subplot_titles=[title for title, _ in parts], vertical_spacing=0.1)
-    for row, (_, part) in enumerate(parts, start=1):
-        for trace in part.data:
-            if trace.type == "heatmap":
-                trace.update(showscale=False)
-            if trace.type == "bar":
-                trace.update(showlegend=False)
-            figure.add_trace(trace, row=row, col=1)
-        for axis, source in (("xaxis", part.layout.xaxis), ("yaxis", part.layout.yaxis)):
-            settings = {k: v for k, v in source.to_plotly_json().items() if k in ("title", "range", "autorange")}
-            figure["layout"][f"{axis}{row if row > 1 else ''}"].update(settings)
-    capacity = result.memory.capacity_bytes / 2.0**30
-    figure.add_hline(y=capacity, line_dash="dash", line_color="#b71c1c", row=len(parts) - 1, col=1)
-    figure.update_layout(title=result.scenario_name, barmode="overlay")
-    return _style(figure, height=320 * len(parts), top=70)
+        charts.insert(0, timeline_figure(result))
+    return Panels(tuple(replace(chart, heading=True) for chart in charts))
 
 
 def _thin(curve: Floats, most: int) -> Ints:
@@ -259,18 +227,3 @@ def _thin(curve: Floats, most: int) -> Ints:
     edges = np.linspace(0, n, most // 2 + 1).astype(np.int64)[:-1]
     highest = [int(low + np.argmax(curve[low:high])) for low, high in zip(edges, [*edges[1:], n], strict=True)]
     return np.unique(np.concatenate([edges, highest, [n - 1]]))
-
-
-def _style(figure: Any, *, height: int, top: int = 20) -> Any:
-    figure.update_layout(
-        height=height,
-        margin={"l": 20, "r": 20, "t": top, "b": 45},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "Inter, Segoe UI, Helvetica, Arial, sans-serif", "size": 13, "color": "#263238"},
-        bargap=0.3,
-        showlegend=None,
-    )
-    figure.update_xaxes(gridcolor="#e3e7ea", zerolinecolor="#b0bec5", automargin=True)
-    figure.update_yaxes(gridcolor="#eef1f3", zerolinecolor="#b0bec5", automargin=True)
-    return figure
