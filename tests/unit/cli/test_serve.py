@@ -130,7 +130,7 @@ def test_a_comparison_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "serving.pools.0.plan.tp",
     ):
         assert word in text, word
-    assert text.count("plotly-graph-div") == 2
+    assert text.count('<figure class="chart') == 4
 
 
 def test_options_that_do_not_go_together_are_all_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,33 +76,35 @@ def test_the_report_is_one_file_that_says_everything(result: Any) -> None:
         "Scenario of the best plan",
     ):
         assert title in outside, title
-    assert outside.count("plotly-graph-div") == 5
+    assert outside.count('<figure class="chart') == 5
 
 
 def test_figures_show_what_the_search_found(result: Any) -> None:
     why = result.why
     heat = heat_figure(why)
-    shown = {cell.text.strip("<b>/≥ ") for cell in heat.layout.annotations}
-    assert f"{result.best.step_time_s:.2f}" in shown and len(heat.layout.annotations) == len(why.cells)
-    bold = sum("<b>" in a.text for a in heat.layout.annotations)
-    assert bold == sum(c.simulated_s is not None for c in why.cells) == len(heat.layout.shapes) > 0
+    shown = {cell.text.strip("≥ ") for cell in heat.grid}
+    assert f"{result.best.step_time_s:.2f}" in shown and len(heat.grid) == len(why.cells)
+    bold = sum(cell.bold for cell in heat.grid)
+    assert bold == sum(c.simulated_s is not None for c in why.cells) == sum(bool(c.frame) for c in heat.grid) > 0
     memory = memory_figure(result)
-    floor = next(t for t in memory.data if t.name == "bound")
-    star = next(t for t in memory.data if t.name == "fastest")
-    below = [y for x, y in zip(floor.x, floor.y, strict=True) if x <= star.x[0]]
-    assert min(below) <= star.y[0] == result.best.step_time_s
-    assert list(floor.y) == sorted(floor.y, reverse=True)
-    assert len(front_figure(result).data[0].x) == len(result.front) > 1
-    bars = [t for t in stability_figure(TOLD).data if t.type == "bar"]
-    assert [(t.base[0], t.base[0] + t.x[0]) for t in bars] == [(0.6, 8.0), (0.9, 1.0)]
+    floor = next(one.rows for one in memory.layers if one.mark["type"] == "line")
+    star = next(row for one in memory.layers for row in one.rows if row.get("series") == "fastest")
+    below = [row["y"] for row in floor if row["x"] <= star["x"]]
+    assert min(below) <= star["y"] == result.best.step_time_s
+    heights = [row["y"] for row in floor]
+    assert heights == sorted(heights, reverse=True)
+    points = front_figure(result).layers[-1].rows
+    assert len(points) == len(result.front) > 1
+    assert [(bar.start, bar.end) for bar in stability_figure(TOLD).bars] == [(0.6, 8.0), (0.9, 1.0)]
 
 
 def test_a_front_over_three_objectives_has_colours() -> None:
     three = {**SCENARIO["search"], "objective": ["step_time", "memory_headroom", "energy_per_million_tokens"]}
     figure = front_figure(api.plan({**SCENARIO, "search": three}))
-    assert len(figure.data[0].marker.color) == len(figure.data[0].x)
-    assert figure.layout.xaxis.title.text == "step time, s (less is better)"
-    assert figure.layout.yaxis.title.text == "memory headroom, GiB (more is better)"
+    assert all("third" in row for row in figure.layers[-1].rows)
+    assert figure.layers[-1].encoding["color"]["legend"]["title"].startswith("energy per million tokens")
+    assert figure.x.title == "step time, s (less is better)"
+    assert figure.y.title == "memory headroom, GiB (more is better)"
 
 
 def test_tables_name_what_differs(result: Any) -> None:
@@ -154,7 +156,7 @@ def test_words_while_it_runs() -> None:
         (0.95, "share", "0.95"),
         (9.894e14, "FLOP/s", "989 TFLOP/s"),
         (64.0, "", "64"),
-        (78636.2, "money", "78,636"),
+        (78636.2, "money", "$78,636"),
         (5e5, "W", "500 kW"),
         (71234.0, "1/s", "71,234 /s"),
     ],

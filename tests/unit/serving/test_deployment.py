@@ -140,4 +140,6 @@ def test_answers_that_give_way_go_to_host_memory_where_the_engine_keeps_them() -
 
 def test_a_result_draws_itself() -> None:
     figure = simulate_serving(SPLIT).figure()
-    assert {trace.name for trace in figure.data} == {"TTFT", "TPOT", "E2E", "running", "waiting", "cache"}
+    titles = " ".join(c.title for c in figure.charts)
+    assert all(word in titles for word in ("TTFT", "TPOT", "E2E", "requests", "cache"))
+    assert set(figure.charts[3].series) == {"running", "waiting"}

@@ -138,12 +138,13 @@ def test_the_command_prints_a_table_and_writes_a_report(tmp_path: Path, capsys: 
 
 
 def test_curves_mark_what_was_found(result: Any) -> None:
-    words = {a.text for a in load_curve(result).layout.annotations}
+    words = {row.get("text") for c in load_curve(result).charts for one in c.layers for row in one.rows}
     assert f"knee {result.knee.load:,.4g}" in words and "objective 400 ms" in words
-    star = next(t for t in goodput_curve(result).data if t.name == "best goodput")
-    assert star.x[0] == result.best.load
+    upper = goodput_curve(result).charts[0]
+    star = next(row for one in upper.layers for row in one.rows if row.get("series") == "best goodput")
+    assert star["x"] == result.best.load
     at = api.simulate_serving(SCENARIO, overrides=result.as_overrides())
-    assert html_sweep.render(result, at).count("plotly-graph-div") == 8
+    assert html_sweep.render(result, at).count('<figure class="chart') == 16
 
 
 def test_short_times() -> None:
