@@ -147,7 +147,7 @@ class Bars(Chart):
         looks: dict[str, Any] = {"baseline": "middle", "yOffset": -13}
         return [
             layer("text", rows, at_left, align="left", **looks),
-            layer("text", figures, {"x": {"value": "width"}}, align="right", color=MUTED, **looks),
+            layer("text", figures, {"x": {"value": "width"}}, align="right", dx=-6, color=MUTED, **looks),
         ]
 
     def _inside(self, above: bool, span: float, plot: float) -> list[Layer]:
@@ -249,7 +249,7 @@ def vertical(x: float, text: str = "", *, colour: str = RED, left: bool = False,
 def horizontal(y: float, text: str = "", *, colour: str = RED, dash: Sequence[int] = (5, 4)) -> list[Layer]:
     """A horizontal line with its text at the left, above it."""
     where = {"x": {"value": 5}}
-    words = layer("text", [{"y": y, "text": text}] if text else [], where, color=colour, align="left", dy=-7)
+    words = layer("text", [{"y": y, "text": text}] if text else [], where, color=colour, align="left", baseline="bottom", dy=-2)
     return [layer("rule", [{"y": y}], color=colour, strokeDash=list(dash), strokeWidth=1.5), words]
 
 

@@ -124,6 +124,8 @@ def value_text(value: Any, name: str = "") -> str:
         entries = {k: v for k, v in value.items() if v not in (None, [], (), "", {})}
         return ", ".join(f"{str(k).replace('_', ' ')} {value_text(v, str(k))}" for k, v in entries.items()) or "none"
     if isinstance(value, (list, tuple)):
+        if len(value) > 4 and len(set(map(str, value))) == 1:
+            return f"{len(value)} × {value_text(value[0])}"
         return ", ".join(value_text(item) for item in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"

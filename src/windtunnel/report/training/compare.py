@@ -222,8 +222,6 @@ def _plain(value: Any) -> Any:
 
 def shown_value(value: Any) -> str:
     """A field's value, equal lists shortened."""
-    if isinstance(value, (list, tuple)) and len(value) > 4 and len(set(map(str, value))) == 1:
-        return f"{len(value)} × {value[0]}"
     if isinstance(value, float) and value.is_integer():
         return f"{value:,.0f}"
     return "not given" if value is None else value_text(value)
