@@ -249,7 +249,8 @@ def vertical(x: float, text: str = "", *, colour: str = RED, left: bool = False,
 def horizontal(y: float, text: str = "", *, colour: str = RED, dash: Sequence[int] = (5, 4)) -> list[Layer]:
     """A horizontal line with its text at the left, above it."""
     where = {"x": {"value": 5}}
-    words = layer("text", [{"y": y, "text": text}] if text else [], where, color=colour, align="left", baseline="bottom", dy=-2)
+    looks: dict[str, Any] = {"color": colour, "align": "left", "baseline": "bottom", "dy": -2}
+    words = layer("text", [{"y": y, "text": text}] if text else [], where, **looks)
     return [layer("rule", [{"y": y}], color=colour, strokeDash=list(dash), strokeWidth=1.5), words]
 
 
