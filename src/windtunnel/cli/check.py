@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import re
 from dataclasses import asdict, dataclass
@@ -136,10 +137,18 @@ def _baseline(path: Path) -> dict[str, dict[str, float]]:
 
     try:
         data = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(Problem("--baseline", f"is not JSON: {error}", str(path))) from error
     if not isinstance(data, dict) or not all(isinstance(v, dict) for v in data.values()):
         raise BadInput(Problem("--baseline", "must map scenario files to figures", str(path)))
+    wrong = [
+        Problem(f"{file}.{name}", "must be a finite number", value, file=str(path))
+        for file, figures in data.items()
+        for name, value in figures.items()
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+    ]
+    if wrong:
+        raise BadInput(wrong)
     return data
 
 

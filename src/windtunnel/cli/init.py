@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from windtunnel.cli import complete
+from windtunnel.cli.asking import ask, on_terminal, whole
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import note, print_json, progress
 
+MODEL, DEVICE = "meta-llama/Llama-3.1-8B", "h100-sxm-80gb"
 _TEMPLATE = """\
 # yaml-language-server: $schema={schema}
 # A training scenario. Predict it with:  windtunnel train {file}
@@ -67,7 +70,7 @@ serving:
   # precision: {{weights: fp8, kv_cache: fp8}}   # weights: bf16 fp8 int8 w4a16 w4a8 nvfp4 mxfp4 q4_0 …
   pools:
     - replicas: 1          # instances that do the same work
-      plan: {{tp: {tp}}}        # devices of one instance: tp · pp · dp · cp (dp: attention data parallel, ep: experts)
+      plan: {{tp: {plan[tp]}}}   # devices of one instance: tp · pp · dp · cp (dp: attention data parallel, ep: experts)
       # limits: {{max_num_seqs: 256, max_num_batched_tokens: 8192, gpu_memory_utilization: 0.9}}
       # kv: {{prefix_caching: true}}
       # policy: vllm_v1    # how batches are formed; absent: the engine's own
@@ -87,12 +90,25 @@ serving:
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")] = Path("scenario.yaml"),
     model: Annotated[
-        str, typer.Option(help="Catalogue name of the model, or a config.json.", autocompletion=complete.models)
-    ] = "meta-llama/Llama-3.1-8B",
+        str | None,
+        typer.Option(
+            help=f"Catalogue name of the model, or a config.json. Absent: asked for on a terminal, else {MODEL}.",
+            autocompletion=complete.models,
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[
-        str, typer.Option(help="Catalogue id of the device.", autocompletion=complete.devices)
-    ] = "h100-sxm-80gb",
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
+        str | None,
+        typer.Option(
+            help=f"Catalogue id of the device. Absent: asked for on a terminal, else {DEVICE}.",
+            autocompletion=complete.devices,
+            show_default=False,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Nodes. Absent: asked for on a terminal, else 1.", show_default=False),
+    ] = None,
     devices_per_node: Annotated[int, typer.Option(min=1, help="Devices in a node.")] = 8,
     seq_len: Annotated[int, typer.Option(min=1, help="Tokens per sequence.")] = 8192,
     global_batch: Annotated[int | None, typer.Option(min=1, help="Sequences per step; absent: one per device.")] = None,
@@ -101,38 +117,101 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented scenario to start from, with a plan that fits."""
+    """Write a commented scenario to start from, with a plan that fits.
+
+    On a terminal it asks for what the options leave out of model, device and nodes.
+    """
     from windtunnel import catalog
     from windtunnel.errors import BadInput
 
-    device = catalog.device(device).id
-    shown = _model(model, file)
     if file.exists() and not force:
         raise BadInput(f"{file}: exists already; --force overwrites it")
-    batch = global_batch or nodes * devices_per_node
-    cluster = {"device": device, "nodes": nodes, "devices_per_node": devices_per_node}
-    fields: dict[str, Any] = {
-        "file": file,
-        "schema": "scenario.schema.json",
-        "model": shown,
-        "device": device,
-        "nodes": nodes,
-        "per_node": devices_per_node,
-        "seq_len": seq_len,
-        "batch": batch,
-        "framework": framework,
-    }
-    if serving:
-        text = _SERVING.format(tp=_smallest_tp(model, cluster), **fields)
+    asks = on_terminal() and not as_json
+    if asks and model is None:
+        model = ask("Model: a catalogue name, or the path of a config.json", MODEL, lambda text: _known(text, file))
+    shown = _model(model or MODEL, file)
+    if asks and device is None:
+        device = ask("Device: a catalogue id", DEVICE, lambda text: catalog.device(text).id)
+    size = _Size(catalog.device(device or DEVICE).id, nodes or 1, devices_per_node, global_batch, seq_len, framework)
+    if asks and nodes is None:
+        size, found = _fitting(model or MODEL, size, serving=serving)
     else:
-        training = {"seq_len": seq_len, "global_batch": batch, "precision": "bf16", "framework": framework}
-        plan, why = _plan(model, cluster, training)
-        text = _TEMPLATE.format(plan=plan, why=why, **fields)
+        found = _deployment(model or MODEL, size) if serving else _plan(model or MODEL, size)
+    text = (_SERVING if serving else _TEMPLATE).format(
+        file=file,
+        schema="scenario.schema.json",
+        model=shown,
+        device=size.device,
+        nodes=size.nodes,
+        per_node=devices_per_node,
+        seq_len=seq_len,
+        batch=size.training["global_batch"],
+        framework=framework,
+        plan=found.axes,
+        why=found.why,
+    )
     file.write_text(text, encoding="utf-8")
     if as_json:
         print_json({"file": str(file), "scenario": text})
     else:
         note(f"wrote {file}; next: windtunnel {'serve' if serving else 'train'} {file}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """Cluster and batch of the scenario."""
+
+    device: str
+    nodes: int
+    devices_per_node: int
+    global_batch: int | None
+    """None: one sequence a device."""
+    seq_len: int
+    framework: str
+
+    @property
+    def cluster(self) -> dict[str, Any]:
+        """Fields of `cluster`."""
+        return {"device": self.device, "nodes": self.nodes, "devices_per_node": self.devices_per_node}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Fields of `training`."""
+        batch = self.global_batch or self.nodes * self.devices_per_node
+        own = {"seq_len": self.seq_len, "global_batch": batch, "precision": "bf16", "framework": self.framework}
+        return own
+
+
+def _fitting(model: str, size: _Size, *, serving: bool) -> tuple[_Size, _Found]:
+    """Ask for nodes until a plan fits on them; the numbers offered double."""
+    question, offered = f"Nodes of {size.devices_per_node} devices", 1
+    while True:
+        size = replace(size, nodes=ask(question, str(offered), whole))
+        found = _deployment(model, size) if serving else _plan(model, size)
+        if found.fits or serving:  # an instance stays within a node
+            return size, found
+        note(found.why)
+        offered = 2 * size.nodes
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A plan to write, and where it comes from."""
+
+    axes: dict[str, Any]
+    why: str
+    """A sentence for the file."""
+    fits: bool
+
+
+def _known(model: str, file: Path) -> str:
+    """The name or path of a model, once it can be read.
+
+    Raises:
+        BadInput: it cannot.
+    """
+    _model(model, file)
+    return model
 
 
 def _is_file(model: str) -> bool:
@@ -166,8 +245,8 @@ def _source(model: str) -> Any:
     return {"config": str(path.resolve())}
 
 
-def _plan(model: str, cluster: dict[str, Any], training: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Axes of the plan that the planner recommends, and a sentence on where they come from."""
+def _plan(model: str, size: _Size) -> _Found:
+    """Axes of the plan that the planner recommends."""
     from windtunnel import api
     from windtunnel.errors import BadInput, Infeasible
     from windtunnel.planner.result import PlanResult
@@ -175,17 +254,18 @@ def _plan(model: str, cluster: dict[str, Any], training: dict[str, Any]) -> tupl
     plain: dict[str, Any] = {"tp": 1, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "zero": 3, "mbs": 1, "recompute": "full"}
     try:
         with progress("planning"):
-            found = api.plan({"model": _source(model), "cluster": cluster, "training": training})
+            found = api.plan({"model": _source(model), "cluster": size.cluster, "training": size.training})
     except Infeasible as error:
-        return plain, f"No plan fits on this cluster: {error.message}. More nodes, or offload, may."
+        return _Found(plain, f"No plan fits on this cluster: {error.message}. More nodes, or offload, may.", False)
     except BadInput as error:
-        return plain, f"No plan was searched: {error.problems[0].rule}."
+        return _Found(plain, f"No plan was searched: {error.problems[0].rule}.", True)
     assert isinstance(found, PlanResult)
     taken = (found.choice.scenario if found.choice is not None else found.scenario).get("plan", {})
     axes = {name: taken.get(name, plain[name]) for name in plain}
     recompute = taken.get("recompute", {"policy": "none"})
     axes["recompute"] = recompute if isinstance(recompute, str) else _flow(recompute)
-    return axes, f"The planner's recommendation for this model and cluster: {found.best.step_time_s:.3g} s a step."
+    why = f"The planner's recommendation for this model and cluster: {found.best.step_time_s:.3g} s a step."
+    return _Found(axes, why, True)
 
 
 def _flow(value: dict[str, Any]) -> str:
@@ -197,22 +277,22 @@ def _flow(value: dict[str, Any]) -> str:
     return str(yaml.safe_dump(plain(value), default_flow_style=True, sort_keys=False, width=10_000)).strip()
 
 
-def _smallest_tp(model: str, cluster: dict[str, Any]) -> int:
+def _deployment(model: str, size: _Size) -> _Found:
     """The fewest devices of one instance on which the weights leave room for a cache."""
     from windtunnel import api
     from windtunnel.errors import WindtunnelError
 
-    sizes = [n for n in (1, 2, 4, 8, 16) if n <= cluster["devices_per_node"]]
+    sizes = [n for n in (1, 2, 4, 8, 16) if n <= size.devices_per_node]
     for tp in sizes:
         pools = [{"plan": {"tp": tp}}]
         traffic = {"rate_per_s": 0.1, "num_requests": 4, "input_tokens": 1024, "output_tokens": 8}
         serving = {"engine": "vllm", "pools": pools, "traffic": traffic}
         try:
-            api.simulate_serving({"model": _source(model), "cluster": cluster, "serving": serving})
+            api.simulate_serving({"model": _source(model), "cluster": size.cluster, "serving": serving})
         except WindtunnelError:
             continue
-        return tp
-    return sizes[-1]
+        return _Found({"tp": tp}, "", True)
+    return _Found({"tp": sizes[-1]}, f"No instance of up to {sizes[-1]} devices holds the model.", False)
 
 
 def register(app: typer.Typer) -> None:

@@ -35,6 +35,7 @@ from windtunnel.cli import (
     train,
     validate,
 )
+from windtunnel.cli.complete_settings import words_of_bash
 from windtunnel.cli.errors_shown import USAGE, show, show_usage
 
 if TYPE_CHECKING:
@@ -166,7 +167,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # names in files may hold what a terminal cannot show
     if not {"calibrate", "measure"} & set(sys.argv[1:2]):  # drivers of accelerators map far more than they use
         keep_to_free_memory()
-    sys.exit(run())
+    with words_of_bash():
+        code = run()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from windtunnel.cli.complete_settings import settings
+
 Scenario = Annotated[
     str,
     typer.Argument(
@@ -15,7 +17,13 @@ Scenario = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a field, e.g. plan.tp=8 (repeatable).", show_default=False),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a field, e.g. plan.tp=8 (repeatable).",
+        autocompletion=settings,
+        show_default=False,
+    ),
 ]
 Cite = Annotated[
     Path | None,

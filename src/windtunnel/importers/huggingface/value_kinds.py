@@ -39,6 +39,8 @@ def check_values(config: Mapping[str, Any]) -> ProblemList:
 def _check(config: Mapping[str, Any], above: str, problems: ProblemList) -> None:
     for name, value in config.items():
         field = f"{above}{name}"
+        if name == "model_type" and not isinstance(value, str | None):
+            problems.add(field, value, "must be text")
         if value is None or _OTHER_PARTS.fullmatch(name):
             continue
         if _PARTS.match(name):

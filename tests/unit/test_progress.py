@@ -1,0 +1,38 @@
+"""Long work says how far it is and how long it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from windtunnel import progress
+from windtunnel.cli.output import _how_far
+
+
+def test_counts_are_seen_while_work_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    done = [0]
+    assert progress.counted() is None
+    with progress.counting("requests", lambda: (done[0], 50)):
+        assert progress.counted() == progress.Count("requests", 0, 50, None)
+        done[0], now[0] = 10, 105.0
+        count = progress.counted()
+        assert count is not None and count.left_s == 20.0
+        assert _how_far(count.done, count.total, count.left_s, count.what) == "10 of 50 requests, about 20 s left"
+    assert progress.counted() is None
+
+
+def test_only_long_work_is_announced() -> None:
+    heard: list[str] = []
+    with progress.listening(heard.append):
+        progress.expect("a little", 2.0)
+        progress.expect("a lot", 7200.0)
+    progress.expect("unheard", 7200.0)
+    assert heard == ["a lot: about 2 h"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(12.0, "12 s"), (80.0, "80 s"), (240.0, "4 min"), (9000.0, "2.5 h"), (1e9, "11,574 days")]
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert progress.duration(seconds) == words
