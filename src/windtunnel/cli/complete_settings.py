@@ -133,25 +133,25 @@ def _recompute() -> list[str]:
 def _routers() -> list[str]:
     from windtunnel.serving.routers.base import ROUTERS
 
-    return ROUTERS.list()
+    return list(ROUTERS.list())
 
 
 def _queues() -> list[str]:
     from windtunnel.serving.event_loop.twin.queue import QUEUES
 
-    return QUEUES.list()
+    return list(QUEUES.list())
 
 
 def _policies() -> list[str]:
     from windtunnel.serving.batching.base import POLICIES
 
-    return POLICIES.list()
+    return list(POLICIES.list())
 
 
 def _admission() -> list[str]:
     from windtunnel.serving.admission.base import ADMISSION
 
-    return ADMISSION.list()
+    return list(ADMISSION.list())
 
 
 _NAMES: dict[str, Callable[[], list[str]]] = {
