@@ -317,14 +317,26 @@ class _Reader:
             foreign = [k for k in foreign if k not in spoken or k.startswith(("mamba", "ssm"))]
             kinds = {str(k) for k in self.config.get("layer_types") or []} if kind else set()
             odd = sorted(kinds - {"full_attention", "sliding_attention", "chunked_attention"})
+            if "kv_channels" in self.config and self.get("num_experts"):  # experts of attention (JetMoE)
+                foreign.append("kv_channels beside experts")
             if foreign or odd:
                 rule = f"is not known, and a Llama-like decoder has nothing for {', '.join([*foreign, *odd])}"
                 problems.add("model_type", kind or "(none)", rule)
-            act = self.get("hidden_act")
-            if isinstance(act, str) and act not in GATED:
-                rule = f"is not known, and nothing in the file says whether its MLP, with activation {act}, is gated"
+            if not self._is_gated():
+                act = self.get("hidden_act")
+                shown = f", with activation {act}," if act is not None else ""
+                rule = f"is not known, and nothing in the file says whether its MLP{shown} is gated"
                 problems.add("model_type", kind or "(none)", rule)
         problems.raise_if_any()
+
+    def _is_gated(self) -> bool:
+        """Whether the file of an unknown type says that its MLP is gated.
+
+        SiLU stands in gated networks alone; the tanh form of GELU stands in gated ones beside root-mean-square norms
+        (Gemma) and in plain ones beside layer norms (StarCoder 2). Files without an activation say it by that norm.
+        """
+        act = self.get("hidden_act")
+        return act in GATED or (act in (None, "gelu_pytorch_tanh") and "rms_norm_eps" in self.config)
 
     def _located(self, problem: Problem) -> Problem:
         """The problem with the place in the file, under whatever name the file gives the field."""

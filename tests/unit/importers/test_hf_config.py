@@ -414,6 +414,7 @@ def test_unknown_type_is_read_by_meaning_and_says_so() -> None:
         "n_kv_heads": 4,
         "vocab_size": 1000,
         "ffn_hidden_size": 4096,
+        "hidden_act": "silu",
         "layer_norm_epsilon": 1e-5,
     }
     got = read_hf_config(config, "brandnew")
@@ -422,6 +423,44 @@ def test_unknown_type_is_read_by_meaning_and_says_so() -> None:
     assert {"model.model_type", "model.gated_mlp", "model.tie_word_embeddings"} <= {
         field for field, _, _ in got.assumed
     }
+
+
+LIKE_LLAMA = {"hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 16, "vocab_size": 1000}
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        # as CTRL and MPT write it: a layer norm, no activation; their networks have no gate
+        ({"n_embd": 1280, "dff": 8192, "layer_norm_epsilon": 1e-6}, "says whether its MLP is gated"),
+        ({"expansion_ratio": 4, "layer_norm_epsilon": 1e-5}, "says whether its MLP is gated"),
+        # as StarCoder 2 does: the activation of Gemma's gated network, in a plain one
+        (
+            {"intermediate_size": 4096, "hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5},
+            "with activation gelu_pytorch_tanh, is gated",
+        ),
+        # as JetMoE does: experts of queries and outputs
+        (
+            {
+                "intermediate_size": 4096,
+                "hidden_act": "silu",
+                "rms_norm_eps": 1e-6,
+                "kv_channels": 128,
+                "num_local_experts": 8,
+            },
+            "kv_channels beside experts",
+        ),
+    ],
+)
+def test_unknown_types_that_look_like_known_ones_are_refused(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_hf_config({"model_type": "brandnew", **LIKE_LLAMA, **fields})
+    assert any(p.field == "model.model_type" and why in p.rule for p in caught.value.problems)
+
+
+def test_unknown_types_with_the_activation_and_norm_of_gemma_are_gated() -> None:
+    fields = {"intermediate_size": 4096, "hidden_act": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6}
+    assert read_hf_config({"model_type": "brandnew", **LIKE_LLAMA, **fields}).model.gated_mlp
 
 
 def test_missing_fields_are_listed_together() -> None:

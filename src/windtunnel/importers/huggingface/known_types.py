@@ -245,7 +245,7 @@ FOREIGN = (
 TOLD_BY_ABSENCE = ("is_moe",)
 """Fields that say something even where they are false."""
 
-GATED = frozenset({"silu", "swish", "swiglu", "gelu_pytorch_tanh"})
+GATED = frozenset({"silu", "swish", "swiglu"})
 """Activations that unknown types use in gated networks alone."""
 
 HARMLESS = frozenset(
