@@ -325,7 +325,7 @@ def test_checkpoints_that_recipes_name_are_found(spelling: str, name: str) -> No
 
 @pytest.mark.parametrize(
     "spelling",
-    "l20 a5000 gtx-1080ti rtx-4080 rtx-4090d rtx-5090 k80 p100 jetson-agx-orin raspberry-pi".split(),
+    "l20 a5000 gtx-1080ti rtx-4080 rtx-4090d rtx-5090 k80 p100 jetson-agx-orin raspberry-pi phone".split(),
 )
 def test_older_smaller_and_desktop_devices_have_a_node(spelling: str) -> None:
     device = catalog.device(spelling)
