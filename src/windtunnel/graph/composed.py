@@ -260,17 +260,33 @@ def _mixture(block: SubBlock, model: ModelSpec, batch: Batch, style: Style) -> P
         }
     )
     part = moe_mlp(flat, batch, style)
+    inner = float(block.expert_columns[0])
     operators: list[Operator] = []
     for op in part.operators:
-        operators += _routers(op, block) if op.name == "router" else [op]
+        if op.name == "router":
+            operators += _routers(op, block, inner)
+        elif op.kind == Kind.GROUPED_GEMM:
+            operators.append(_in_latent(op, inner))
+        else:
+            operators.append(op)
+    expert_params = sum(op.params for op in operators if op.kind == Kind.GROUPED_GEMM)
     rest = block.weights(block.experts) - sum(op.params for op in operators[1:])
     operators[0] = replace(operators[0], params=max(rest, 0.0))
-    return Parts(operators, part.tensors, sum(op.params for op in operators), part.expert_params)
+    return Parts(operators, part.tensors, sum(op.params for op in operators), expert_params)
 
 
-def _routers(router: Operator, block: SubBlock) -> list[Operator]:
-    """Products that every token goes through in turn before experts are chosen; usually one."""
-    return [
-        replace(router, name="router" if i == 0 else f"router_{i}", k=float(k), n=float(n), params=float(k * n))
-        for i, (k, n) in enumerate(block.replicated)
-    ]
+def _in_latent(experts: Operator, width: float) -> Operator:
+    """A product of experts that read and write tokens of another width than the residual stream's."""
+    first = experts.name == "expert_fc1"
+    k, n = (width, experts.n) if first else (experts.k, width)
+    return replace(experts, k=k, n=n, params=experts.groups * k * n)
+
+
+def _routers(router: Operator, block: SubBlock, inner: float) -> list[Operator]:
+    """Products that every token goes through before experts: the router's, and those to their width and back."""
+    out = []
+    for i, (k, n) in enumerate(block.replicated):
+        op = replace(router, name="router" if i == 0 else f"router_{i}", k=float(k), n=float(n), params=float(k * n))
+        latent = i > 0 and inner in (k, n) and inner != block.replicated[0][0]
+        out.append(replace(op, name=f"latent_{i}", number_class="linear") if latent else op)
+    return out

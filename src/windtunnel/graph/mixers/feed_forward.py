@@ -14,7 +14,15 @@ def mlp(hidden: int, width: int, *, gated: bool = True, bias: bool = False) -> S
 
 
 def mixture(
-    hidden: int, experts: int, per_token: int, width: int, *, shared: int = 0, gated: bool = True, vectors: int = 0
+    hidden: int,
+    experts: int,
+    per_token: int,
+    width: int,
+    *,
+    shared: int = 0,
+    gated: bool = True,
+    vectors: int = 0,
+    latent: int = 0,
 ) -> SubBlock:
     """Router, routed experts and shared experts.
 
@@ -26,17 +34,19 @@ def mixture(
         shared: total width of the shared experts.
         gated: whether experts are gated.
         vectors: biases of the router and of outputs.
+        latent: width that tokens are projected to before routed experts, and back from; 0: experts read `hidden`.
     """
     up = 2 if gated else 1
+    inner = latent or hidden
     return SubBlock(
         kind="mixture",
         columns=((hidden, up * shared),) if shared else (),
         rows=((shared, hidden),) if shared else (),
-        replicated=((hidden, experts),),
+        replicated=((hidden, experts), *(((hidden, latent), (latent, hidden)) if latent else ())),
         vectors=vectors,
         experts=experts,
         experts_per_token=per_token,
-        expert_columns=(hidden, up * width),
-        expert_rows=(width, hidden),
+        expert_columns=(inner, up * width),
+        expert_rows=(width, inner),
         gated=gated,
     )

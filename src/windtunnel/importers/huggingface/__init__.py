@@ -43,8 +43,11 @@ READERS: dict[str, str] = {
     "mamba2": "state_space.mamba_2",
     "marian": "decoders_with_cross_attention.decoder",
     "mbart": "decoders_with_cross_attention.decoder",
+    "mimo_v2": "single_types.mimo_v2",
     "mimo_v2_flash": "single_types.mimo_v2",
     "minimax": "linear_attention.minimax",
+    "minimax_m1": "linear_attention.minimax",
+    "minimax_text_01": "linear_attention.minimax",
     "mvp": "decoders_with_cross_attention.decoder",
     "pegasus": "decoders_with_cross_attention.decoder",
     "plbart": "decoders_with_cross_attention.decoder",
@@ -76,7 +79,7 @@ def reader_of(config: Mapping[str, Any]) -> Callable[[Config], ModelSpec] | None
         and not text.get("enable_moe_block")
     ):
         return _load("gemma.gemma_4")
-    if kind == "nemotron_h" and not config.get("hybrid_override_pattern"):
+    if kind == "nemotron_h" and (not config.get("hybrid_override_pattern") or config.get("moe_latent_size")):
         return _load("state_space.nemotron_h")
     return _load(READERS[kind]) if kind in READERS else None
 

@@ -171,11 +171,24 @@ def _compressed_attention(c: Config, h: int) -> dict[str, SubBlock]:
     }
 
 
+_COMPRESSED = {
+    0: "sliding_attention",
+    1: "sliding_attention",
+    4: "compressed_sparse_attention",
+    128: "heavily_compressed_attention",
+}
+"""Entry of `compress_ratios` → kind of layer."""
+
+
 def deepseek_v4(c: Config) -> ModelSpec:
     """DeepSeek-V4: one shared key/value head, older tokens compressed sparsely or heavily, several residual streams."""
     h, depth, v = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("vocab_size")
     streams, made = c.number("hc_mult", 4), _compressed_attention(c, h)
-    kinds = c.kinds("layer_types", depth)
+    ratios = c.fields.get("compress_ratios")  # published files: tokens that one compressed key stands for; 0: none
+    usual = None
+    if isinstance(ratios, list):  # one more where the layer that predicts a further token is listed too
+        usual = [_COMPRESSED.get(ratio, str(ratio)) for ratio in ratios[:depth]]
+    kinds = c.kinds("layer_types", depth, usual)
     for kind in {*kinds} - {*made, ""}:
         c.problems.add("layer_types", kind, "is no kind of layer of DeepSeek-V4")
     mixing = (2 + streams) * streams

@@ -19,6 +19,9 @@ def _latent(c: Config, h: int, heads: int, gate: int = 0) -> SubBlock:
 def kimi_linear(c: Config) -> ModelSpec:
     """Kimi-Linear: delta attention with low-rank decays and gates, latent attention in between."""
     h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    for field in ("routed_expert_hidden_size", "mla_use_output_gate", "attn_res_block_size"):
+        if c.fields.get(field):
+            c.problems.add(field, c.fields[field], "belongs to a later Kimi, whose layers are not read yet")
     linear = c.part("linear_attn_config")
     size = linear.number("head_dim", c.number("linear_head_dim", 128))
     scans = linear.number("num_heads", c.number("linear_num_heads", 32))

@@ -20,6 +20,9 @@ def feed_forward_layers(c: Config, hidden: int, depth: int) -> list[SubBlock]:
     per_token = c.need("num_experts_per_tok", "num_experts_per_token")
     routed = mixture(hidden, experts, per_token, width, shared=shared * shared_width)
     kinds = c.fields.get("mlp_layer_types")
+    flags = c.fields.get("moe_layer_freq")  # some files list a 1 for each layer with a mixture
+    if not isinstance(kinds, list) and isinstance(flags, list):
+        kinds = ["sparse" if flag else "dense" for flag in flags]
     first = c.number("first_k_dense_replace", 0)
     dense = [
         kinds[i] == "dense" if isinstance(kinds, list) and len(kinds) == depth else i < first for i in range(depth)

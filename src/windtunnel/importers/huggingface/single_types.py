@@ -73,12 +73,24 @@ def mimo_v2(c: Config) -> ModelSpec:
     h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
     size, value, kv_heads = c.need("head_dim"), c.need("v_head_dim"), c.need("num_key_value_heads")
     windowed = c.number("swa_num_key_value_heads", 2 * kv_heads)
+    near = c.number("swa_num_attention_heads", heads)
     full = attention(h, heads, kv_heads, size, value_dim=value).plus(h)
-    local = attention(h, heads, windowed, size, value_dim=value, window=c.number("sliding_window", 128))
+    local = attention(
+        h,
+        near,
+        windowed,
+        c.number("swa_head_dim", size),
+        value_dim=c.number("swa_v_head_dim", value),
+        window=c.number("sliding_window", c.number("sliding_window_size", 128)),
+    )
     networks = feed_forward_layers(c, h, depth)
-    kinds = c.kinds("layer_types", depth)
+    numbers = c.fields.get("hybrid_layer_pattern")  # published files: 0 attends fully, 1 in the window
+    usual = None
+    if isinstance(numbers, list):
+        usual = ["sliding_attention" if number else "full_attention" for number in numbers]
+    kinds = c.kinds("layer_types", depth, usual)
     layers = [
-        (full if kind == "full_attention" else local.plus(h + heads), network.plus(h))
+        (full if kind == "full_attention" else local.plus(h + near), network.plus(h))
         for kind, network in zip(kinds, networks, strict=True)
     ]
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))

@@ -137,10 +137,18 @@ def jamba(c: Config) -> ModelSpec:
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
 
 
+_NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+"""Letters of `hybrid_override_pattern`."""
+
+
 def nemotron_h(c: Config) -> ModelSpec:
     """Nemotron-H by `layers_block_type`: one sub-block a layer, squared ReLU without gates."""
     h = c.need("hidden_size")
-    kinds = c.fields.get("layers_block_type") or []
+    kinds = (
+        c.fields.get("layers_block_type")
+        or c.fields.get("layer_types")
+        or [_NEMOTRON_LETTERS.get(letter, letter) for letter in c.fields.get("hybrid_override_pattern") or ""]
+    )
     bias = c.flag("mlp_bias")
     made: dict[str, SubBlock] = {}
     for kind in dict.fromkeys(kinds):
@@ -166,6 +174,7 @@ def nemotron_h(c: Config) -> ModelSpec:
                 c.need("moe_intermediate_size"),
                 shared=c.number("moe_shared_expert_intermediate_size", 0) * c.number("n_shared_experts", 1),
                 gated=False,
+                latent=c.number("moe_latent_size", 0),
             )
         elif kind == "mlp":
             made[kind] = mlp(h, c.need("intermediate_size"), gated=False, bias=bias)
@@ -201,14 +210,19 @@ def zamba(c: Config) -> ModelSpec:
 
 def zamba_2(c: Config) -> ModelSpec:
     """Zamba2: Mamba-2 layers, and shared blocks in turn whose MLP each hybrid layer adapts at low rank."""
-    h, depth, width = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("intermediate_size")
+    h, depth, width = (
+        c.need("hidden_size"),
+        c.need("num_hidden_layers"),
+        c.need("intermediate_size", "ffn_hidden_size"),
+    )
     heads, groups = c.need("num_attention_heads"), c.number("mamba_ngroups", 1)
-    scans = c.number("n_mamba_heads", 8)
+    head_dim = c.number("mamba_headdim", 0)
+    scans = c.number("n_mamba_heads", c.number("mamba_expand", 2) * h // head_dim if head_dim else 8)
     mixer = mamba2(
         h,
         scans,
         c.number("mamba_expand", 2) * h // scans,
-        c.number("mamba_d_state", 64),
+        c.number("mamba_d_state", c.number("state_size", 64)),
         groups=groups,
         conv=c.number("mamba_d_conv", 4),
         conv_bias=c.flag("use_conv_bias", True),
@@ -219,10 +233,10 @@ def zamba_2(c: Config) -> ModelSpec:
     size = c.number("attention_head_dim", wide // heads)
     attended = attention(wide, heads, c.number("num_key_value_heads", heads), size).plus(wide)
     shared = (attended.model_copy(update={"rows": ((heads * size, h),)}), mlp(h, width).plus(h))
-    rank = c.number("adapter_rank", 128)
+    rank = c.number("adapter_rank", c.number("lora_rank", 128))
     made = [(rank, 2 * width)]
     low = [(h, rank)]
-    if c.flag("use_shared_attention_adapter"):
+    if c.flag("use_shared_attention_adapter", c.flag("use_shared_attention_lora")):
         made += [(rank, heads * size)] * 3
         low += [(wide, rank)] * 3
     join = SubBlock(kind="projection", columns=((h, h), *made), replicated=tuple(low))
