@@ -293,7 +293,7 @@ def test_keys_of_a_serving_result_are_kept() -> None:
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from windtunnel.cli.main import run; run(['train', '--help']); run(['serve', '--help']); "
-        "print([m for m in ('numpy', 'numba', 'plotly', 'pandas', 'yaml', 'rich') if m in sys.modules])"
+        "print([m for m in ('numpy', 'numba', 'vl_convert', 'pandas', 'yaml', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

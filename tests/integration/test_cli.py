@@ -122,7 +122,7 @@ def test_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
-    assert names["figure"].data  # type: ignore[attr-defined]
+    assert names["figure"].charts  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser; scripts/install-browser")
@@ -149,5 +149,5 @@ def test_report_draws_in_a_browser(tmp_path: Path) -> None:
     canvases = [part.split(">")[0] for part in done.stdout.split("<canvas")[1:]]
     assert len(canvases) == 2
     assert all("height" in canvas for canvas in canvases)  # laid out: the events arrived and were unpacked
-    assert done.stdout.count('class="main-svg"') >= 3  # Plotly drew breakdown, sensitivities and memory
+    assert done.stdout.count('<figure class="chart') == 3  # breakdown, sensitivities and memory
     assert "Uncaught" not in done.stderr

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.calibration.text import meaning, table
-from windtunnel.report.quantities import percent, seconds
+from windtunnel.calibration.text import equal_line, meaning, seconds_axis, table
+from windtunnel.charts.chart import Chart
+from windtunnel.charts.colours import BLUE
+from windtunnel.charts.forms import dots
+from windtunnel.report.quantities import percent, seconds, signed_percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,7 +21,7 @@ _SHOWN = 40
 
 def _signed(row: FittedRow, which: str) -> str:
     error = row.error(which)
-    return "" if math.isnan(error) else f"{100 * error:+.1f} %"
+    return "" if math.isnan(error) else signed_percent(error)
 
 
 def log_summary(found: LogFit) -> RenderableType:
@@ -62,7 +65,7 @@ def log_summary(found: LogFit) -> RenderableType:
     memory = [row.memory[0] / row.memory[1] - 1.0 for row in found.rows if row.memory]
     if memory:
         worst = max(memory, key=abs)
-        parts.append(Text(f"peak memory (nothing is fitted to it): worst row {100 * worst:+.1f} %"))
+        parts.append(Text(f"peak memory (nothing is fitted to it): worst row {signed_percent(worst)}"))
     parts += [Text(f"warning: {line}", style="yellow") for line in found.warnings]
     return Group(*parts)
 
@@ -104,27 +107,23 @@ def log_dict(found: LogFit) -> dict[str, Any]:
     }
 
 
-def log_figure(found: LogFit) -> Any:
-    """Plotly figure: measured against predicted step times, before and after."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+def log_figure(found: LogFit) -> Chart:
+    """Measured against predicted step times, before and after the fit."""
     measured = [row.measured_s for row in found.rows]
-    ends = [min(measured), max(measured)]
-    figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": "#90a4ae", "dash": "dot"}, name="equal")
-    for which, colour in (("before", "#ef6c00"), ("after", "#1565c0")):
-        figure.add_scatter(
-            x=measured,
-            y=[getattr(row, f"{which}_s") for row in found.rows],
-            mode="markers",
-            name=which,
-            marker={"color": colour},
-            hoverinfo="text",
-            text=[f"{row.label}: {_signed(row, which)}" for row in found.rows],
-        )
-    figure.update_xaxes(type="log", title="measured, seconds", gridcolor="#eef1f3")
-    figure.update_yaxes(type="log", title="predicted, seconds", gridcolor="#eef1f3")
-    figure.update_layout(
-        title=f"{found.device.name}: step times before and after the fit", width=820, height=620, plot_bgcolor="white"
+    predicted = [getattr(row, f"{which}_s") for which in ("before", "after") for row in found.rows]
+    known = [value for value in predicted if math.isfinite(value) and value > 0] or measured
+    layers = [equal_line(measured, known)]
+    for which in ("before", "after"):
+        rows = [row for row in found.rows if math.isfinite(getattr(row, f"{which}_s"))]
+        told = [f"{row.label}, {which}: {_signed(row, which)}" for row in rows]
+        y = [getattr(row, f"{which}_s") for row in rows]
+        layers.append(dots([row.measured_s for row in rows], y, told, series=which))
+    return Chart(
+        title=f"{found.device.name}: step times before and after the fit",
+        layers=tuple(layers),
+        x=seconds_axis("measured", measured),
+        y=seconds_axis("predicted", known),
+        series={"before": "#ef6c00", "after": BLUE},
+        height=480,
+        heading=True,
     )
-    return figure

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from windtunnel.report.quantities import gib, percent, seconds
+from windtunnel.charts.chart import Axis, Chart, Layer, layer
+from windtunnel.charts.colours import GREY, SERIES
+from windtunnel.charts.forms import dots, time_ticks
+from windtunnel.report.quantities import gib, percent, seconds, signed_percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -87,30 +90,46 @@ def calibration_summary(found: Calibration) -> RenderableType:
     return Group(*parts)
 
 
-def calibration_figure(found: Calibration) -> Any:
-    """Plotly figure: every case measured against the model, both in seconds, a colour a kind."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    ends = [min(p.measured_s for p in found.points), max(p.measured_s for p in found.points)]
-    figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": "#90a4ae", "dash": "dot"}, name="equal")
-    for kind in dict.fromkeys(p.kind for p in found.points):
+def calibration_figure(found: Calibration) -> Chart:
+    """Every case measured against the model, both in seconds, a colour a kind."""
+    kinds = list(dict.fromkeys(p.kind for p in found.points))
+    layers = [equal_line([p.measured_s for p in found.points], [p.model_s for p in found.points])]
+    noise = [
+        {
+            "x": p.measured_s * (1 - p.noise / 2),
+            "x2": p.measured_s * (1 + p.noise / 2),
+            "y": p.model_s,
+            "series": p.kind,
+        }
+        for p in found.points
+    ]
+    layers.append(layer("rule", noise, strokeWidth=1))
+    for kind in kinds:
         own = [p for p in found.points if p.kind == kind]
-        figure.add_scatter(
-            x=[p.measured_s for p in own],
-            y=[p.model_s for p in own],
-            mode="markers",
-            name=kind,
-            text=[f"{p.label}: {p.model_s / p.measured_s - 1:+.0%}" for p in own],
-            hoverinfo="text",
-            error_x={"type": "data", "array": [p.noise * p.measured_s / 2 for p in own], "thickness": 1},
-        )
-    figure.update_xaxes(type="log", title="measured, seconds", gridcolor="#eef1f3")
-    figure.update_yaxes(type="log", title="model, seconds", gridcolor="#eef1f3")
-    figure.update_layout(
-        title=f"{found.device.name}: measured against the fitted model", width=820, height=620, plot_bgcolor="white"
+        told = [f"{p.label}: {signed_percent(p.model_s / p.measured_s - 1, 0)}" for p in own]
+        layers.append(dots([p.measured_s for p in own], [p.model_s for p in own], told, series=kind))
+    return Chart(
+        title=f"{found.device.name}: measured against the fitted model",
+        layers=tuple(layers),
+        x=seconds_axis("measured", [p.measured_s for p in found.points]),
+        y=seconds_axis("model", [p.model_s for p in found.points]),
+        series={kind: SERIES[i % len(SERIES)] for i, kind in enumerate(kinds)},
+        height=480,
+        heading=True,
     )
-    return figure
+
+
+def equal_line(x: Sequence[float], y: Sequence[float]) -> Layer:
+    """The line on which both axes say the same."""
+    ends = (min(*x, *y), max(*x, *y))
+    return layer("line", [{"x": end, "y": end} for end in ends], color=GREY, strokeDash=[2, 3], strokeWidth=1.5)
+
+
+def seconds_axis(name: str, values: Sequence[float]) -> Axis:
+    """A logarithmic axis of times."""
+    low, high = min(values) / 1.2, max(values) * 1.2
+    ticks, words = time_ticks(low, high)
+    return Axis(title=f"{name}, log scale", kind="log", low=low, high=high, ticks=ticks, words=words)
 
 
 def measured_summary(found: Measured) -> RenderableType:
@@ -120,9 +139,9 @@ def measured_summary(found: Measured) -> RenderableType:
 
     times = table("", "predicted", "measured", "error")
     p, run = found.predicted, found.run
-    times.add_row("step time", seconds(p.step_time_s), seconds(found.seconds), f"{100 * found.error:+.1f} %")
+    times.add_row("step time", seconds(p.step_time_s), seconds(found.seconds), signed_percent(found.error))
     memory = p.peak_memory_allocated_bytes
-    times.add_row("memory allocated", gib(memory), gib(run.peak_bytes), f"{100 * found.memory_error:+.1f} %")
+    times.add_row("memory allocated", gib(memory), gib(run.peak_bytes), signed_percent(found.memory_error))
     classes = table("class of time, busiest rank", "predicted", "measured", "difference")
     for name, (expected, measured) in sorted(found.classes().items(), key=lambda x: -abs(x[1][1] - x[1][0])):
         change = f"{'+' if measured >= expected else '−'}{seconds(abs(measured - expected))}"
@@ -148,14 +167,12 @@ def decoded_summary(found: Decoded) -> RenderableType:
     from rich.text import Text
 
     times = table("", "predicted", "measured", "error")
-    times.add_row(
-        "time per token", seconds(found.predicted_tpot_s), seconds(found.tpot_s), f"{100 * found.error:+.1f} %"
-    )
+    times.add_row("time per token", seconds(found.predicted_tpot_s), seconds(found.tpot_s), signed_percent(found.error))
     times.add_row(
         "time of the prompts",
         seconds(found.predicted_ttft_s),
         seconds(found.run.prompt_s),
-        f"{100 * found.ttft_error:+.1f} %",
+        signed_percent(found.ttft_error),
     )
     head = Text("decoding, a plain loop of forward passes", style="bold")
     return Group(head, *_changes(found.changes), *_doubts(found.run.noise, found.doubts), times)

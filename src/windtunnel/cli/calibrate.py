@@ -133,7 +133,7 @@ def _show(found: Calibration, out: Path, plot: Path | None, as_json: bool) -> No
     if plot is not None:
         from windtunnel.calibration.text import calibration_figure
 
-        calibration_figure(found).write_html(plot, include_plotlyjs=True)
+        calibration_figure(found).save(plot.with_suffix(".html") if not plot.suffix else plot)
         note(f"plot          {plot}")
     if as_json:
         print_json(found.to_dict())

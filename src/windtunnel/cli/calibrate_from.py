@@ -107,7 +107,7 @@ def from_logs(given: Given, out: Path, plot: Path | None, as_json: bool) -> None
     write_device(found.device, out, found.cluster)
     note(f"profile  {out}  (cluster.device: {out.name})")
     if plot is not None:
-        log_figure(found).write_html(plot, include_plotlyjs=True)
+        log_figure(found).save(plot.with_suffix(".html") if not plot.suffix else plot)
         note(f"plot     {plot}")
     if as_json:
         print_json(log_dict(found))

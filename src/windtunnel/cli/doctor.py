@@ -9,7 +9,7 @@ import typer
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
 
-_NEEDED = ("numpy", "numba", "pandas", "plotly", "pydantic", "pyyaml", "rich", "scipy", "typer", "vl-convert-python")
+_NEEDED = ("numpy", "numba", "pandas", "pydantic", "pyyaml", "rich", "scipy", "typer", "vl-convert-python")
 _EXTRAS = {
     "torch": "real steps and profiles of this machine (`calibrate`, `measure`), import of torch modules",
     "pyarrow": "request tables as Parquet, operator tables of AIConfigurator",

@@ -99,6 +99,25 @@ class PlanResult:
     compared: dict[str, float | None] = field(default_factory=dict)
     """On a heterogeneous cluster: step seconds of equal shares and of each group alone; None where nothing fits."""
 
+    def _repr_html_(self) -> str:
+        from windtunnel.planner import notebook
+        from windtunnel.training.results.notebook import figures
+
+        rows = [r for r in self.frontier if r.fits is not False and not r.missed] or list(self.frontier)
+        names = notebook.differing([r.plan for r in rows])
+        best = [name for name, r in zip(names, rows, strict=True) if r.step_time_s == self.best.step_time_s]
+        own = [
+            ("best plan", " ".join(best[:1])),
+            *figures(self.best),
+            ("search", f"{self.proof.candidates:,} candidates, {self.proof.simulated:,} simulated"),
+        ]
+        bars = [(n, r.step_time_s, f"{r.step_time_s:.4g} s") for n, r in zip(names, rows, strict=True)]
+        return notebook.html(self.best.scenario_name or "plan", own, bars, "step time, seconds")
+
+    def __repr__(self) -> str:
+        found = f"{self.proof.simulated:,} of {self.proof.candidates:,} plans simulated"
+        return f"<search: {found}; best {self.best!r}>"
+
     @property
     def gain(self) -> float | None:
         """How much shorter the best step is than that of the plan as written, as a share of it."""

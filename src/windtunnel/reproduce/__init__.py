@@ -1,7 +1,7 @@
 """Running the claims of published systems: results, figures, tables and pages of the experiments in `papers/`.
 
 A paper is found by its folder: `papers/<id>/experiment.py` defines `TITLE` and `run() -> list[ClaimResult]`, and may
-define `plot(results) -> plotly Figure`.
+define `plot(results) -> Chart | Panels`.
 """
 
 from __future__ import annotations

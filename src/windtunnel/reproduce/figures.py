@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from windtunnel.charts.chart import Axis, Chart, Layer, Panels
+from windtunnel.charts.colours import INK
+from windtunnel.charts.forms import Bar, Bars, dots, horizontal, line, number_ticks
 from windtunnel.reproduce import ClaimResult, experiment_of
 from windtunnel.reproduce.claim_tables import key_of, number
 from windtunnel.reproduce.settings import load
 
 COLOURS = ("#1f6f8b", "#c0562b", "#5b8c2a", "#7a4fa3", "#b08c1a", "#4a4a4a")
 
+_WITHIN, _MISS = "within its band", "miss"
 _MARKED, _APART = 10, 1.2
 """Places of a logarithmic axis up to which each has its own mark, where they are so far apart."""
 
@@ -35,7 +39,7 @@ def beside(
     *,
     log_x: bool = False,
     levels: Mapping[str, float] | None = None,
-) -> Any:
+) -> Panels:
     """One panel next to the other, in each a simulated line and published points of every series.
 
     Args:
@@ -45,37 +49,50 @@ def beside(
         log_x: equal factors evenly spaced.
         levels: published values that say no place, as "up to", by what stands beside their dotted line.
     """
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=list(panels))
     names = list(dict.fromkeys(name for series in panels.values() for name in series))
-    for column, series in enumerate(panels.values(), 1):
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    charts = []
+    for title, series in panels.items():
+        layers: list[Layer] = []
         for name, points in series.items():
-            colour = COLOURS[names.index(name) % len(COLOURS)]
-            first = next(i for i, own in enumerate(panels.values(), 1) if name in own) == column
-            at = [point[0] for point in points]
-            for kind, values, how in (
-                ("simulated", [p[2] for p in points], {"mode": "lines", "line": {"color": colour}}),
-                ("published", [p[1] for p in points], {"mode": "markers", "marker": {"color": colour}}),
-            ):
-                if all(math.isnan(value) for value in values):
-                    continue
-                figure.add_scatter(
-                    x=at, y=values, name=f"{name}, {kind}", legendgroup=name, showlegend=first, row=1, col=column, **how
-                )
-        figure.update_xaxes(title=x, type="log" if log_x else "linear", row=1, col=column)
-        marks = sorted({point[0] for points in series.values() for point in points})
-        apart = all(after >= _APART * before for before, after in pairwise(marks))
-        if log_x and apart and len(marks) <= _MARKED:
-            figure.update_xaxes(tickvals=marks, ticktext=[f"{mark:,.6g}" for mark in marks], row=1, col=column)
-    for words, value in (levels or {}).items():
-        figure.add_hline(y=value, line_width=1, line_dash="dot", annotation_text=words, annotation_position="top left")
-    figure.update_yaxes(title=y, row=1, col=1)
-    figure.update_layout(template="plotly_white", height=420, margin={"l": 60, "r": 20, "t": 40, "b": 50})
-    return figure
+            line_x, line_y = [p[0] for p in points], [p[2] for p in points]
+            told = [f"{name}, simulated: {v:.4g} at {a:,.6g}" for a, v in zip(line_x, line_y, strict=True)]
+            layers += line(line_x, line_y, series=name, told=told)
+            known = [p for p in points if not math.isnan(p[1])]
+            words = [f"{name}, published: {p[1]:.4g} at {p[0]:,.6g}" for p in known]
+            layers.append(dots([p[0] for p in known], [p[1] for p in known], words, series=name))
+        for words_, value in (levels or {}).items():
+            layers += horizontal(value, words_, colour=INK, dash=(2, 3))
+        places = sorted({point[0] for points in series.values() for point in points})
+        own = {name: colours[name] for name in series}
+        at = _places(x, places, log_x=log_x)
+        charts.append(
+            Chart(
+                title=title,
+                layers=tuple(layers),
+                x=at,
+                y=Axis(title=f"{y} (line: simulated, dots: published)"),
+                series=own,
+                heading=True,
+            )
+        )
+    return Panels(tuple(charts), columns=min(len(charts), 2))
 
 
-_IN, _OUT, _BAND = "#2a7f62", "#c0392b", "rgba(120,130,140,0.25)"
+def _places(title: str, places: Sequence[float], *, log_x: bool) -> Axis:
+    """The horizontal axis over the places that a paper sweeps."""
+    if not log_x:
+        return Axis(title=title, from_zero=False)
+    low, high = places[0] / 1.05, places[-1] * 1.05
+    apart = all(after >= _APART * before for before, after in pairwise(places))
+    if apart and len(places) <= _MARKED:
+        ticks, words = tuple(places), tuple(f"{mark:,.6g}" for mark in places)
+    else:
+        ticks, words = number_ticks(low, high)
+    return Axis(title=f"{title}, log scale", kind="log", low=low, high=high, ticks=ticks, words=words)
+
+
+_IN, _OUT, _BAND, _PUBLISHED = "#2a7f62", "#c0392b", "#9aa8b2", "#9aa5ae"
 
 
 def limits(claim: ClaimResult) -> tuple[float, float]:
@@ -91,144 +108,119 @@ def limits(claim: ClaimResult) -> tuple[float, float]:
     return (low, high) if claim.band else (math.nan, math.nan)
 
 
-def bars(panels: Mapping[str, Mapping[str, ClaimResult]], y: str) -> Any:
+def bars(panels: Mapping[str, Mapping[str, ClaimResult]], y: str) -> Panels:
     """Published and simulated bars of claims with one unit; the line on a bar is low to high, the box the band.
 
     Args:
-        panels: title → label under the pair of bars → claim.
-        y: title of the vertical axis.
+        panels: title → name of the pair of bars → claim.
+        y: title of the axis of values.
     """
-    from plotly.subplots import make_subplots
-
-    widths = [len(claims) + 0.8 for claims in panels.values()]
-    figure = make_subplots(1, len(panels), subplot_titles=list(panels), column_widths=widths)
-    for column, claims in enumerate(panels.values(), 1):
-        names, own = list(claims), list(claims.values())
-        for title, colour, heights, error in (
-            ("published", "#9aa5ae", [c.published for c in own], None),
-            ("simulated, low to high; box: band", COLOURS[0], [c.simulated for c in own], _ends(own, [1.0] * len(own))),
-        ):
-            figure.add_bar(
-                x=names,
-                y=heights,
-                name=title,
-                marker_color=colour,
-                error_y=error,
-                legendgroup=title,
-                showlegend=column == 1,
-                row=1,
-                col=column,
-            )
+    charts = []
+    for title, claims in panels.items():
+        own = list(claims.values())
         top = 1.1 * max(v for c in own for v in (c.published, c.simulated, c.high, limits(c)[1]) if math.isfinite(v))
-        for at, claim in enumerate(own):
+        pairs: list[Bar] = []
+        for name, claim in claims.items():
             low, high = limits(claim)
-            if not math.isnan(low):
-                figure.add_shape(
-                    type="rect",
-                    x0=at - 0.45,
-                    x1=at + 0.45,
-                    y0=max(low, 0.0),
-                    y1=min(high, top),
-                    fillcolor=_BAND,
-                    line={"width": 1, "color": _IN if claim.within else _OUT},
-                    row=1,
-                    col=column,
+            box = None if math.isnan(low) else (max(low, 0.0), min(high, top))
+            edge = _IN if claim.within else _OUT
+            published, simulated = number(claim.published), number(claim.simulated)
+            said = f"{name}: published {published}, simulated {simulated}"
+            pairs.append(
+                Bar(name=f"{name}, published", end=claim.published, series="published", text=published, told=said)
+            )
+            pairs.append(
+                Bar(
+                    name=f"{name}, simulated",
+                    end=claim.simulated,
+                    series="simulated, low to high; box: band",
+                    text=simulated,
+                    told=said,
+                    box=box,
+                    box_colour=edge,
+                    **_ends(claim, 1.0),
                 )
-    figure.update_yaxes(title=y, row=1, col=1)
-    figure.update_yaxes(rangemode="tozero")
-    wide = 120 + 84 * sum(widths) + 40 * len(widths)
-    figure.update_layout(
-        template="plotly_white",
-        height=420,
-        width=max(wide, 560),
-        margin={"l": 60, "r": 20, "t": 60, "b": 50},
-        legend={"orientation": "h", "y": 1.2},
-    )
-    return figure
+            )
+        charts.append(
+            Bars(
+                title=title,
+                bars=tuple(pairs),
+                layers=(),
+                x=Axis(title=y),
+                y=Axis(kind="band"),
+                series={"published": _PUBLISHED, "simulated, low to high; box: band": COLOURS[0]},
+                heading=True,
+                row=24,
+            )
+        )
+    return Panels(tuple(charts), columns=min(len(charts), 2))
 
 
-def ratios(claims: Sequence[ClaimResult]) -> Any:
+def ratios(claims: Sequence[ClaimResult]) -> Chart:
     """Every claim over its published figure: a bar from 1, its range, its band behind it, figures beside it.
 
     Claims without such a ratio (published or simulated as nothing) stand in a row of figures alone.
     """
-    import plotly.graph_objects as go
-
-    figure, rows = go.Figure(), [f"{key_of(c)} ({c.tier})" if c.tier else key_of(c) for c in claims]
+    rows = [f"{key_of(c)} ({c.tier})" if c.tier else key_of(c) for c in claims]
     if len(set(rows)) < len(rows):
         rows = [f"{row} #{at}" if rows.count(row) > 1 else row for at, row in enumerate(rows, 1)]
-    drawn = [(row, c) for row, c in zip(rows, claims, strict=True) if c.published and c.simulated / c.published > 0]
-    ends = [v / c.published for _, c in drawn for v in (c.simulated, c.low, c.high, *limits(c))]
-    ends = [v for v in ends if math.isfinite(v) and v > 0] or [1.0]
-    least, most = min(0.5, 0.8 * min(ends)), max(2.0, 1.25 * max(ends))
-    for row, claim in drawn:
-        low, high = sorted(min(max(v / claim.published, least), most) for v in limits(claim))
-        if not math.isnan(low):
-            at = rows.index(row)
-            figure.add_shape(
-                type="rect",
-                x0=low,
-                x1=high if high > low else low * 1.005,
-                y0=at - 0.4,
-                y1=at + 0.4,
-                fillcolor=_BAND,
-                line_width=0,
-                layer="below",
+    return _over_published("Simulated over published", list(zip(rows, claims, strict=True)))
+
+
+def overview(claims: Sequence[ClaimResult]) -> Chart:
+    """Simulated over published of every claim that has such a ratio, with its range; 1 is the paper's figure."""
+    shown = [c for c in claims if c.published > 0 and c.low > 0 and math.isfinite(c.high)]
+    names = [f"{c.paper} {key_of(c)}" for c in shown]
+    names = [f"{name} #{at}" if names.count(name) > 1 else name for at, name in enumerate(names, 1)]
+    return _over_published("Simulated over published, all claims", list(zip(names, shown, strict=True)), row=20)
+
+
+def _over_published(title: str, rows: Sequence[tuple[str, ClaimResult]], *, row: int = 28) -> Chart:
+    """A bar from 1 for each claim."""
+    drawn: list[Bar] = []
+    for name, claim in rows:
+        figures = f"{number(claim.simulated)} for {number(claim.published)}" + ("" if claim.within else ", miss")
+        if not claim.published or claim.simulated / claim.published <= 0:
+            drawn.append(Bar(name=name, start=1.0, end=1.0, series=_WITHIN if claim.within else _MISS, text=figures))
+            continue
+        ends = sorted(min(max(v / claim.published, 1e-3), 1e3) for v in limits(claim))
+        said = f"published {claim.published:.4g}, simulated {claim.simulated:.4g}, band {claim.band}"
+        box = None if math.isnan(limits(claim)[0]) else (max(ends[0], 0.2), min(ends[1], 5.0))
+        drawn.append(
+            Bar(
+                name=name,
+                start=1.0,
+                end=claim.simulated / claim.published,
+                series=_WITHIN if claim.within else _MISS,
+                text=figures,
+                told=f"{claim.claim}\n{said}",
+                box=box if box is not None and box[0] < box[1] else None,
+                box_colour=_BAND,
+                **_ends(claim, claim.published),
             )
-    for within, name, colour in ((True, "within its band", _IN), (False, "miss", _OUT)):
-        own = [(row, c) for row, c in drawn if c.within is within]
-        ratio = [c.simulated / c.published for _, c in own]
-        figure.add_bar(
-            orientation="h",
-            y=[row for row, _ in own],
-            x=[x - 1.0 for x in ratio],
-            base=1.0,
-            name=name,
-            width=0.45,
-            marker={"color": colour, "line": {"color": colour, "width": 2}},
-            error_x=_ends([c for _, c in own], [c.published for _, c in own]),
-            hovertext=[c.claim for _, c in own],
-            hoverinfo="text",
         )
-    for row, claim in zip(rows, claims, strict=True):
-        figure.add_annotation(
-            x=1.01,
-            xref="paper",
-            xanchor="left",
-            y=row,
-            showarrow=False,
-            align="left",
-            text=f"{number(claim.simulated)} for {number(claim.published)}"
-            + ("" if claim.within else f" <span style='color:{_OUT}'>miss</span>"),
-        )
-    figure.add_annotation(
-        x=1.01,
-        xref="paper",
-        xanchor="left",
-        y=1.0,
-        yref="paper",
-        yanchor="bottom",
-        showarrow=False,
-        text="<i>simulated for published</i>",
+    used = {bar.series for bar in drawn}
+    places = [v for bar in drawn for v in (bar.end, bar.low, bar.high) if v is not None and v > 0]
+    low, high = min([0.5, *places]), max([2.0, *places])
+    ticks, words = number_ticks(low / 1.1, high * 1.1)
+    return Bars(
+        title=title,
+        bars=tuple(drawn),
+        layers=(),
+        x=Axis(
+            title="simulated over published, log scale; grey: the band, line: low to high",
+            kind="log",
+            low=low,
+            high=high,
+            ticks=ticks,
+            words=words,
+        ),
+        y=Axis(kind="band"),
+        series={name: colour for name, colour in ((_WITHIN, _IN), (_MISS, _OUT)) if name in used},
+        mark=1.0,
+        row=row,
+        heading=True,
     )
-    figure.add_vline(x=1.0, line_width=1)
-    marks = (1, 2, 5) if most / least > 8 else (1, 1.2, 1.5, 2, 3, 5, 7, 8, 9)
-    figure.update_layout(
-        template="plotly_white",
-        height=130 + 34 * len(rows),
-        barmode="overlay",
-        width=1000,
-        margin={"l": 20, "r": 190, "t": 40, "b": 50},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"},
-        xaxis={
-            "title": "simulated over published; grey: the band, line: low to high",
-            "type": "log",
-            "range": [math.log10(least), math.log10(most)],
-            "tickvals": [m * 10.0**d for d in range(-4, 6) for m in marks],
-        },
-        yaxis={"range": [len(rows) - 0.5, -0.5], "categoryarray": rows, "categoryorder": "array", "automargin": True},
-    )
-    return figure
 
 
 def drawn(paper: str, claims: Sequence[ClaimResult]) -> Any:
@@ -244,9 +236,7 @@ def drawn(paper: str, claims: Sequence[ClaimResult]) -> Any:
     return bars(panels, named.get("y", ""))
 
 
-def _ends(claims: Sequence[ClaimResult], unit: Sequence[float]) -> dict[str, Any]:
-    """Low to high around the simulated values, as Plotly's error bars; what is never reached has none."""
-    ends = [sorted((v - c.simulated) / u for v in (c.low, c.high)) for c, u in zip(claims, unit, strict=True)]
-    ends = [[v if math.isfinite(v) else 0.0 for v in pair] for pair in ends]
-    array, minus = [high for _, high in ends], [-low for low, _ in ends]
-    return {"type": "data", "symmetric": False, "thickness": 1.5, "array": array, "arrayminus": minus}
+def _ends(claim: ClaimResult, unit: float) -> dict[str, Any]:
+    """Low to high of a simulated value; what is never reached has none."""
+    ends = sorted((claim.low / unit, claim.high / unit))
+    return {"low": ends[0], "high": ends[1]} if all(math.isfinite(v) for v in ends) and ends[0] < ends[1] else {}

@@ -42,7 +42,7 @@ class Outcome:
     cpu_s: float = 0.0
     """Processor seconds of its process, which do not depend on other load of the machine."""
     figure: Any = None
-    """Plotly figure, where figures were asked for."""
+    """Chart, where figures were asked for."""
 
     @cached_property
     def title(self) -> str:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claim_tables import assumed, key_of, markdown, tally
-from windtunnel.reproduce.figures import drawn
+from windtunnel.reproduce.figures import drawn, overview
 from windtunnel.reproduce.run_papers import Outcome
 from windtunnel.reproduce.settings import load
 from windtunnel.training.results.serialise import plain
-
-_PARTS = {"include_plotlyjs": "directory", "full_html": True}
 
 
 def write(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
@@ -33,7 +29,7 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
     written[1].write_text(summary(outcomes) + "\n", "utf-8")
     if claims:
         written.append(folder / "claims.html")
-        overview(claims).write_html(written[-1], **_PARTS)
+        overview(claims).save(written[-1])
     for one in outcomes:
         if not one.claims:
             continue
@@ -43,7 +39,7 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
         written[-1].write_text(f"{_section(one)}\n\n{assumed(one.claims)}\n{picture}", "utf-8")
         if figure:
             written.append(folder / f"{one.paper}.html")
-            figure.write_html(written[-1], **_PARTS)
+            figure.save(written[-1])
     return written
 
 
@@ -69,46 +65,3 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 def _of(claims: Sequence[ClaimResult]) -> str:
     return f"{sum(c.within for c in claims)} of {len(claims)}" if claims else ""
-
-
-def overview(claims: Sequence[ClaimResult]) -> Any:
-    """Simulated over published of every claim that has such a ratio, with its range; 1 is the paper's figure."""
-    import plotly.graph_objects as go
-
-    shown = [c for c in claims if c.published > 0 and c.low > 0 and math.isfinite(c.high)]
-    figure = go.Figure()
-    for within, name, colour in ((True, "within its band", "#2a7f62"), (False, "miss", "#c0392b")):
-        own = [c for c in shown if c.within is within]
-        ratio = [c.simulated / c.published for c in own]
-        figure.add_scatter(
-            x=ratio,
-            y=[f"{c.paper} {key_of(c)}" for c in own],
-            mode="markers",
-            name=name,
-            marker={"color": colour},
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "thickness": 1,
-                "array": [c.high / c.published - x for c, x in zip(own, ratio, strict=True)],
-                "arrayminus": [x - c.low / c.published for c, x in zip(own, ratio, strict=True)],
-            },
-            customdata=[(c.claim, c.published, c.simulated, c.band) for c in own],
-            hovertemplate="%{customdata[0]}<br>published %{customdata[1]:.4g}, simulated %{customdata[2]:.4g}<br>"
-            "band %{customdata[3]}<extra></extra>",
-        )
-    figure.add_vline(x=1.0, line_width=1, line_dash="dot")
-    figure.update_layout(
-        template="plotly_white",
-        height=140 + 16 * len(shown),
-        margin={"l": 320, "r": 20, "t": 40, "b": 40},
-        xaxis={"title": "simulated over published", "type": "log"},
-        yaxis={
-            "autorange": "reversed",
-            "dtick": 1,
-            "categoryorder": "array",
-            "categoryarray": [f"{c.paper} {key_of(c)}" for c in shown],
-        },
-        legend={"orientation": "h", "y": 1.02},
-    )
-    return figure

@@ -107,6 +107,24 @@ class ServingPlan:
     autoscale: dict[str, Any] = field(default_factory=dict)
     """Bounds of the scenario's autoscaler, and what it holds (`autoscaled`); `best` is that cut at a fixed number."""
 
+    def _repr_html_(self) -> str:
+        from windtunnel.planner import notebook
+        from windtunnel.planner.serving.objectives import METRICS
+        from windtunnel.serving.results.notebook import figures
+
+        first = self.objectives[0]
+        unit = {"money": "US dollars"}.get(METRICS[first].unit, METRICS[first].unit)
+        title = first.replace("_", " ")
+        value = f"{self.best.values[first]:,.4g} {unit}".strip()
+        own = [(title, value), ("load", f"{self.best.load:,.4g}"), *figures(self.result)]
+        names = notebook.differing([d.plan for d in self.frontier])
+        bars = [(n, d.values[first], f"{d.values[first]:,.4g}") for n, d in zip(names, self.frontier, strict=True)]
+        return notebook.html(self.result.scenario_name, own, bars, f"{title}, {unit}" if unit else title)
+
+    def __repr__(self) -> str:
+        first = self.objectives[0]
+        return f"<search: best {first.replace('_', ' ')} {self.best.values[first]:,.4g} with {self.best.plan}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         out = {

@@ -13,6 +13,7 @@ from windtunnel.serving.results.metrics import Distribution
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from windtunnel.charts.chart import Panels
     from windtunnel.serving.results.run_record import Record
 
 
@@ -119,8 +120,22 @@ class ServingResult:
 
         return pd.DataFrame(self.table)
 
-    def figure(self) -> Any:
-        """Plotly figure: share of requests below each latency; requests and cache over time."""
+    def _repr_html_(self) -> str:
+        from windtunnel.serving.results.notebook import html
+
+        return html(self)
+
+    def __repr__(self) -> str:
+        from windtunnel.serving.results.notebook import line
+
+        return line(self)
+
+    def figure(self) -> Panels:
+        """Charts of the share of requests below each latency, and of requests and cache over time.
+
+        A notebook shows them; `figure().save("run.svg")` writes them, `figure().spec()` is their Vega-Lite
+        specification.
+        """
         from windtunnel.serving.results.figure import serving_figure
 
         return serving_figure(self.table, self.record, title=self.scenario_name)

@@ -101,10 +101,10 @@ def breakdown_figure(result: StepFigures) -> Chart:
     items = ordered_breakdown(result)
     bars, start = [], 0.0
     for name, seconds in items:
-        text = f"{_seconds(seconds)} · {100 * seconds / result.step_time_s:.1f} %"
+        text = f"{duration(seconds)} · {100 * seconds / result.step_time_s:.1f} %"
         bars.append(Bar(name=name, start=start, end=start + seconds, colour=colour(name), text=text))
         start += seconds
-    whole = Bar(name="step", end=result.step_time_s, colour="#37474f", text=f"{_seconds(result.step_time_s)} · 100.0 %")
+    whole = Bar(name="step", end=result.step_time_s, colour="#37474f", text=f"{duration(result.step_time_s)} · 100.0 %")
     return Bars(
         title="Where the time of the step goes",
         bars=(*bars, whole),
@@ -114,7 +114,8 @@ def breakdown_figure(result: StepFigures) -> Chart:
     )
 
 
-def _seconds(value: float) -> str:
+def duration(value: float) -> str:
+    """Seconds with the unit that suits."""
     return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.0f} µs"
 
 

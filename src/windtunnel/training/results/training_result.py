@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from windtunnel.charts.chart import Panels
 from windtunnel.training.results.figures import training_figure
 from windtunnel.training.results.records import Assumption, Interval, MemoryReport, TraceEvents
 from windtunnel.training.results.serialise import result_to_dict
@@ -106,9 +107,23 @@ class TrainingResult:
         row |= {f"breakdown.{k}": v for k, v in self.breakdown.items()}
         return pd.DataFrame([row])
 
-    def figure(self) -> Any:
-        """Plotly figure: timeline, memory curve and breakdown."""
+    def figure(self) -> Panels:
+        """Charts of the timeline (where a trace was kept), the memory curve and the breakdown.
+
+        A notebook shows them; `figure().save("step.svg")` writes them, `figure().spec()` is their Vega-Lite
+        specification.
+        """
         return training_figure(self)
+
+    def _repr_html_(self) -> str:
+        from windtunnel.training.results.notebook import html
+
+        return html(self)
+
+    def __repr__(self) -> str:
+        from windtunnel.training.results.notebook import line
+
+        return line(self)
 
 
 def deltas(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
