@@ -89,6 +89,8 @@ OPTIMIZERS = {
 }
 PAIRED = frozenset({"orpo", "simpo", "cpo"})
 """Objectives on pairs of answers that need no second model: one pass over both."""
+REFERENCED = frozenset({"dpo", "ipo", "sigmoid", "hinge", "dpo_zero"})
+"""Objectives on pairs of answers beside a frozen reference model."""
 UNPACKED = "documents are not packed: each row counts as so many tokens, the longest it can be"
 PAGED = "pages move to the host only while the device is full: counted as on the device"
 
@@ -335,8 +337,17 @@ def deepspeed(launch: Launch, s: Settings, setting: str, name: str) -> None:
     launch.set("training.framework", "deepspeed", f"{setting} is given", line)
 
 
-def pairs(launch: Launch, name: str, line: int | None) -> None:
-    """Count each pair of a preferred and a rejected answer as two sequences of the same pass."""
+def pairs(launch: Launch, name: str, line: int | None, *, reference: bool = False) -> None:
+    """Count each pair of a preferred and a rejected answer as two sequences of the same pass.
+
+    Args:
+        launch: What is filled.
+        name: Setting that asks for pairs.
+        line: Its line.
+        reference: A frozen reference model sees both answers too.
+    """
+    if reference:
+        launch.set("training.reference_pass", True, name, line)
     for field in ("plan.mbs", "training.global_batch"):
         if field in launch.fields:
             said = launch.origin[field][0]

@@ -98,8 +98,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     tune.batch(launch, s, wanted, devices, inner, names, 1 if first else 8)
     if not s.get("packing") and not s.get("neat_packing"):
         s.leave(tune.UNPACKED, "cutoff_len")
-    if s.get("stage") == "dpo" and str(s.get("pref_loss")) in tune.PAIRED:
-        tune.pairs(launch, "pref_loss", s.line("pref_loss"))
+    if s.get("stage") == "dpo":
+        alone = str(s.get("pref_loss")) in tune.PAIRED
+        tune.pairs(launch, "stage", s.line("stage"), reference=not alone)
     s.rest()
     return launch
 
@@ -136,9 +137,8 @@ def _is_v1(s: Settings) -> bool:
 def _refused(launch: Launch, s: Settings) -> None:
     """Stages and methods that one training step does not hold."""
     stage = s.get("stage")
-    alone = stage == "dpo" and str(s.get("pref_loss")) in tune.PAIRED
-    if stage not in (None, "sft", "pt") and not alone:
-        rule = "must be sft or pt: one training step has no pairs, reference model or rollouts"
+    if stage not in (None, "sft", "pt", "dpo"):
+        rule = "must be sft, pt or dpo: one training step has no rollouts, single answers or scores"
         tune.refuse(launch, s, "stage", rule)
     if s.get("finetuning_type") in ("freeze", "oft"):
         rule = "must be lora or full: a scenario trains all weights or low-rank adapters"

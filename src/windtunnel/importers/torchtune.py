@@ -53,6 +53,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         launch.set("training.framework", wanted.framework, "--framework of windtunnel import")
     tp = launch.fields.get("plan.tp", 1)
     tune.batch(launch, s, wanted, devices, tp, ("batch_size", "gradient_accumulation_steps"), 1)
+    if re.search(r"DPO|RSO", str(s.get("loss._component_"))):
+        tune.pairs(launch, "loss._component_", s.line("loss._component_"), reference=True)
     if not s.get("dataset.packed"):
         s.leave(tune.UNPACKED, "batch_size")
     s.rest()
@@ -65,8 +67,8 @@ def _trains(launch: Launch, s: Settings) -> bool:
         launch.wrong("optimizer", "is not set: the recipe trains nothing (it generates, evaluates or quantises)")
         return False
     loss = str(s.get("loss._component_") or "").rsplit(".", 1)[-1]
-    second = next((k for k in s.values if k.startswith(("teacher_model.", "ref_", "reward_", "policy_model."))), None)
-    if second is not None or re.search(r"DPO|RSO|PPO|GRPO", loss):
+    second = next((k for k in s.values if k.startswith(("teacher_model.", "reward_", "policy_model."))), None)
+    if second is not None or re.search(r"PPO|GRPO", loss):
         name = second or "loss._component_"
         why = "trains with a second model or rollouts, which one training step does not hold"
         launch.wrong(name, why, s.values.get(name), s.line(name))

@@ -20,10 +20,10 @@ from windtunnel.importers.yaml_settings import read_mapping, top_level_keys
 FORMAT = "trl"
 TITLE = "TRL settings"
 OTHER_TRAINERS = (
-    "async_grpo bco distillation dpo gkd gold grpo gspo kto mpo nash_md online_dpo papo ppo prm reward rloo sdft sdpo"
+    "async_grpo bco distillation gkd gold grpo gspo kto mpo nash_md online_dpo papo ppo prm reward rloo sdft sdpo"
     " ssd tpo xpo"
 ).split()
-PAIRED = ("cpo", "orpo")
+PAIRED = ("cpo", "orpo", "dpo")
 _STARTERS = r"(?:accelerate\s+launch|python3?|torchrun|uv\s+run|deepspeed)"
 COMMAND = re.compile(
     rf"\btrl\s+(sft|{'|'.join((*OTHER_TRAINERS, *PAIRED))})\b"
@@ -88,7 +88,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         s.values[names[1]] = started.steps
     tune.batch(launch, s, wanted, devices, started.tp * started.cp, names, 8)
     if program in PAIRED:
-        tune.pairs(launch, program, None)
+        tune.pairs(launch, program, None, reference=program == "dpo")
     if not s.get("packing"):
         where = "max_length" if "max_length" in s.values else "max_seq_length"
         s.leave(tune.UNPACKED, where)
@@ -116,7 +116,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
     program = words[begin][0]
     other = OTHERS.search(program)
     if other is not None:
-        rule = "trains with pairs, a reference model or rollouts, which one training step does not hold (sft does)"
+        rule = "trains with rollouts, single answers or scores, which one step does not hold (sft, dpo, orpo do)"
         launch.wrong(program, rule, line=words[begin][1])
         return Settings(launch, {}, {}), accelerate.Started(), ""
     values, lines, _ = tune.flags_of(words[begin + 1 :])

@@ -162,6 +162,17 @@ class TrainingSpec(Spec):
     directions: Annotated[Count, Switch(exported=NOT_LAUNCHED)] = 1
     """Zeroth order: directions of a step, along each of which every replica moves its weights when it updates them; as
     many as replicas where each has one of its own."""
+    reference_pass: Annotated[
+        bool,
+        Switch(
+            block_prices=False,
+            exported=Export(
+                otherwise=lambda value: ("reference_pass: the program trains one model",) if value else (),
+            ),
+        ),
+    ] = False
+    """Every micro-batch also passes forward through a frozen reference model (direct preference optimisation); with
+    adapters that is the base with them off, else a second copy of the weights in 16 bits."""
     optimizer_in_backward: Annotated[bool, Switch(exported=WRITTEN_BY_TARGETS)] = False
     master_weights: Annotated[
         Literal["fp32", "bf16", "none"] | None,

@@ -26,6 +26,7 @@ from windtunnel.techniques.base import Applied, ScheduleCase
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.data_parallel.comm_costs import GroupComm
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
+from windtunnel.training.stage_costs.reference_pass import with_reference
 from windtunnel.training.stage_costs.stage_costs import StageCosts, build_stage_costs
 from windtunnel.training.stage_costs.step_inputs import StepInputs
 from windtunnel.training.stage_costs.zeroth_order import without_backward
@@ -173,6 +174,8 @@ def resolve_step(
     if training.gradients == "zeroth_order":
         tokens = float(resolved.mbs) * training.seq_len
         stages = without_backward(stages, training, devices, device_coefficients, tokens)
+    if training.reference_pass:
+        stages = with_reference(stages, float(resolved.mbs) * training.seq_len)
     return ResolvedStep(resolved, device_coefficients, defaults, techniques, table, stages)
 
 

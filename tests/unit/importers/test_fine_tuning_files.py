@@ -165,14 +165,26 @@ def test_deepspeed_file_beside_the_launch_file_is_read(tmp_path: Path) -> None:
     assert "plan.offload.params" not in launch.fields
 
 
-@pytest.mark.parametrize("line", ["rl: dpo", "reward_model: true", "unfrozen_parameters: ['layers.[0-3]']"])
+@pytest.mark.parametrize("line", ["rl: kto", "reward_model: true", "unfrozen_parameters: ['layers.[0-3]']"])
 def test_axolotl_objectives_beyond_one_pass_are_refused(line: str) -> None:
     problems = imported(AXOLOTL + line + "\n").problems
     assert [problem.field for problem in problems] == [line.partition(":")[0]]
 
 
 def test_pairs_of_answers_are_two_sequences() -> None:
-    assert fields(AXOLOTL + "rl: orpo\n")["plan.mbs"] == 4
+    read = fields(AXOLOTL + "rl: orpo\n")
+    assert (read["plan.mbs"], read.get("training.reference_pass")) == (4, None)
+
+
+def test_preferences_beside_a_reference_model() -> None:
+    command = "trl dpo --model_name_or_path Qwen/Qwen2.5-0.5B --use_peft --per_device_train_batch_size 2"
+    for read in (
+        fields(AXOLOTL + "rl: dpo\n"),
+        fields(LLAMA_FACTORY.replace("stage: sft", "stage: dpo").replace("batch_size: 3", "batch_size: 2")),
+        fields(command),
+        fields(TORCHTUNE.replace("modules.loss.LinearCrossEntropyLoss", "rlhf.loss.DPOLoss")),
+    ):
+        assert (read["plan.mbs"], read["training.reference_pass"]) == (4, True)
 
 
 def test_llama_factory_dora_on_eight_bits() -> None:
@@ -268,7 +280,7 @@ def test_trl_weights_load_in_fp32_unless_said() -> None:
     assert fields(command + " --dtype bfloat16")["training.framework"] == "transformers"
 
 
-@pytest.mark.parametrize("trainer", ["dpo", "grpo", "reward", "kto"])
+@pytest.mark.parametrize("trainer", ["ppo", "grpo", "reward", "kto"])
 def test_trl_other_trainers_are_refused(trainer: str) -> None:
     (problem,) = imported(f"trl {trainer} --model_name_or_path Qwen/Qwen2.5-0.5B\n").problems
     assert problem.field == trainer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.training.stage_costs.reference_pass import FORWARD_SHARE
 from windtunnel.training.step_figures.power import hardware_flop
 from windtunnel.training.step_setup import PreparedStep
 
@@ -23,10 +24,12 @@ def flop_rates(x: PreparedStep, tokens: float, step_s: float) -> dict[str, Any]:
     """
     devices = x.cluster.num_devices
     model_flop = (x.batch.model_flop_per_token if x.batch else x.stages.graph.model_flop_per_token) * tokens
+    reference_flop = model_flop * FORWARD_SHARE if x.training.reference_pass else 0.0
     if x.training.phase == "lora":  # no weight gradients for frozen matrices
         model_flop *= 2.0 / 3.0
     if x.training.gradients == "zeroth_order":  # two forward passes
         model_flop *= 2.0 / 3.0
+    model_flop += reference_flop
     run_flop = sum(hardware_flop(g) for g in x.members)
     number = MATRIX_FORMAT[x.training.precision]
     peak = sum(g.cluster.num_devices * g.cluster.device.peak(number) for g in x.members) / devices

@@ -10,6 +10,7 @@ import pytest
 from windtunnel.graph import Tensor
 from windtunnel.graph.adapters import with_adapters
 from windtunnel.training.predict import prepare
+from windtunnel.training.simulate import memory_of
 
 
 def moved(**lora: Any) -> dict[str, float]:
@@ -138,8 +139,6 @@ def test_dora_takes_norms_forward_and_costs_time() -> None:
     ("base", "width"), [("nf4", 0.51587), ("nf4_single", 0.5625), ("int4", 0.51953), ("int8", 1.0)]
 )
 def test_bytes_of_a_frozen_base(base: str, width: float) -> None:
-    from windtunnel.training.simulate import memory_of
-
     matrices = 32.0 * (4096 * 4096 * 2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
     half, few = (memory_of(built(targets=["q"], quantized_base=b)).at_peak["weights"] for b in (False, base))
     assert half - few == pytest.approx(matrices * (2 - width), rel=1e-3)
@@ -150,3 +149,29 @@ def test_unknown_targets_are_refused() -> None:
 
     with pytest.raises(BadInput, match=r"lora\.targets"):
         built(targets=["queries"])
+
+
+def test_a_reference_adds_a_forward_pass_and_without_adapters_a_copy_of_the_weights() -> None:
+    def step(phase: str, reference: bool) -> Any:
+        training = {"seq_len": 1024, "global_batch": 2, "framework": "transformers", "phase": phase}
+        return prepare(
+            {
+                "model": "meta-llama/Llama-3.2-1B",
+                "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+                "training": {**training, "reference_pass": reference},
+                "plan": {"mbs": 2, "zero": 0, "recompute": {"policy": "none"}},
+            }
+        )[0]
+
+    for phase in ("lora", "sft"):
+        without, beside = step(phase, False).stages, step(phase, True).stages
+        assert beside.work.seconds[0].sum() == pytest.approx(2 * without.work.seconds[0].sum())
+        assert beside.work.seconds[1].sum() == pytest.approx(without.work.seconds[1].sum())
+        assert 1.2 < beside.hardware_flop / without.hardware_flop < 1.6
+    weights = {
+        (phase, reference): memory_of(step(phase, reference)).at_peak["weights"]
+        for phase in ("lora", "sft")
+        for reference in (False, True)
+    }
+    assert weights["lora", True] == weights["lora", False]
+    assert weights["sft", True] - weights["sft", False] == pytest.approx(2 * 1_235_814_400, rel=0.01)
