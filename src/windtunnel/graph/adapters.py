@@ -2,10 +2,12 @@
 
 An adapter of rank r beside a product of k inputs and n outputs has r · (k + n) weights. Where the adapter computes in
 another format than its input, or drops inputs at random, it keeps a copy of its own; without that it reads the tensor
-that the product reads. DoRA multiplies both branches by a trained magnitude for each output, so both results stay.
+that the product reads. DoRA multiplies both branches by a trained magnitude for each output, so both results stay. An
+orthogonal adapter rotates the product's input by blocks of b, each made of b · (b − 1) / 2 weights.
 
-Source: Hu et al. 2021 (arXiv 2106.09685), section 4; Liu et al. 2024 (arXiv 2402.09353), section 4.3; PEFT 0.17
-`tuners/lora/layer.py` (`Linear.forward`) and `tuners/lora/dora.py`.
+Source: Hu et al. 2021 (arXiv 2106.09685), section 4; Liu et al. 2024 (arXiv 2402.09353), section 4.3; Qiu et al. 2025
+(arXiv 2506.19847), section 4; PEFT 0.17 `tuners/lora/layer.py` (`Linear.forward`), `tuners/lora/dora.py`,
+`tuners/oft/layer.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def with_adapters(block: Block, rank: int, targets: Collection[str], *, dropout:
 
     Args:
         block: A layer, unsharded.
-        rank: Rank of every adapter.
+        rank: Rank of every adapter; 0 for adapters that rotate inputs.
         targets: As in `LoraSpec.targets`.
         dropout: Adapters drop inputs: each keeps the result, and a mask of one byte an element.
         cast: Adapters compute in another format than their input comes in: each keeps its own 16-bit copy.
@@ -45,8 +47,10 @@ def with_adapters(block: Block, rank: int, targets: Collection[str], *, dropout:
     return replace(block, operators=operators, tensors=tuple(kept))
 
 
-def adapter_params(op: Operator, rank: int, *, dora: bool) -> float:
-    """Trained weights of the adapters beside a product: two thin matrices each, and DoRA's magnitudes."""
+def adapter_params(op: Operator, rank: int, *, dora: bool, rotation: int | None = None) -> float:
+    """Trained weights of the adapters beside a product: two thin matrices each, and DoRA's magnitudes; or rotations."""
+    if rotation is not None:
+        return op.groups * len(op.adapters) * op.k * (rotation - 1.0) / 2.0
     outputs = op.n * sum(op.adapters)
     return op.groups * (rank * (op.k * len(op.adapters) + outputs) + (outputs if dora else 0.0))
 
@@ -56,7 +60,9 @@ def _kept(op: Operator, rank: int, *, dropout: bool, own: bool, dora: bool) -> l
     count, outputs = len(op.adapters), op.m * op.n * sum(op.adapters)
     inward: Rule = "features" if op.rule in ("row", "expert_row") else "sequence"
     outward: Rule = "sequence" if op.rule in ("row", "expert_row") else "features"
-    sizes: list[tuple[str, float, Rule, float]] = [("inner", count * rank * op.m, "full", op.element_bytes)]
+    sizes: list[tuple[str, float, Rule, float]] = []
+    if rank:
+        sizes.append(("inner", count * rank * op.m, "full", op.element_bytes))
     if own:
         sizes.append(("input", count * op.m * op.k, inward, op.element_bytes))
     if dropout:

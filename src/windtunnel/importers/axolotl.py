@@ -86,8 +86,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
 def _objective(launch: Launch, s: Settings) -> None:
     """Refuse objectives beyond one model's forward and backward, and training a part of the weights."""
     kind = s.get("rl")
-    if kind and str(kind) not in tune.PAIRED | tune.REFERENCED:
-        why = "trains with rollouts or single answers, which one training step does not hold (dpo, ipo, orpo, simpo do)"
+    if kind and str(kind) not in tune.PAIRED | tune.REFERENCED | {"kto"}:
+        why = "trains with rollouts, which one training step does not hold (dpo, ipo, kto, orpo, simpo do)"
         tune.refuse(launch, s, "rl", why)
     parts = [str(part) for part in s.items("unfrozen_parameters") or []]
     whole = any("head" in part for part in parts) and any("language_model" in part for part in parts)
@@ -221,6 +221,8 @@ def _batch(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inn
     if s.get("gradient_accumulation_steps") is None and isinstance(whole, int) and isinstance(micro, int) and micro:
         s.values["gradient_accumulation_steps"] = max(whole // micro, 1)
     tune.batch(launch, s, wanted, devices, inner, ("micro_batch_size", "gradient_accumulation_steps"), 1)
+    if s.get("rl") == "kto":
+        tune.single_answers(launch, "rl", s.line("rl"))
     if str(s.get("rl")) in tune.PAIRED | tune.REFERENCED:
         tune.pairs(launch, "rl", s.line("rl"), reference=str(s.get("rl")) in tune.REFERENCED)
     if not s.get("sample_packing") and not s.get("pad_to_sequence_len"):

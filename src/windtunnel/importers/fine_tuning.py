@@ -347,11 +347,16 @@ def pairs(launch: Launch, name: str, line: int | None, *, reference: bool = Fals
         reference: A frozen reference model sees both answers too.
     """
     if reference:
-        launch.set("training.reference_pass", True, name, line)
+        launch.set("training.reference_passes", 1, name, line)
     for field in ("plan.mbs", "training.global_batch"):
         if field in launch.fields:
             said = launch.origin[field][0]
             launch.set(field, 2 * launch.fields[field], f"{said}, two answers each ({name})", line)
+
+
+def single_answers(launch: Launch, name: str, line: int | None) -> None:
+    """KTO: mismatched answers pass too, and a frozen reference sees both, all without backward."""
+    launch.set("training.reference_passes", 3, f"{name}: kto", line)
 
 
 def cluster(

@@ -98,6 +98,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     tune.batch(launch, s, wanted, devices, inner, names, 1 if first else 8)
     if not s.get("packing") and not s.get("neat_packing"):
         s.leave(tune.UNPACKED, "cutoff_len")
+    if s.get("stage") == "kto":
+        tune.single_answers(launch, "stage", s.line("stage"))
     if s.get("stage") == "dpo":
         alone = str(s.get("pref_loss")) in tune.PAIRED
         tune.pairs(launch, "stage", s.line("stage"), reference=not alone)
@@ -137,11 +139,11 @@ def _is_v1(s: Settings) -> bool:
 def _refused(launch: Launch, s: Settings) -> None:
     """Stages and methods that one training step does not hold."""
     stage = s.get("stage")
-    if stage not in (None, "sft", "pt", "dpo"):
-        rule = "must be sft, pt or dpo: one training step has no rollouts, single answers or scores"
+    if stage not in (None, "sft", "pt", "dpo", "kto"):
+        rule = "must be sft, pt, dpo or kto: one training step has no rollouts or scores"
         tune.refuse(launch, s, "stage", rule)
-    if s.get("finetuning_type") in ("freeze", "oft"):
-        rule = "must be lora or full: a scenario trains all weights or low-rank adapters"
+    if s.get("finetuning_type") == "freeze":
+        rule = "must be lora, oft or full: a scenario trains all weights or adapters"
         tune.refuse(launch, s, "finetuning_type", rule)
     if s.get("peft_config.name") in ("freeze", "oft"):
         rule = "must be lora: a scenario trains all weights or low-rank adapters"
@@ -175,6 +177,9 @@ def _precision(launch: Launch, s: Settings, *, first: bool) -> None:
 def _method(launch: Launch, s: Settings, stored: str | None) -> None:
     """All weights, or adapters on frozen ones."""
     kind = s.get("finetuning_type") or s.get("peft_config.name") or ("full" if _is_v1(s) else "lora")
+    if kind == "oft":
+        _rotations(launch, s, stored)
+        return
     if kind != "lora":
         launch.set("training.phase", "sft", f"finetuning_type {kind}")
         return
@@ -190,6 +195,19 @@ def _method(launch: Launch, s: Settings, stored: str | None) -> None:
         elif base == "nf4" and s.get("double_quantization") is False:
             base = "nf4_single"
     tune.adapters(launch, s, ADAPTERS, base)
+
+
+def _rotations(launch: Launch, s: Settings, stored: str | None) -> None:
+    """Orthogonal adapters: blocks that rotate inputs, beside weights in 16 bits or in the checkpoint's format."""
+    s.put("training.phase", "lora", "finetuning_type")
+    size = s.number("oft_block_size", least=2)
+    launch.set("training.lora.rotation_block", size or 32, *s.said("oft_block_size"))
+    targets, _ = tune.target_products(launch, s, s.get("oft_target") or "all", ("oft_target",))
+    s.put("training.lora.targets", targets or list(tune.EVERY), "oft_target")
+    bits = s.number("quantization_bit")
+    base = FORMATS.get(("bnb", bits)) if bits is not None else stored
+    if base is not None:
+        launch.set("training.lora.quantized_base", base, "format of the frozen weights")
 
 
 def _framework(launch: Launch, s: Settings, started: accelerate.Started, *, sharded: bool, config: str | None) -> None:

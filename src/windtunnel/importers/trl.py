@@ -20,13 +20,13 @@ from windtunnel.importers.yaml_settings import read_mapping, top_level_keys
 FORMAT = "trl"
 TITLE = "TRL settings"
 OTHER_TRAINERS = (
-    "async_grpo bco distillation gkd gold grpo gspo kto mpo nash_md online_dpo papo ppo prm reward rloo sdft sdpo"
+    "async_grpo bco distillation gkd gold grpo gspo mpo nash_md online_dpo papo ppo prm reward rloo sdft sdpo"
     " ssd tpo xpo"
 ).split()
-PAIRED = ("cpo", "orpo", "dpo")
+OBJECTIVES = ("cpo", "orpo", "dpo", "kto")
 _STARTERS = r"(?:accelerate\s+launch|python3?|torchrun|uv\s+run|deepspeed)"
 COMMAND = re.compile(
-    rf"\btrl\s+(sft|{'|'.join((*OTHER_TRAINERS, *PAIRED))})\b"
+    rf"\btrl\s+(sft|{'|'.join((*OTHER_TRAINERS, *OBJECTIVES))})\b"
     rf"|{_STARTERS}\b[^\n]*?(?:\\\s*\n[^\n]*?)*?--model_name(?:_or_path)?\b"
 )
 OTHERS = re.compile(rf"(?:^|[/_\s])({'|'.join(OTHER_TRAINERS)}|reward_modeling)(?:_\w+)?(?:\.py)?$")
@@ -87,7 +87,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     if started.steps and started.steps > 1 and names[1] not in s.values:
         s.values[names[1]] = started.steps
     tune.batch(launch, s, wanted, devices, started.tp * started.cp, names, 8)
-    if program in PAIRED:
+    if program == "kto":
+        tune.single_answers(launch, program, None)
+    elif program:
         tune.pairs(launch, program, None, reference=program == "dpo")
     if not s.get("packing"):
         where = "max_length" if "max_length" in s.values else "max_seq_length"
@@ -116,7 +118,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
     program = words[begin][0]
     other = OTHERS.search(program)
     if other is not None:
-        rule = "trains with rollouts, single answers or scores, which one step does not hold (sft, dpo, orpo do)"
+        rule = "trains with rollouts or scores, which one training step does not hold (sft, dpo, kto, orpo do)"
         launch.wrong(program, rule, line=words[begin][1])
         return Settings(launch, {}, {}), accelerate.Started(), ""
     values, lines, _ = tune.flags_of(words[begin + 1 :])
@@ -135,7 +137,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
         if isinstance(values.get(name), int):
             size = (values.pop(name), f"--{name}", lines.get(name))
             setattr(started, "per_node" if name == "num_processes" else "nodes", size)
-    paired = next((name for name in PAIRED if re.search(rf"(^|/){name}(\.py)?$", program)), "")
+    paired = next((name for name in OBJECTIVES if re.search(rf"(^|/){name}(\.py)?$", program)), "")
     return Settings(launch, values, lines), started, paired
 
 

@@ -72,8 +72,8 @@ def _check_batch(case: PlanCase, problems: ProblemList) -> None:
         problems.add("training.directions", training.directions, "needs training.gradients zeroth_order")
     if training.gradients == "zeroth_order" and (plan.pp > 1 or training.phase == "lora"):
         problems.add("training.gradients", "zeroth_order", "needs pp 1 and all weights trained (no lora)")
-    if training.reference_pass and (plan.pp > 1 or training.gradients == "zeroth_order"):
-        problems.add("training.reference_pass", True, "needs pp 1 and gradients by backward")
+    if training.reference_passes and (plan.pp > 1 or training.gradients == "zeroth_order"):
+        problems.add("training.reference_passes", training.reference_passes, "needs pp 1 and gradients by backward")
     if sizes.dp * sizes.inner == sizes.devices and training.global_batch % sizes.sequences:
         low, high = nearest_divisors(sizes.sequences, training.global_batch)
         problems.add(

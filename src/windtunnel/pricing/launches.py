@@ -395,9 +395,14 @@ class Lowering:
         if op.adapters:
             outputs, inputs = op.n * sum(op.adapters), op.k * len(op.adapters)
             backward = launch.phase == "D"
+            if p.lora.rotation_block is not None:
+                passes = (0.0, 3.0 if backward else 2.0)
             moved += op.element_bytes * op.m * (passes[0] * outputs + passes[1] * inputs) * share
             moved += op.m * inputs * self._own_input_bytes(op) * share
-            launch.flop += 2.0 * op.m * p.lora.rank * (outputs + inputs) * share * (2.0 if backward else 1.0)
+            thin = 2.0 * op.m * p.lora.rank * (outputs + inputs)
+            if p.lora.rotation_block is not None:  # the rotation itself, and five terms of the series that makes it
+                thin = 2.0 * inputs * p.lora.rotation_block * (op.m + 5.0 * p.lora.rotation_block)
+            launch.flop += thin * share * (2.0 if backward else 1.0)
             launch.kernels += 3 * len(op.adapters)
             if p.lora.dora:
                 moved += self._magnitudes(launch, op, outputs, backward=backward) * share

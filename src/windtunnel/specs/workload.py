@@ -66,6 +66,9 @@ class LoraSpec(Spec):
     """Adapters change directions alone, and a magnitude for each output is trained (DoRA)."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Probability with which an adapter's input is dropped; above 0 each adapter keeps its own input and a mask."""
+    rotation_block: int | None = Field(default=None, gt=1)
+    """In place of low-rank products, each adapter rotates the product's input by orthogonal blocks of this size (OFT);
+    `rank` then says nothing. Absent: low-rank adapters."""
     trained: tuple[Literal["embedding", "head"], ...] = ()
     """Ends of the model that are trained whole beside the adapters (PEFT's `modules_to_save`)."""
 
@@ -162,17 +165,18 @@ class TrainingSpec(Spec):
     directions: Annotated[Count, Switch(exported=NOT_LAUNCHED)] = 1
     """Zeroth order: directions of a step, along each of which every replica moves its weights when it updates them; as
     many as replicas where each has one of its own."""
-    reference_pass: Annotated[
-        bool,
+    reference_passes: Annotated[
+        int,
         Switch(
             block_prices=False,
             exported=Export(
-                otherwise=lambda value: ("reference_pass: the program trains one model",) if value else (),
+                otherwise=lambda value: ("reference_passes: the program trains one model",) if value else (),
             ),
         ),
-    ] = False
-    """Every micro-batch also passes forward through a frozen reference model (direct preference optimisation); with
-    adapters that is the base with them off, else a second copy of the weights in 16 bits."""
+    ] = Field(default=0, ge=0, le=8)
+    """Forward passes without backward beside each micro-batch, of a frozen reference model or of the trained one:
+    1 under direct preference optimisation, 3 under KTO. The reference is the base without its adapters, else a second
+    copy of the weights in 16 bits."""
     optimizer_in_backward: Annotated[bool, Switch(exported=WRITTEN_BY_TARGETS)] = False
     master_weights: Annotated[
         Literal["fp32", "bf16", "none"] | None,

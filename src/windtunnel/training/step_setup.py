@@ -174,8 +174,8 @@ def resolve_step(
     if training.gradients == "zeroth_order":
         tokens = float(resolved.mbs) * training.seq_len
         stages = without_backward(stages, training, devices, device_coefficients, tokens)
-    if training.reference_pass:
-        stages = with_reference(stages, float(resolved.mbs) * training.seq_len)
+    if training.reference_passes:
+        stages = with_reference(stages, float(resolved.mbs) * training.seq_len, training.reference_passes)
     return ResolvedStep(resolved, device_coefficients, defaults, techniques, table, stages)
 
 

@@ -165,7 +165,7 @@ def test_deepspeed_file_beside_the_launch_file_is_read(tmp_path: Path) -> None:
     assert "plan.offload.params" not in launch.fields
 
 
-@pytest.mark.parametrize("line", ["rl: kto", "reward_model: true", "unfrozen_parameters: ['layers.[0-3]']"])
+@pytest.mark.parametrize("line", ["rl: grpo", "reward_model: true", "unfrozen_parameters: ['layers.[0-3]']"])
 def test_axolotl_objectives_beyond_one_pass_are_refused(line: str) -> None:
     problems = imported(AXOLOTL + line + "\n").problems
     assert [problem.field for problem in problems] == [line.partition(":")[0]]
@@ -173,7 +173,7 @@ def test_axolotl_objectives_beyond_one_pass_are_refused(line: str) -> None:
 
 def test_pairs_of_answers_are_two_sequences() -> None:
     read = fields(AXOLOTL + "rl: orpo\n")
-    assert (read["plan.mbs"], read.get("training.reference_pass")) == (4, None)
+    assert (read["plan.mbs"], read.get("training.reference_passes")) == (4, None)
 
 
 def test_preferences_beside_a_reference_model() -> None:
@@ -184,7 +184,9 @@ def test_preferences_beside_a_reference_model() -> None:
         fields(command),
         fields(TORCHTUNE.replace("modules.loss.LinearCrossEntropyLoss", "rlhf.loss.DPOLoss")),
     ):
-        assert (read["plan.mbs"], read["training.reference_pass"]) == (4, True)
+        assert (read["plan.mbs"], read["training.reference_passes"]) == (4, 1)
+    for read in (fields(AXOLOTL + "rl: kto\n"), fields(command.replace("dpo", "kto"))):
+        assert (read["plan.mbs"], read["training.reference_passes"]) == (2, 3)
 
 
 def test_llama_factory_dora_on_eight_bits() -> None:
@@ -198,6 +200,13 @@ def test_llama_factory_full_tuning_keeps_fp32_weights_unless_pure() -> None:
     full = LLAMA_FACTORY.replace("finetuning_type: lora", "finetuning_type: full").replace("quantization_bit: 8\n", "")
     assert fields(full)["training.framework"] == "ddp"
     assert fields(full + "pure_bf16: true\n")["training.framework"] == "transformers"
+
+
+def test_llama_factory_rotations() -> None:
+    text = LLAMA_FACTORY.replace("finetuning_type: lora", "finetuning_type: oft\noft_block_size: 16\noft_target: all")
+    read = fields(text.replace("quantization_bit: 8", "quantization_bit: 4"))
+    found = [read[f"training.lora.{name}"] for name in ("rotation_block", "quantized_base")]
+    assert (found, read["training.phase"]) == ([16, "nf4"], "lora")
 
 
 def test_llama_factory_command() -> None:
@@ -280,7 +289,7 @@ def test_trl_weights_load_in_fp32_unless_said() -> None:
     assert fields(command + " --dtype bfloat16")["training.framework"] == "transformers"
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "grpo", "reward", "kto"])
+@pytest.mark.parametrize("trainer", ["ppo", "grpo", "reward", "gkd"])
 def test_trl_other_trainers_are_refused(trainer: str) -> None:
     (problem,) = imported(f"trl {trainer} --model_name_or_path Qwen/Qwen2.5-0.5B\n").problems
     assert problem.field == trainer

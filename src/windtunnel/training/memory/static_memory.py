@@ -123,7 +123,7 @@ def static_memory(
         "gradients": gradients * (1.0 - offload.gradients),
         "optimizer": states * (1.0 - offload.optimizer),
     }
-    if training.reference_pass and training.phase != "lora":
+    if training.reference_passes and training.phase != "lora":
         by_kind["weights"] = by_kind["weights"] + params.bytes(element, sharded=plan.zero == 3)
     by_kind |= _offload_buffers(costs, plan, element)
     stored = stored_layer_bytes(training, element)

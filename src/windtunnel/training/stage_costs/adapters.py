@@ -40,8 +40,9 @@ def stored_share(training: TrainingSpec, g: ModelGraph) -> float:
 def adapted_graph(g: ModelGraph, lora: LoraSpec, behaviour: Behaviour) -> dict[str, Block]:
     """Block kind → block with adapters beside its products."""
     cast = adapter_bytes(behaviour) > behaviour.element_bytes
+    rank = lora.rank if lora.rotation_block is None else 0
     return {
-        kind: with_adapters(block, lora.rank, lora.targets, dropout=lora.dropout > 0.0, cast=cast, dora=lora.dora)
+        kind: with_adapters(block, rank, lora.targets, dropout=lora.dropout > 0.0, cast=cast, dora=lora.dora)
         for kind, block in g.blocks.items()
     }
 
@@ -62,7 +63,7 @@ def trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
         return 1.0
     total = g.embedding.params + g.head.params + sum(g.blocks[kind].params for kind in g.depth)
     adapters = sum(
-        adapter_params(op, lora.rank, dora=lora.dora)
+        adapter_params(op, lora.rank, dora=lora.dora, rotation=lora.rotation_block)
         for kind in g.depth
         for op in g.blocks[kind].operators
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.adapters

@@ -24,7 +24,7 @@ def flop_rates(x: PreparedStep, tokens: float, step_s: float) -> dict[str, Any]:
     """
     devices = x.cluster.num_devices
     model_flop = (x.batch.model_flop_per_token if x.batch else x.stages.graph.model_flop_per_token) * tokens
-    reference_flop = model_flop * FORWARD_SHARE if x.training.reference_pass else 0.0
+    reference_flop = model_flop * FORWARD_SHARE * x.training.reference_passes
     if x.training.phase == "lora":  # no weight gradients for frozen matrices
         model_flop *= 2.0 / 3.0
     if x.training.gradients == "zeroth_order":  # two forward passes

@@ -158,7 +158,7 @@ def test_a_reference_adds_a_forward_pass_and_without_adapters_a_copy_of_the_weig
             {
                 "model": "meta-llama/Llama-3.2-1B",
                 "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-                "training": {**training, "reference_pass": reference},
+                "training": {**training, "reference_passes": int(reference)},
                 "plan": {"mbs": 2, "zero": 0, "recompute": {"policy": "none"}},
             }
         )[0]
@@ -175,3 +175,13 @@ def test_a_reference_adds_a_forward_pass_and_without_adapters_a_copy_of_the_weig
     }
     assert weights["lora", True] == weights["lora", False]
     assert weights["sft", True] - weights["sft", False] == pytest.approx(2 * 1_235_814_400, rel=0.01)
+
+
+def test_rotations_of_inputs() -> None:
+    """Blocks of 32 over 4,096 inputs have 4096 / 32 · 32 · 31 / 2 weights."""
+    assert trained(rotation_block=32, targets=["q"]) == pytest.approx(32 * 4096 * 31 / 2)
+    few, many = (
+        sum(x.flop for s in built(targets=["q"], rotation_block=b).stages.segments for x in s.launches)
+        for b in (32, 64)
+    )
+    assert many > few
