@@ -155,7 +155,8 @@ def _attended_pairs(block: SubBlock, batch: Batch) -> float:
     """Query-key pairs per head over the micro-batch."""
     if block.kind == "cross_attention" or not block.causal:
         return batch.full_pairs
-    return picked_pairs(batch, block.window)
+    pairs = picked_pairs(batch, block.window)
+    return pairs + (batch.pairs / block.compression if block.compression and not block.index_heads else 0.0)
 
 
 def _attention(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Between:
@@ -179,7 +180,9 @@ def _attention(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *,
         tensors.append(Tensor("key_value_copies", 2 * (a - kv) * t, "heads", producer="rope", consumers=("core_attn",)))
     if block.index_heads:
         scale = (block.index_heads, block.index_dim, block.window)
-        operators += [index_scores(batch, scale)] if batch.training else index_work(t, *scale)
+        scores = index_scores(batch, scale)
+        scores = replace(scores, pairs=scores.pairs / max(block.compression, 1))
+        operators += [scores] if batch.training else index_work(t, *scale)
     out = block.heads * block.d_v * t
     tensors += lse
     tensors.append(Tensor("attention_out", out, "heads", producer="core_attn", consumers=("core_attn", "proj")))

@@ -159,13 +159,20 @@ def _compressed_attention(c: Config, h: int) -> dict[str, SubBlock]:
     return {
         "sliding_attention": base,
         "heavily_compressed_attention": base.model_copy(
-            update={"replicated": (*base.replicated, (h, 2 * d)), "vectors": base.vectors + heavy * d + d}
+            update={
+                "replicated": (*base.replicated, (h, 2 * d)),
+                "vectors": base.vectors + heavy * d + d,
+                "compression": heavy,
+            }
         ),
         "compressed_sparse_attention": base.model_copy(
             update={
                 "replicated": (*base.replicated, (h, 4 * d), *index),
                 "vectors": base.vectors + 2 * sparse * d + d + 2 * sparse * index_dim + index_dim,
                 "window": window,
+                "compression": sparse,
+                "index_heads": index_heads,
+                "index_dim": index_dim,
             }
         ),
     }

@@ -152,7 +152,7 @@ def composed_costs(
     own = layer_costs(model, device, shape, c, kinds, queries)
     whole = own.pair_s + own.scored_s
     return AttentionCosts(
-        prompt_pair_s=(own.picked_s or own.pair_s) / spread,
+        prompt_pair_s=(own.picked_s or whole) / spread,
         windowed_token_s=own.windowed_token_s / spread,
         decode_kv_s=own.read_s / spread,
         decode_window_s=own.window_read_s / spread,

@@ -94,7 +94,7 @@ def kept(model: ModelSpec, shape: Shape, kinds: Iterable[str]) -> Kept:
     """What layers of these kinds keep on one device.
 
     Keys that a layer reads from an earlier one are kept there alone; an indexer keeps a key in 8 bits, with its scale,
-    of every token.
+    of every token. Where keys stand for several tokens each, those and an indexer's are as many fewer.
     """
     out, widest = Kept(), model.attended_window
     for block, count in sub_blocks(model, kinds).items():
@@ -103,7 +103,11 @@ def kept(model: ModelSpec, shape: Shape, kinds: Iterable[str]) -> Kept:
             size = read_bytes(block, shape)
             keys = block.index_dim + SCALE_BYTES if block.index_heads else 0.0
             windowed = block.window and not block.picked
-            own += Kept(0.0, size * block.window / widest) if windowed else Kept(size + keys)
+            share = 1.0 / block.compression if block.compression else 1.0
+            if windowed:
+                own += Kept(0.0, size * block.window / widest)
+            if block.compression or not windowed:
+                own += Kept(share * (size + keys))
         out += Kept(count * own.full, count * own.windowed, count * own.state)
     return out
 
@@ -138,6 +142,10 @@ def layer_costs(
                 totals["read"] += count * scored_read
         elif block.window:
             totals["token"] += count * pair * block.window
+            if block.compression:
+                further = _scores(block, device, c, queries) if block.index_heads else (pair, read)
+                totals["scored" if block.index_heads else "pair"] += count * further[0] / block.compression
+                totals["read"] += count * further[1] / block.compression
         else:
             totals["pair"] += count * pair
             totals["read"] += count * read

@@ -240,3 +240,34 @@ def test_tokens_of_layers_written_one_by_one_are_not_cut_over_ranks() -> None:
     scenario["serving"]["pools"] = [{"plan": {"cp": 2}}]
     with pytest.raises(BadInput, match="written one by one"):
         prepare(scenario)
+
+
+DEEPSEEK_V4 = {
+    "model_type": "deepseek_v4",
+    "hidden_size": 4096,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 64,
+    "head_dim": 512,
+    "q_lora_rank": 1024,
+    "o_groups": 8,
+    "o_lora_rank": 1024,
+    "index_n_heads": 64,
+    "index_head_dim": 128,
+    "index_topk": 512,
+    "sliding_window": 128,
+    "compress_ratios": [0, 128, 4, 128, 0],
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 6,
+    "moe_intermediate_size": 2048,
+    "vocab_size": 129280,
+}
+
+
+def test_keys_that_stand_for_several_tokens_are_as_many_fewer() -> None:
+    """Of every token: 1/128 of a key in two layers, 1/4 of a key and of an indexer's in one; a window in all four."""
+    capacity = prepare(_served(from_hf_config(DEEPSEEK_V4))).pools[0].instance.capacity
+    token = 2 * 512 * 2 / 128 + (512 * 2 + 128 + 4) / 4
+    assert capacity.bytes_per_token == pytest.approx(token)
+    window = (3 * 128 + 640) * 512 * 2 / 640  # per token inside the widest window, which has the picked tokens too
+    assert capacity.window_share == pytest.approx(window / token)

@@ -58,7 +58,7 @@ class Flops:
     products: float
     """Matrix products: with weights, and of attention over the full square."""
     scans: float
-    """Products inside scans."""
+    """Products inside chunked scans; a scan channel by channel has none."""
 
 
 def expected(model: ModelSpec) -> Flops:
@@ -82,7 +82,7 @@ def expected(model: ModelSpec) -> Flops:
         for op in block.operators:
             if op.kind == Kind.ATTENTION:
                 products += count * 2 * n * n * op.heads * (op.d_qk + op.d_v)
-            elif op.kind == Kind.SCAN:
+            elif op.kind == Kind.SCAN and not op.elementwise:
                 scans += count * graph.forward_flop(op)
             elif op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
                 products += count * graph.forward_flop(op)
