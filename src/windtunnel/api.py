@@ -69,7 +69,12 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     return memory_fit(prepared, scenario.plan, applied(scenario.techniques))
 
 
-def with_recommended_plan(source: Source, overrides: Sequence[str] = ()) -> tuple[Source, tuple[str, ...], str]:
+def with_recommended_plan(
+    source: Source,
+    overrides: Sequence[str] = (),
+    *,
+    report: Callable[[Progress | ServingProgress], None] | None = None,
+) -> tuple[Source, tuple[str, ...], str]:
     """The scenario with the planner's recommendation for axes that it leaves to the planner.
 
     Axes are left to the planner where a training scenario has no `plan`, or says `auto` for one of them; axes with
@@ -78,6 +83,7 @@ def with_recommended_plan(source: Source, overrides: Sequence[str] = ()) -> tupl
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: `key=value` settings as `--set` takes them.
+        report: called with a `Progress` as a search goes on.
 
     Returns:
         The scenario to predict, the settings that still apply, and a sentence that says what was taken; the empty
@@ -97,7 +103,7 @@ def with_recommended_plan(source: Source, overrides: Sequence[str] = ()) -> tupl
     if scenario.training is None or not left_to_planner(source, given):
         return source, given, ""
     try:
-        found = plan(source, overrides=given)
+        found = plan(source, overrides=given, report=report)
     except Infeasible as error:
         return source, given, f"plan: none was given and none fits ({error.message}); the defaults are predicted"
     except BadInput as error:

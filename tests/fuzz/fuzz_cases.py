@@ -219,6 +219,12 @@ def _import_launch(draw: Random, seed: int) -> Case:
     return Case(seed, ("import", name, "--json", *draw.choice(_LAUNCH_OPTIONS)), {name: content}, f"{name}: {told}")
 
 
+def prepare() -> None:
+    """Make what several cases start from, so that no case waits for it."""
+    for verb in ("train", "serve"):
+        _stored(verb)
+
+
 @cache
 def _stored(verb: str) -> str:
     """What `train --json` or `serve --json` prints of a small scenario."""
@@ -331,6 +337,44 @@ def _measure(draw: Random, seed: int) -> Case:
     return Case(seed, ("measure", name, "--json", *sets), {name: content}, told)
 
 
+_WRITTEN = {
+    "train": [
+        ("--report", "r.html"),
+        *(("--export", target) for target in ("megatron", "torchtitan", "deepspeed", "megatron_bridge")),
+        ("--export", "megatron", "--wrapper", "slurm", "--cite", "p.bib"),
+        ("--export", "deepspeed", "--wrapper", "kubernetes", "--target-version", "?"),
+    ],
+    "serve": [
+        ("--report", "r.html"),
+        *(("--export", target) for target in ("vllm", "sglang", "trtllm")),
+        ("--export", "vllm", "--wrapper", "kubernetes", "--requests", "r.json"),
+        ("--export", "sglang", "--wrapper", "?"),
+    ],
+    "compare": [("--report", "r.html")],
+    "advise": [("--no-pairs", "--report", "r.html", "--write", "w.yaml", "--cite", "p.bib")],
+    "plan": [("--output", "o.yaml", "--report", "r.html"), ("--export", "vllm"), ("--export", "megatron", "--simpler")],
+}
+"""Verb → what it is asked to write."""
+
+
+def _writes(draw: Random, seed: int) -> Case:
+    verb = draw.choices([*_WRITTEN], [6, 5, 2, 1, 2])[0]
+    kind = {"plan": "search"}.get(verb) or (verb if verb == "serve" else draw.choice(["train", "train", "serve"]))
+    content, told, sets, name = _scenario("train" if verb == "train" else kind, draw)
+    more = tuple(_word(draw) if one == "?" else one for one in draw.choice(_WRITTEN[verb]))
+    other = ("b.yaml",) if verb == "compare" else ()
+    files = {name: content} | ({"b.yaml": _dump(inputs.TRAINING[0], "b.yaml")} if other else {})
+    return Case(seed, (verb, name, *other, "--json", *more, *sets), files, told)
+
+
+def _places(draw: Random, seed: int) -> Case:
+    """What is no file: a folder, a device, nothing."""
+    place = draw.choice([".", "nowhere.yaml", "/dev/null", "/proc/self/mem", "s.yaml/x", "", "~", "s.yaml"])
+    verb = draw.choice(["train", "serve", "fit", "plan", "advise", "explain", "check", "rerun", "import", "measure"])
+    files = {"s.yaml": draw.choice([b"", b"\x00", b"- 1\n", b"1\n", b"\xff\xfe", b"a: &a [*a]\n", b"%", FOLDER])}
+    return Case(seed, (verb, place, "--json"), files, "a place")
+
+
 def _names(draw: Random, seed: int) -> Case:
     word = _word(draw)
     verb = draw.choice(["models", "devices", "clusters", "reproduce"])
@@ -360,6 +404,8 @@ BUILDERS: list[tuple[int, Callable[[Random, int], Case]]] = [
     (3, _from_kineto),
     (3, _device_file),
     (1, _measure),
+    (6, _writes),
+    (1, _places),
     (1, _names),
 ]
 """How often each kind of case is drawn."""

@@ -39,6 +39,8 @@ class Worker:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it has made what cases start from
 
     def run(self, seed: int, limit_s: float) -> dict[str, Any] | None:
         """The result of a case, or None where the process ended or had to be ended."""

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "fixtures")]
 
 MEMORY_BYTES = 5 << 30
-"""What the process may map: asking for more ends in MemoryError, as on a machine of that size."""
+"""What the process may take for its data: asking for more ends in MemoryError, as on a machine of that size."""
 PATIENCE_S = 20.0
 """After so long without a figure for how long it takes, work has been silent for too long."""
 _TOLD = re.compile(r"about [\d.]+ (s|min|h|days?)\b|\d[\d,]* (of [\d,]+|screened|simulated|runs)")
@@ -107,11 +107,16 @@ def main() -> None:
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     os.environ["WINDTUNNEL_DEBUG"] = "1"
     import warnings
 
     warnings.simplefilter("always")
+    import fuzz_cases
+
+    fuzz_cases.prepare()
+    answers.write("ready\n")
+    answers.flush()
     for line in sys.stdin:
         seed, limit = line.split()
         answers.write(json.dumps(run_case(int(seed), float(limit))) + "\n")

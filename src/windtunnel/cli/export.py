@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from windtunnel.cli.output import note
+from windtunnel.cli.output import note, progress
 
 if TYPE_CHECKING:
     from windtunnel.exporters.launch import Exported
@@ -72,7 +72,8 @@ def write_launch_files(
         return None
     from windtunnel.exporters import launch
 
-    exported = launch.export(source, target, version, folder, cast("launch.Wrapper", wrapper), overrides=overrides)
+    with progress("exporting"):
+        exported = launch.export(source, target, version, folder, cast("launch.Wrapper", wrapper), overrides=overrides)
     for path in exported.files:
         note(f"export  {path}")
     for item in exported.unsupported:

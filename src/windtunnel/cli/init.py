@@ -11,7 +11,7 @@ import typer
 from windtunnel.cli import complete
 from windtunnel.cli.asking import ask, on_terminal, whole
 from windtunnel.cli.options import AsJson, examples
-from windtunnel.cli.output import note, print_json, progress
+from windtunnel.cli.output import note, print_json, telling
 
 MODEL, DEVICE = "meta-llama/Llama-3.1-8B", "h100-sxm-80gb"
 _TEMPLATE = """\
@@ -248,13 +248,15 @@ def _source(model: str) -> Any:
 def _plan(model: str, size: _Size) -> _Found:
     """Axes of the plan that the planner recommends."""
     from windtunnel import api
+    from windtunnel.cli.plan_progress import words
     from windtunnel.errors import BadInput, Infeasible
     from windtunnel.planner.result import PlanResult
 
     plain: dict[str, Any] = {"tp": 1, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "zero": 3, "mbs": 1, "recompute": "full"}
     try:
-        with progress("planning"):
-            found = api.plan({"model": _source(model), "cluster": size.cluster, "training": size.training})
+        with telling("planning") as say:
+            scenario = {"model": _source(model), "cluster": size.cluster, "training": size.training}
+            found = api.plan(scenario, report=lambda p: say(words(p)))
     except Infeasible as error:
         return _Found(plain, f"No plan fits on this cluster: {error.message}. More nodes, or offload, may.", False)
     except BadInput as error:

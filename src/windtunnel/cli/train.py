@@ -45,10 +45,13 @@ def train(
     published = _published(against)
     check_targets(trace, report, cite, inputs=[scenario])
     from windtunnel import api
+    from windtunnel.cli.plan_progress import words
 
     with telling("planning") as say:
         say("axes that the scenario leaves open")
-        source, changes, recommended = api.with_recommended_plan(scenario_source(scenario), tuple(overrides or ()))
+        source, changes, recommended = api.with_recommended_plan(
+            scenario_source(scenario), tuple(overrides or ()), report=lambda p: say(words(p))
+        )
     if recommended:
         note(recommended)
     exported = write_launch_files(source, changes, export, target_version, export_dir, wrapper)

@@ -202,6 +202,8 @@ def _copy(value: Any, problems: ProblemList, depth: int = 0) -> Any:
         return None
     if isinstance(value, dict):
         return {str(k): _copy(v, problems, depth + 1) for k, v in value.items()}
+    if isinstance(value, str) and "\x00" in value:
+        problems.add("", value, "must not hold the character NUL")
     return [_copy(v, problems, depth + 1) for v in value] if isinstance(value, list | tuple) else value
 
 
@@ -280,6 +282,9 @@ class _Builder:
             return [self.build(child, f"{path}.{i}" if path else str(i), above) for i, child in enumerate(node.value)]
         if node.tag.endswith("timestamp"):
             return node.value
+        if isinstance(node, yaml.ScalarNode) and "\x00" in node.value:
+            self.problems.add(path, node.value, "must not hold the character NUL")
+            return None
         if isinstance(node, yaml.ScalarNode) and node.style is None and _EXPONENT.fullmatch(node.value):
             return float(node.value)
         try:

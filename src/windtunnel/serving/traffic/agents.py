@@ -9,6 +9,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, Problem
+from windtunnel.machine_memory import require_bytes
 from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
 from windtunnel.serving.event_loop.requests import Requests
@@ -21,6 +22,8 @@ WHICH, TOOLS = 13, 14
 """Streams of random numbers beside a seed."""
 _SEEDS_APART = 1_000_003
 MAX_TOKENS = 2**31 - 1
+_BYTES_A_CALL = 3000.0
+"""Memory of a call: its columns, and the object that the reference loop makes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
     which = stream(seed, WHICH).choice(len(shares), len(at_s), p=shares / shares.sum())
     sizes = np.array([len(steps(one)) for one in spec.agents])[which]
     start = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
+    what = f"{int(start[-1]):,} calls of {len(at_s):,} tasks"
+    require_bytes(_BYTES_A_CALL * float(start[-1]), "serving.traffic.num_requests", what)
     calls = _Calls.empty(int(start[-1]))
     chains: list[list[tuple[Any, ...]]] = []  # by agent and step: stretches, as ("system",) or offsets of steps
     edges: list[Any] = []
@@ -167,14 +172,18 @@ def _dependencies(edges: list[Any], count: int, task: Any) -> Dependencies:
 def _content(spec: TrafficSpec, chains: list[list[tuple[Any, ...]]], which: Any, start: Any, own: Any) -> Content:
     """One stretch for each call's own tokens, after one for every agent's system prompt."""
     lead = len(spec.agents)
-    rows = np.array([len(path) for a in which for path in chains[a]], np.int64)
+    rows = np.zeros(int(start[-1]), np.int64)
+    for a, paths in enumerate(chains):
+        calls = start[:-1][which == a][:, None] + np.arange(len(paths))
+        rows[calls] = np.array([len(path) for path in paths], np.int64)
     ends = np.concatenate([[0], rows.cumsum()]).astype(np.int64)
-    nodes = np.empty(ends[-1], np.int32)
-    at = 0
-    for a, first in zip(which.tolist(), start[:-1].tolist(), strict=True):
-        for path in chains[a]:
-            for u in path:
-                nodes[at] = a if u == "system" else lead + first + u
-                at += 1
+    nodes = np.empty(int(ends[-1]), np.int32)
+    for a, paths in enumerate(chains):
+        first = start[:-1][which == a][:, None]
+        stretches = [u for path in paths for u in path]
+        system = np.array([u == "system" for u in stretches], np.bool_)
+        offset = np.array([0 if u == "system" else u for u in stretches], np.int64)
+        places = ends[first] + np.arange(len(stretches))
+        nodes[places] = np.where(system, a, lead + first + offset)
     tokens = np.concatenate([[one.system_tokens for one in spec.agents], own]).astype(np.int64)
     return Content(ends, nodes, tokens)

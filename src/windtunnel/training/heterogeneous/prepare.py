@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windtunnel import schedules
-from windtunnel.errors import ProblemList
+from windtunnel.errors import BadInput, Problem, ProblemList
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
 from windtunnel.specs.compression import Compression
 from windtunnel.specs.model import ModelSpec
@@ -163,6 +163,11 @@ def replica_classes(request: StepRequest) -> tuple[list[GroupStep], CrossGroupNe
             spread=cluster.num_devices > cluster.scale_up_domain,
         )
         group_replicas = uniform_replicas(step, group, share, table_of(step))
+        if group_replicas.comm.local is not None:
+            rule = (
+                "has replicas take steps of their own, which groups of unlike devices cannot: they reduce in each step"
+            )
+            raise BadInput(Problem("techniques", rule))
         group_replicas.comm.replicated = True
         steps.append(GroupStep(group, share, step, group_replicas, clock))
     return steps, CrossGroupNetwork(outward(cluster), cluster.between is not None, request.cache)
