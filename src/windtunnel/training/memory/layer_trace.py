@@ -367,9 +367,10 @@ class LayerTraceWriter:
         if op.params and settings.planned and settings.sharded:
             return events.new(op.params * settings.weight_bytes, kind=GATHERED)
         quantised = settings.quantized_base and op.kind == Kind.GEMM
+        size = op.params * op.element_bytes * max(op.adapters, default=1.0)  # parts with own adapters are own products
         if settings.column_norms and op.adapters:
-            events.free(*[events.new(op.params * op.element_bytes) for _ in range(NORM_COPIES + quantised)])
-        return events.new(op.params * op.element_bytes) if quantised else NONE
+            events.free(*[events.new(size) for _ in range(NORM_COPIES + quantised)])
+        return events.new(size) if quantised else NONE
 
     def _cast_weight(self, events: TensorEvents, op: Operator, live: dict[str, int], *, recomputing: bool) -> None:
         """Allocate autocast's copy of a weight; it stays for backward, where a recomputed layer makes it anew."""
