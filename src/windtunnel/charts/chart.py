@@ -160,7 +160,7 @@ class Chart:
             encoding["color"] = {"field": "series", "type": "nominal", "sort": None} | self._legend(width)
             encoding["detail"] = {"field": "series"}
         elif "colour" in known:
-            encoding["color"] = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+            encoding["color"] = {"field": "colour", "type": "nominal", "scale": None}
         if "text" in known:
             encoding["text"] = {"field": "text", "type": "nominal"}
         mark = dict(one.mark)

@@ -120,6 +120,7 @@ class ClusterRef(Spec):
     memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
     memory_bytes: Bytes | None = Field(default=None, gt=0)
     price_per_device_hour: float | None = Field(default=None, ge=0)
+    """US dollars that one device costs an hour."""
 
 
 class MixedClusterRef(Spec):

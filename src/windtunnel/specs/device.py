@@ -81,6 +81,7 @@ class DeviceSpec(Spec):
     scale_up: str | None = None
     """Default link id inside the node (catalog/links)."""
     price_per_hour: float | None = None
+    """List price, US dollars an hour."""
     sources: dict[str, str] = {}
     """Field name → "source, as of date"; every numeric field has an entry (checked by `catalog check`)."""
     as_of: str = ""

@@ -21,7 +21,7 @@ from windtunnel.planner.objectives import METRICS
 from windtunnel.planner.result import Progress, Stopped
 from windtunnel.report.plan import html as html_plan
 from windtunnel.report.plan.figures import front_figure, heat_figure, memory_figure, stability_figure
-from windtunnel.report.plan.text import plan_words, quantity, table_names
+from windtunnel.report.plan.text import nodes_words, plan_words, quantity, table_names
 
 SCENARIO: dict[str, Any] = {
     "name": "small <b>",
@@ -178,3 +178,14 @@ def test_a_process_may_be_copied_while_progress_is_drawn() -> None:
     other.start()
     assert not can_copy()
     other.join()
+
+
+def test_clusters_of_a_search_are_counted_in_nodes() -> None:
+    assert nodes_words(1, "h100-sxm-80gb") == "1 node of h100-sxm-80gb"
+    assert nodes_words(16, "h100-sxm-80gb") == "16 nodes of h100-sxm-80gb"
+
+
+def test_a_search_shows_itself_in_a_notebook(result: Any) -> None:
+    shown = result._repr_html_()
+    assert "best plan" in shown and f"{result.proof.candidates:,} candidates" in shown and "<figure" in shown
+    assert "plans simulated; best <" in repr(result)

@@ -238,3 +238,9 @@ def test_mean_iterations_account_for_the_busy_time(engine: str) -> None:
     prompts = counts["with_prompts"] * sum(kinds["iteration with prompts"].values())
     decodes = (counts["count"] - counts["with_prompts"]) * sum(kinds[DECODE].values())
     assert prompts + decodes == pytest.approx(counts["count"] * counts["mean_s"], rel=0.03)
+
+
+def test_a_run_shows_itself_in_a_notebook(result: Any) -> None:
+    shown = result._repr_html_()
+    assert shown.count("<figure") == 3 and "TTFT" in shown and "<script" not in shown
+    assert len(repr(result)) < 300 and "TPOT" in repr(result)

@@ -353,3 +353,36 @@ def test_explain_names_the_resource_change_that_closes_the_gap(result: TrainingR
     assert "scale-out latency" not in explanation.resources  # no effect at all
     assert next(iter(explanation.resources)) == "matrix rate"
     assert explain(result).resources == {}
+
+
+def test_notebooks_show_a_table_and_a_figure(result: TrainingResult) -> None:
+    shown = result._repr_html_()
+    assert "<table>" in shown and shown.count('<figure class="chart') == 1 and "<script" not in shown
+    assert f"{result.step_time_s:.2f} s" in shown and f"{100 * result.mfu:.1f} %" in shown
+    assert repr(result).startswith(f"<{result.scenario_name}: step ") and len(repr(result)) < 200
+
+
+def test_values_are_written_as_people_read_them() -> None:
+    assert quantities.assumed_text("cluster.host_memory_bytes", "2.199e+12") == "2,047.97 GiB"
+    assert (
+        quantities.assumed_text("a.b", "True") == "yes" and quantities.assumed_text("plan.recompute", "none") == "none"
+    )
+    assert (
+        quantities.value_text({"policy": "modules", "modules": ["mlp"], "num_layers": None})
+        == "policy modules, modules mlp"
+    )
+    assert quantities.value_text([4] * 20) == "20 × 4" and quantities.value_text(float("inf")) == "no limit"
+    assert quantities.signed_percent(-0.01) == "−1.0 %" and quantities.signed_percent(0.0) == "0.0 %"
+    assert quantities.dollars(0.7264) == "$0.726"
+
+
+def test_money_has_a_currency_and_changes_have_one_minus(result: TrainingResult) -> None:
+    faster = make_result(trace=False, slower=0.5, m=64)
+    text = text_of(comparison_summary(difference(result, faster)))
+    assert "−" in text and not re.search(r"(?<![\w)])-\d", text)
+    assert "$0.64 per million tokens" in html.render(result)
+
+
+def test_the_page_writes_no_raw_values(result: TrainingResult) -> None:
+    outside = re.sub(r"<(script|style).*?</\1>|<pre>.*?</pre>", "", html.render(result), flags=re.S)
+    assert not re.search(r"\de\+\d\d|>True<|>False<|\{&#x27;", outside)
