@@ -113,6 +113,12 @@ def test_baselines_hold_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "a.yaml.step_time_s = 1.5: must be a finite number" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("value", [3, "two", {"a": 1}, [3], [[1]]])
+def test_something_else_where_groups_stand(value: Any) -> None:
+    with pytest.raises(BadInput, match=r"cluster"):
+        load_scenario({"model": "meta-llama/Llama-3.1-8B", "cluster": {"groups": value}, "training": {}})
+
+
 @pytest.mark.parametrize("value", ["\x00", "a\x00b"])
 def test_nul_in_names(value: str) -> None:
     with pytest.raises(BadInput, match="must not hold the character NUL"):

@@ -49,6 +49,18 @@ def test_absurd_traffic_is_refused(field: str, value: Any, said: str, monkeypatc
         api.simulate_serving(SERVED | {"serving": {"traffic": traffic}})
 
 
+@pytest.mark.parametrize(("topology", "field"), [("fat-tree", "spines"), ("dragonfly", "routers_per_group")])
+def test_switches_beyond_what_memory_holds_are_refused(
+    topology: str, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_memory, "free_bytes", lambda: float(8 << 30))
+    network = {"nics_per_node": 8, "nic_bytes_per_s": "50 GB/s", "topology": topology, "fabric": {field: 10**9}}
+    cluster = {"device": "h100-sxm-80gb", "nodes": 16, "devices_per_node": 8, "scale_out": network}
+    training = {"seq_len": 1024, "global_batch": 128}
+    with pytest.raises(BadInput, match=rf"scale_out.fabric.{field} = 1000000000: .* would take"):
+        api.simulate_training({"model": "openai-community/gpt2", "cluster": cluster, "training": training})
+
+
 def test_a_search_over_a_million_devices_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_memory, "free_bytes", lambda: float(8 << 30))
     cluster = SERVED["cluster"] | {"nodes": 10**6, "devices_per_node": 8}

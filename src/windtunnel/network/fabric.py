@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
+from windtunnel.machine_memory import require_bytes
 from windtunnel.network.double_tree import double_tree
 from windtunnel.network.routing import busiest_s, route
 from windtunnel.network.topology import Dragonfly, FatTree, Topology, TorusGraph, TwoLevel
@@ -27,6 +28,11 @@ def topology_of(cluster: ClusterSpec) -> Topology:
     return _topology(cluster.scale_out, domains, ports, nodes)
 
 
+_FIELD = "cluster.scale_out.fabric"
+_BYTES_A_LINK = 32.0
+"""Memory that a link between switches takes: capacities and loads, with copies."""
+
+
 def _sizes(cluster: ClusterSpec) -> tuple[int, int, float]:
     """(domains, ports of one, nodes in one)."""
     nodes = cluster.scale_up_domain / cluster.devices_per_node
@@ -40,6 +46,10 @@ def _topology(out: ScaleOut, domains: int, ports: int, nodes: float) -> Topology
         hosts = max(round(fabric.nodes_per_router / nodes), 1) * ports
         routers = fabric.routers_per_group
         groups = max(-(-domains * ports // (hosts * routers)), 1)
+        links = groups * (float(routers) ** 2 + groups)
+        require_bytes(
+            _BYTES_A_LINK * links, f"{_FIELD}.routers_per_group", f"a dragonfly of {links:,.0f} links", routers
+        )
         local = fabric.local_bytes_per_s or hosts * rate
         each = fabric.global_bytes_per_s or hosts * routers * rate / max(groups - 1, 1)
         return Dragonfly(groups, routers, hosts, rate, local, each)
@@ -51,6 +61,8 @@ def _topology(out: ScaleOut, domains: int, ports: int, nodes: float) -> Topology
         return base
     leaf = max(round(fabric.nodes_per_leaf / nodes), 1)
     rails = out.topology == "rail-optimised"
+    links = 2.0 * -(-domains // leaf) * (ports if rails else 1) * fabric.spines
+    require_bytes(_BYTES_A_LINK * links, f"{_FIELD}.spines", f"a fat tree of {links:,.0f} links", fabric.spines)
     return FatTree(
         base=base,
         leaf_domains=leaf,

@@ -44,7 +44,7 @@ class Fabric(Spec):
     routing: Literal["spray", "ecmp", "planned", "split"] = "ecmp"
     """spray: every packet may take another spine; ecmp: a flow is hashed onto one; planned: flows are given spines so
     that no link carries more of them than it must; split: as many flows as needed are cut, each piece on one spine."""
-    flows_per_port: Count = 1
+    flows_per_port: int = Field(default=1, gt=0, le=1024)
     """Connections over which a port sends to one other port (queue pairs); each takes a path of its own."""
     seed: int = Field(default=0, ge=0)
     """Seed of the hash that gives a flow its spine."""

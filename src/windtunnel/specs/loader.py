@@ -80,7 +80,8 @@ def _read_profiles(cluster: Any, field: str, folder: Path, problems: ProblemList
     """Put devices named by file (`device: mine.yaml`) in the place of their names, so that results stand alone."""
     if not isinstance(cluster, dict):
         return
-    for at, group in enumerate(cluster.get("groups") or ()):
+    groups = cluster.get("groups")
+    for at, group in enumerate(groups if isinstance(groups, list) else ()):
         _read_profiles(group, f"{field}.groups.{at}", folder, problems)
     named = cluster.get("device")
     if not isinstance(named, str) or not named.endswith((".yaml", ".yml", ".json")):
