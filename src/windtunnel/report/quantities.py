@@ -118,7 +118,7 @@ def value_text(value: Any, name: str = "") -> str:
 
     Example:
         >>> value_text(2.199e12, "host_memory_bytes"), value_text(True), value_text({"policy": "full", "layers": None})
-        ('2,047.97 GiB', 'yes', 'policy full')
+        ('2,047.98 GiB', 'yes', 'policy full')
     """
     if isinstance(value, dict):
         entries = {k: v for k, v in value.items() if v not in (None, [], (), "", {})}

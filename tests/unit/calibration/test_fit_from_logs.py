@@ -144,7 +144,7 @@ def test_the_verb_writes_a_profile_and_says_what_it_found(tmp_path: Path, capsys
     told = capsys.readouterr().out
     for part in ("gemm_fraction.bf16", "before", "left out", "median error", "not informed", "scale_out_scale"):
         assert part in told
-    assert out.exists() and plot.stat().st_size > 1e5
+    assert out.exists() and "step times before and after the fit" in plot.read_text("utf-8")
     assert run([*arguments, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["median_error"]["after"] < data["median_error"]["before"] and len(data["rows"]) == 3

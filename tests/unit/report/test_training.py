@@ -363,7 +363,7 @@ def test_notebooks_show_a_table_and_a_figure(result: TrainingResult) -> None:
 
 
 def test_values_are_written_as_people_read_them() -> None:
-    assert quantities.assumed_text("cluster.host_memory_bytes", "2.199e+12") == "2,047.97 GiB"
+    assert quantities.assumed_text("cluster.host_memory_bytes", "2.199e+12") == "2,047.98 GiB"
     assert (
         quantities.assumed_text("a.b", "True") == "yes" and quantities.assumed_text("plan.recompute", "none") == "none"
     )

@@ -38,7 +38,8 @@
   }
 
   const styles = getComputedStyle(document.documentElement);
-  const themed = (hex) => styles.getPropertyValue("--wt-" + hex.slice(1)).trim() || hex;
+  let paper = false;
+  const themed = (hex) => (!paper && styles.getPropertyValue("--wt-" + hex.slice(1)).trim()) || hex;
   const shades = new Map();
   let ink = "", muted = "", soft = "", line = "", veil = "";
   function readTheme() {
@@ -251,7 +252,14 @@
   }));
   window.addEventListener("pointercancel", () => { drag = null; });
   window.addEventListener("themechange", () => { readTheme(); redraw(); });
-  window.addEventListener("beforeprint", () => { if (columns) { strip.resize(); detail.resize(); strip.draw(); detail.draw(); } });
+  function drawFor(print) {  // paper is light, whatever the screen is
+    paper = print;
+    if (!columns) return;
+    readTheme();
+    for (const one of [strip, detail]) { one.resize(); one.draw(); }
+  }
+  window.addEventListener("beforeprint", () => drawFor(true));
+  window.addEventListener("afterprint", () => drawFor(false));
   window.addEventListener("resize", () => { if (columns) { strip.resize(); detail.resize(); redraw(); } });
 
   if (typeof DecompressionStream === "undefined") {
