@@ -106,6 +106,12 @@ def test_lengths_of_load_generators_beyond_reason(tmp_path: Path, capsys: pytest
     assert "serving.traffic.rate_per_s" in capsys.readouterr().err
 
 
+def test_megatron_experts_of_no_size() -> None:
+    text = "torchrun pretrain_gpt.py --num-layers 8 --num-experts 8 --moe-shared-expert-intermediate-size 64 --bf16\n"
+    launch = formats.read("megatron", text, "train.sh", Wanted(device="h100-sxm-80gb"))
+    assert any("hidden" in str(p) for p in launch.problems)
+
+
 def test_baselines_hold_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "b.json").write_text('{"a.yaml": {"step_time_s": "1.5"}}')
     words = ["check", "examples/llama3-8b-8xh100-fsdp.yaml", "--baseline", str(tmp_path / "b.json")]

@@ -36,6 +36,7 @@ def test_small_sizes_are_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ("field", "value", "said"),
     [
         ("num_requests", 10**9, "num_requests: 1,000,000,000 requests would take"),
+        ("concurrency", 16, "num_requests: 1,000,000,000 requests would take"),
         ("duration_s", 1e15, "duration_s: "),
         ("sessions", {"turns": {"mean": 1e9}}, "sessions.turns"),
     ],
@@ -43,7 +44,9 @@ def test_small_sizes_are_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_absurd_traffic_is_refused(field: str, value: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_memory, "free_bytes", lambda: float(8 << 30))
     traffic = SERVED["serving"]["traffic"] | {field: value}
-    if field != "num_requests":
+    if field == "concurrency":
+        traffic = {k: v for k, v in traffic.items() if k != "rate_per_s"} | {"num_requests": 10**9}
+    elif field != "num_requests":
         traffic = {k: v for k, v in traffic.items() if k != "num_requests"} | {"duration_s": 1e10} | {field: value}
     with pytest.raises(BadInput, match=said):
         api.simulate_serving(SERVED | {"serving": {"traffic": traffic}})

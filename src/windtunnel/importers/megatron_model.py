@@ -237,7 +237,7 @@ def _mixture(launch: Launch, flags: Flags, fields: dict[str, Any], lines: dict[s
     if "moe_intermediate_size" not in fields and "intermediate_size" in fields:
         fields["moe_intermediate_size"] = fields["intermediate_size"]
         lines["moe_intermediate_size"] = ("no --moe-ffn-hidden-size: as --ffn-hidden-size", None)
-    shared, width = fields.get("shared_expert_intermediate_size"), fields["moe_intermediate_size"]
+    shared, width = fields.get("shared_expert_intermediate_size"), fields.get("moe_intermediate_size")
     if shared:
         fields["n_shared_experts"] = shared // width if width and shared % width == 0 else 1
         lines["n_shared_experts"] = lines["shared_expert_intermediate_size"]

@@ -18,7 +18,7 @@ from windtunnel.specs.traffic import TrafficSpec
 GAPS, KEPT = 1, 2
 """Streams of random numbers beside a seed (see `lengths` for the others)."""
 
-_BYTES_A_REQUEST = 600.0
+BYTES_A_REQUEST = 600.0
 """Memory of a request: its lengths and times, what the loop keeps of it and what metrics take."""
 
 
@@ -100,7 +100,7 @@ def arrivals(spec: TrafficSpec, rate_per_s: float, count: int | None, seed: int)
     most = bound if count is None else count
     over = spec.peak_to_mean if spec.process == "diurnal" else 1.0
     field = "serving.traffic.duration_s" if count is None else "serving.traffic.num_requests"
-    require_bytes(most * over * _BYTES_A_REQUEST, field, f"{most:,.0f} requests")
+    require_bytes(most * over * BYTES_A_REQUEST, field, f"{most:,.0f} requests")
     if spec.duration_s is None:
         assert count is not None
         return process(spec, rate_per_s, count, seed)

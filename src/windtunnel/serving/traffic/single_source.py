@@ -10,9 +10,10 @@ import numpy as np
 from windtunnel.arrays import Floats, Int32s
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces.record import RequestTrace
+from windtunnel.machine_memory import require_bytes
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.traffic import lengths, sessions
-from windtunnel.serving.traffic.arrivals import arrivals
+from windtunnel.serving.traffic.arrivals import BYTES_A_REQUEST, arrivals
 from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.traffic import TrafficSpec
 
@@ -96,6 +97,7 @@ def sent(spec: TrafficSpec, seed: int, count: int | None, requests_each: float) 
     if spec.rate_per_s is not None:
         return arrivals(spec, spec.rate_per_s / requests_each, count, seed)
     assert count is not None
+    require_bytes(BYTES_A_REQUEST * count, f"{FIELD}.num_requests", f"{count:,} requests")
     return np.full(count, np.nan) if spec.concurrency else np.zeros(count)
 
 
