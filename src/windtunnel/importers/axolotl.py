@@ -135,7 +135,7 @@ def _method(launch: Launch, s: Settings, stored: str | None) -> None:
     else:
         base = "int8" if eight else stored
     if linear and s.get("lora_target_modules") in (None, []):
-        s.put("training.lora.targets", list(tune.EVERY), "lora_target_linear")
+        s.put("training.lora.targets", tune.every_product(launch), "lora_target_linear")
         s.values["lora_target_modules"] = "all"
     tune.adapters(launch, s, ADAPTERS, base)
     if s.get("lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel"):
@@ -166,7 +166,7 @@ def _sharding(launch: Launch, s: Settings, *, sharded: bool) -> None:
 
 def _axes(launch: Launch, s: Settings, sizes: dict[str, int]) -> int:
     """Tensor and context axes; returns their product."""
-    s.put("plan.dp", "auto", "dp_shard_size")
+    launch.set("plan.dp", "auto", "devices / (tp · cp)")
     tp, cp = sizes["tensor_parallel_size"], sizes["context_parallel_size"]
     if tp > 1:
         s.put("plan.tp", tp, "tensor_parallel_size")

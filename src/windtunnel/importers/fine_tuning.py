@@ -230,7 +230,8 @@ def adapters(launch: Launch, s: Settings, names: AdapterNames, base: str | None)
         s.put("training.lora.targets", list(dict.fromkeys(targets)), *names.targets)
     elif given is None:
         said = f"no {names.targets[0]}: {names.usual_said}"
-        launch.assume("training.lora.targets", list(names.usual_targets), said)
+        usual = every_product(launch) if names.usual_targets == EVERY else list(names.usual_targets)
+        launch.assume("training.lora.targets", usual, said)
     dropout = s.get(*names.dropout)
     if isinstance(dropout, int | float) and 0 < dropout < 1:
         s.put("training.lora.dropout", float(dropout), *names.dropout)
@@ -255,7 +256,7 @@ def target_products(launch: Launch, s: Settings, given: Any, names: tuple[str, .
         return [], []
     words = [str(word) for word in given] if isinstance(given, list) else re.split(r"[,\s]+", str(given).strip())
     if [word.casefold().replace("_", "-") for word in words] in (["all"], ["all-linear"]):
-        return list(EVERY), []
+        return every_product(launch), []
     found: list[str] = []
     for word in words:
         parts = _products_of(word)
@@ -266,6 +267,19 @@ def target_products(launch: Launch, s: Settings, given: Any, names: tuple[str, .
     if ends:
         launch.leave(s.said(*names)[0], ", ".join(ends), s.said(*names)[1], "adapters at the ends: left out")
     return found, []
+
+
+def every_product(launch: Launch) -> list[str]:
+    """Products beside which adapters stand where every linear layer has one, as far as the model has them."""
+    from windtunnel import catalog
+
+    name = launch.fields.get("model")
+    if not isinstance(name, str):
+        return list(EVERY)
+    model = catalog.model(name)
+    shared = bool(model.n_shared_experts or model.shared_expert_intermediate_size)
+    there = {"mla_up_proj": model.is_mla, "shared_experts": shared}
+    return [product for product in EVERY if there.get(product, True)]
 
 
 def _products_of(word: str) -> list[str]:

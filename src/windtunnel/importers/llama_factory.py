@@ -203,7 +203,7 @@ def _rotations(launch: Launch, s: Settings, stored: str | None) -> None:
     size = s.number("oft_block_size", least=2)
     launch.set("training.lora.rotation_block", size or 32, *s.said("oft_block_size"))
     targets, _ = tune.target_products(launch, s, s.get("oft_target") or "all", ("oft_target",))
-    s.put("training.lora.targets", targets or list(tune.EVERY), "oft_target")
+    s.put("training.lora.targets", targets or tune.every_product(launch), "oft_target")
     bits = s.number("quantization_bit")
     base = FORMATS.get(("bnb", bits)) if bits is not None else stored
     if base is not None:

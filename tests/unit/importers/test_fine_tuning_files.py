@@ -142,7 +142,7 @@ def test_axolotl_lists_what_it_does_not_read() -> None:
     ("changed", "field", "value"),
     [
         (("load_in_4bit: true\nadapter: qlora", "load_in_8bit: true\nadapter: lora"), "lora.quantized_base", "int8"),
-        (("lora_target_modules: [q_proj, v_proj, down_proj]", "lora_target_linear: true"), "lora.targets", 9),
+        (("lora_target_modules: [q_proj, v_proj, down_proj]", "lora_target_linear: true"), "lora.targets", 7),
         (("lora_dropout: 0.1", "peft_use_dora: true"), "lora.dora", True),
         (("lora_dropout: 0.1", "lora_modules_to_save: [lm_head]"), "lora.trained", ["head"]),
     ],
