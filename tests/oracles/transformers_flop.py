@@ -53,7 +53,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Flops:
-    """Of one forward pass over `TOKENS` tokens."""
+    """FLOPs of one forward pass over `TOKENS` tokens."""
 
     products: float
     """Matrix products: with weights, and of attention over the full square."""

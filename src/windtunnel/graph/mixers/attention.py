@@ -17,7 +17,6 @@ def attention(
     window: int = 0,
     cross: bool = False,
     own_kv: bool = True,
-    causal: bool = True,
 ) -> SubBlock:
     """Attention with one projection for queries, keys, values and, where it has one, its output gate.
 
@@ -32,7 +31,6 @@ def attention(
         window: tokens attended to; 0 means all.
         cross: whether keys and values come from another sequence.
         own_kv: whether the layer makes keys and values, or reads those of an earlier one.
-        causal: whether tokens attend to those before them alone.
     """
     d_v = value_dim or head_dim
     widths = {"q": heads * head_dim, "k": kv_heads * head_dim, "v": kv_heads * d_v, "o": hidden}
@@ -47,7 +45,6 @@ def attention(
         d_qk=head_dim,
         d_v=d_v,
         window=window,
-        causal=causal,
         cached_elements=kv_heads * (head_dim + d_v) if own_kv else 0,
     )
 
@@ -62,7 +59,6 @@ def latent_attention(
     gate: int = 0,
     indexer: tuple[int, int, int] | None = None,
     window: int = 0,
-    picked: bool = False,
 ) -> SubBlock:
     """Multi-head latent attention, with an indexer that picks tokens where the layer has one.
 
@@ -77,7 +73,6 @@ def latent_attention(
         gate: width of the gate on the output.
         indexer: heads, head size and tokens picked.
         window: tokens attended to; 0 means all.
-        picked: whether these tokens are those that an earlier layer's indexer picked.
     """
     nope, rope, d_v = dims
     queries: Matrix = (q_rank or hidden, heads * (nope + rope))
@@ -104,5 +99,5 @@ def latent_attention(
         rope_dim=rope,
         index_heads=indexer[0] if indexer else 0,
         index_dim=indexer[1] if indexer else 0,
-        picked=picked or indexer is not None,
+        picked=indexer is not None,
     )

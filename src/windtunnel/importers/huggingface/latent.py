@@ -122,8 +122,8 @@ def hunyuan_4(c: Config) -> ModelSpec:
             gate=heads * dims[2],
             indexer=_indexer(c) if kind == "full" else None,
             window=c.need("index_topk"),
-            picked=True,
         )
+        mixer = mixer.model_copy(update={"picked": True})  # by this layer's indexer or by an earlier one's
         made[kind] = _mixed(mixer.plus(h + heads), h, streams, 2 * streams)
     networks = [_mixed(n.plus(h), h, streams, 2 * streams) for n in feed_forward_layers(c, h, depth)]
     layers = [(made["full" if k == "full" else "shared"], n) for k, n in zip(kinds, networks, strict=True)]

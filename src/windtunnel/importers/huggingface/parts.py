@@ -33,5 +33,6 @@ def feed_forward_layers(c: Config, hidden: int, depth: int) -> list[SubBlock]:
 
 def bert_layer(hidden: int, heads: int, width: int) -> Blocks:
     """Attention to all tokens and an MLP without gate, all with biases, each with a layer norm."""
-    mixer = attention(hidden, heads, heads, hidden // heads, biases="qkvo", causal=False).plus(2 * hidden)
+    mixer = attention(hidden, heads, heads, hidden // heads, biases="qkvo").plus(2 * hidden)
+    mixer = mixer.model_copy(update={"causal": False})
     return mixer, mlp(hidden, width, gated=False, bias=True).plus(2 * hidden)

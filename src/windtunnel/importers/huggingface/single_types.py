@@ -114,7 +114,8 @@ def xlnet(c: Config) -> ModelSpec:
     """XLNet: attention with projected relative positions and segments."""
     h, heads, v = c.need("d_model"), c.need("n_head"), c.need("vocab_size")
     inner = heads * c.number("d_head", h // heads)
-    mixer = attention(h, heads, heads, inner // heads, gate=inner, causal=False).plus(5 * inner + 2 * h)
+    mixer = attention(h, heads, heads, inner // heads, gate=inner).plus(5 * inner + 2 * h)
+    mixer = mixer.model_copy(update={"causal": False})
     layer = (mixer, mlp(h, c.need("d_inner"), gated=False, bias=True).plus(2 * h))
     return c.compose(
         [layer] * c.need("n_layer"),

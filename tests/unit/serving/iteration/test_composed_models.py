@@ -265,7 +265,7 @@ DEEPSEEK_V4 = {
 
 
 def test_keys_that_stand_for_several_tokens_are_as_many_fewer() -> None:
-    """Of every token: 1/128 of a key in two layers, 1/4 of a key and of an indexer's in one; a window in all four."""
+    """A token leaves 1/128 of a key in two layers, 1/4 of a key and of an indexer's in one; all four keep a window."""
     capacity = prepare(_served(from_hf_config(DEEPSEEK_V4))).pools[0].instance.capacity
     token = 2 * 512 * 2 / 128 + (512 * 2 + 128 + 4) / 4
     assert capacity.bytes_per_token == pytest.approx(token)
