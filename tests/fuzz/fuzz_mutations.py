@@ -224,7 +224,7 @@ def spoil_text(text: str, draw: Random) -> tuple[bytes, str]:
     elif kind == "empty":
         return draw.choice([b"", b"\n", b"\x00", b" ", b"{}", b"[]", b"null", b"1"]), kind
     elif kind == "long":
-        lines[at] = lines[at] * draw.choice([50, 3000])
+        lines[at] = lines[at] * min(draw.choice([50, 3000]), 1_000_000 // (len(lines[at]) + 1) + 1)
     elif kind == "crlf":
         return text.replace("\n", "\r\n").encode(), kind
     elif kind == "tabs":

@@ -79,6 +79,9 @@ class _Run:
     """Lines that begin like a row and are none."""
 
 
+_MOST_BYTES = 1 << 26
+
+
 def read_nccl_tests(paths: Sequence[Path], ranks: int | None = None) -> list[Printed]:
     """Read printed tests.
 
@@ -93,6 +96,11 @@ def read_nccl_tests(paths: Sequence[Path], ranks: int | None = None) -> list[Pri
     found: list[Printed] = []
     for path in paths:
         try:
+            if path.stat().st_size > _MOST_BYTES:
+                problems.append(
+                    Problem("FILES", f"is larger than {_MOST_BYTES >> 20} MiB: not what a test prints", str(path))
+                )
+                continue
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError as error:
             problems.append(Problem("FILES", f"cannot be read: {error.strerror}", str(path)))

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from windtunnel.importers.launch import Launch, Wanted
 
 
+_MOST_BYTES = 1 << 26
+"""Size of a file that is read whole as a configuration."""
+
+
 def import_configuration(
     config: Path,
     format: str,
@@ -151,6 +155,8 @@ def _text(config: Path) -> str:
 
     if str(config) == "-":
         return sys.stdin.read()
+    if config.is_file() and config.stat().st_size > _MOST_BYTES:
+        raise BadInput(f"{config}: is larger than {_MOST_BYTES >> 20} MiB, which no configuration is")
     try:
         return config.read_text("utf-8")
     except UnicodeDecodeError:
