@@ -146,6 +146,7 @@ class Bars(Chart):
         figures = [{"y": name, "text": " ".join(texts[name])} for name in names if texts[name]]
         looks: dict[str, Any] = {"baseline": "middle", "yOffset": -13}
         return [
+            layer("text", rows, at_left, align="left", stroke=PAPER, strokeWidth=4, strokeJoin="round", **looks),
             layer("text", rows, at_left, align="left", **looks),
             layer("text", figures, {"x": {"value": "width"}}, align="right", dx=-6, color=MUTED, **looks),
         ]

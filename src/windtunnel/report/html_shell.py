@@ -50,9 +50,16 @@ def fill(colour: str, width: float | None = None) -> str:
     return f'style="{wide}background:{css_variable(colour)}"'
 
 
-def table(head: str, rows: str) -> str:
-    """A table that scrolls inside its card where the screen is narrower; `head` and `rows` are HTML rows."""
-    return f'<div class="wide" tabindex="0"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+def table(head: str, rows: str, *, stacked: bool = False) -> str:
+    """A table that scrolls inside its card where the screen is narrower.
+
+    Args:
+        head: HTML row of its titles.
+        rows: HTML rows.
+        stacked: on a phone every cell stands in a line of its own, after its `data-label`.
+    """
+    kind = ' class="stacked"' if stacked else ""
+    return f'<div class="wide" tabindex="0"><table{kind}><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 
 def plot(chart: Chart | Panels, size: str = "full") -> str:

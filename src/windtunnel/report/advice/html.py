@@ -101,7 +101,7 @@ def _group(advice: Advice, name: str, title: str) -> str:
     rows = "".join(_row(advice, one) for one in getattr(advice, name))
     names = (advice.objective.title, "gain (band)", "memory")
     head = "<tr><th>change</th>" + "".join(f'<th class="n">{escape(name)}</th>' for name in names)
-    return card(title, "", table(f"{head}<th>what moves</th></tr>", rows))
+    return card(title, "", table(f"{head}<th>what moves</th></tr>", rows, stacked=True))
 
 
 def _row(advice: Advice, one: Suggestion) -> str:
@@ -110,7 +110,9 @@ def _row(advice: Advice, one: Suggestion) -> str:
     papers = " ".join(escape(line) for line in one.papers)
     more = f'<div class="note">{escape(said)}</div>' if said else ""
     more += f'<div class="note">{papers}</div>' if papers and one.kind != "pair" else ""
-    cells = (figure_text(advice, one.value), gain_text(advice, one), size)
-    figures = "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
+    cells = {advice.objective.title: figure_text(advice, one.value), "gain": gain_text(advice, one), "memory": size}
+    figures = "".join(
+        f'<td class="n" data-label="{escape(name)}: ">{escape(cell)}</td>' for name, cell in cells.items()
+    )
     moved = escape(moved_text(advice, one))
-    return f"<tr><td><b>{escape(change_text(one))}</b>{more}</td>{figures}<td>{moved}</td></tr>"
+    return f"<tr><td><b>{escape(change_text(one))}</b>{more}</td>{figures}<td data-label='moves: '>{moved}</td></tr>"
