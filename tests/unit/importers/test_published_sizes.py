@@ -210,6 +210,27 @@ PUBLISHED = {
         45.9,
         "MiniMax-01 (arXiv 2501.08313): 45.9 billion active of 456",
     ),
+    "Hunyuan-A13B": Published(
+        {
+            "model_type": "hunyuan_v1_moe",
+            "hidden_size": 4096,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "intermediate_size": 3072,
+            "moe_intermediate_size": [3072] * 32,
+            "num_experts": 64,
+            "moe_topk": [8] * 32,
+            "num_shared_expert": [1] * 32,
+            "vocab_size": 128167,
+            "hidden_act": "silu",
+            "tie_word_embeddings": True,
+        },
+        80,
+        13,
+        "technical report: 80 billion, 13 active",
+    ),
     "LFM2-8B-A1B": Published(
         {
             "model_type": "lfm2_moe",
