@@ -9,7 +9,7 @@ before it is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,17 +111,21 @@ class ScenarioDraft:
     def predict(self) -> TrainingResult | ServingResult:
         """Predict the training step, or the serving run where the scenario has a `serving` section.
 
-        A training scenario without a plan, or with an axis that is `auto`, takes the planner's recommendation.
+        A training scenario without a plan, or with an axis that is `auto`, takes the planner's recommendation. Without
+        `training` and `serving` it trains 8,192 tokens a sequence and one sequence a device, as `windtunnel init`
+        writes; `assumed` of the result says so.
 
         Raises:
             BadInput: everything wrong with the scenario, at once.
         """
         from windtunnel import api
 
-        source = _rooted(self.data, self.folder)
         if "serving" in self.data:
-            return api.simulate_serving(source, overrides=self.settings)
-        found, settings, _ = api.with_recommended_plan(source, self.settings)
+            return api.simulate_serving(_rooted(self.data, self.folder), overrides=self.settings)
+        if "training" not in self.data and not any(one.startswith("training.") for one in self.settings):
+            work = _default_training(self.data.get("cluster"))
+            return _with_assumed(ScenarioDraft({**self.data, "training": work}, self.settings, self.folder), work)
+        found, settings, _ = api.with_recommended_plan(_rooted(self.data, self.folder), self.settings)
         return api.simulate_training(found, overrides=settings)
 
     def fit(self) -> FitResult:
@@ -177,6 +181,28 @@ class ScenarioDraft:
 
 
 _SECTIONS = ("name", "model", "cluster", "training", "plan", "techniques", "serving", "search")
+
+
+SEQ_LEN = 8192
+"""Tokens of a sequence where a training scenario in Python says nothing of its work: as `init` writes."""
+
+
+def _default_training(cluster: Any) -> dict[str, int]:
+    """Sequence length and batch, one sequence a device, of a scenario that says nothing of its work."""
+    own = cluster if isinstance(cluster, Mapping) else {}
+    devices = own.get("nodes", 1) * own.get("devices_per_node", DEVICES_PER_NODE)
+    return {"seq_len": SEQ_LEN, "global_batch": devices}
+
+
+def _with_assumed(draft: ScenarioDraft, work: Mapping[str, int]) -> TrainingResult:
+    """Prediction of a draft whose work was filled in, which its list of assumptions says."""
+    from windtunnel import api
+    from windtunnel.training.results.records import Assumption
+
+    found, settings, _ = api.with_recommended_plan(_rooted(draft.data, draft.folder), draft.settings)
+    result = api.simulate_training(found, overrides=settings)
+    said = (Assumption(f"training.{name}", str(value), "as `init` writes") for name, value in work.items())
+    return replace(result, assumed=(*said, *result.assumed))
 
 
 def _homes() -> dict[str, str]:

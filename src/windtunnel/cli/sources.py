@@ -17,6 +17,7 @@ _MOST_BYTES = 1 << 29
 def scenario_source(scenario: str) -> str | dict[str, Any]:
     """The scenario argument as `api` takes it: a path, or the mapping on standard input when it is `-`."""
     if scenario != "-":
+        _refuse_other_formats(scenario)
         return scenario
     from windtunnel.errors import BadInput
     from windtunnel.specs.loader import MAX_BYTES, parse_mapping
@@ -25,6 +26,31 @@ def scenario_source(scenario: str) -> str | dict[str, Any]:
         return parse_mapping(sys.stdin.read(MAX_BYTES + 1), "standard input")
     except UnicodeDecodeError:
         raise BadInput("standard input: must be UTF-8 text") from None
+
+
+def _refuse_other_formats(path: str) -> None:
+    """Say of a launch file or a model config that `import` reads it, in place of a line for each of its fields."""
+    from windtunnel.errors import BadInput
+    from windtunnel.specs.loader import parse_mapping
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return  # whoever reads it next says what is wrong with it
+    try:
+        data = parse_mapping(text, path)
+    except BadInput:
+        data = {}
+    if "cluster" in data or "training" in data or "serving" in data or "step_time_s" in data:
+        return
+    from windtunnel.importers.formats import detect
+
+    try:
+        found = detect(text, path)
+    except BadInput:
+        return
+    what = "a model's config.json" if found == "hf" else f"in the format {found}"
+    raise BadInput(f"{path}: is {what}, not a scenario: `windtunnel import {path} -o scenario.yaml` makes one of it")
 
 
 def stored_result(path: str) -> dict[str, Any] | None:
