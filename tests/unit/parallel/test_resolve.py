@@ -19,7 +19,7 @@ def prepared(plan: dict[str, Any], *, model: Any = None, nodes: int = 8, **train
     """A resolved plan on 64 devices."""
     source = {
         "model": model or "meta-llama/Llama-3.1-8B",
-        "cluster": {"device": "h100-sxm-80gb", "nodes": nodes, "devices_per_node": 8},
+        "cluster": {"device": "b200-sxm-180gb", "nodes": nodes, "devices_per_node": 8},
         "training": {"seq_len": 4096, "global_batch": 256, **training},
         "plan": plan,
     }
