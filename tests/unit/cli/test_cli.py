@@ -24,7 +24,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         return make_result(trace=trace, m=8, slower=2.0 if "plan.tp=8" in overrides else 1.0)
 
     monkeypatch.setattr(api, "simulate_training", simulate)
-    monkeypatch.setattr(api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), ""))
+    monkeypatch.setattr(
+        api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), "")
+    )
     return seen
 
 
@@ -89,7 +91,9 @@ def test_bad_input_is_one_line_a_problem(capsys: pytest.CaptureFixture[str], mon
         raise BadInput(problems)
 
     monkeypatch.setattr(api, "simulate_training", simulate)
-    monkeypatch.setattr(api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), ""))
+    monkeypatch.setattr(
+        api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), "")
+    )
     assert run(["train", "a.yaml", "--json"]) == 2
     out, err = capsys.readouterr()
     error = json.loads(out)["error"]
@@ -115,7 +119,9 @@ def test_infeasible_is_3_and_our_bug_is_1(capsys: pytest.CaptureFixture[str], mo
         raise raised[0]
 
     monkeypatch.setattr(api, "simulate_training", simulate)
-    monkeypatch.setattr(api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), ""))
+    monkeypatch.setattr(
+        api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), "")
+    )
     assert run(["train", "a.yaml"]) == 3
     assert capsys.readouterr().err == "error: nothing fits; nearest miss: tp 8 by 2 GiB\n"
     raised.pop(0)
