@@ -42,6 +42,8 @@ def test_what_an_imported_config_leaves_open_is_listed(tmp_path: Path) -> None:
         "num_attention_heads": 2,
         "vocab_size": 100,
         "intermediate_size": 64,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = listed({"config": str(tmp_path / "config.json")}, {}, {})
