@@ -310,6 +310,8 @@ def _software(scenario: Scenario, *, serves: bool) -> str:
 
 
 def _signed(change: float) -> str:
+    if abs(change) < 5e-4:
+        return "0.0 %"
     return f"{100 * change:+.1f} %".replace("-", "−")
 
 
