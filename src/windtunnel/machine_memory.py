@@ -71,12 +71,15 @@ def _of_machine() -> float:
         return float("inf")
 
 
-def _of_container() -> float:
-    """What the control group leaves (version 2)."""
-    folder = Path("/sys/fs/cgroup")
+def _of_container(folder: Path = Path("/sys/fs/cgroup")) -> float:
+    """What the control group (version 2) leaves; cached files count as free, since the kernel drops them first."""
     try:
         limit = (folder / "memory.max").read_text("ascii").strip()
-        return float("inf") if limit == "max" else float(limit) - float((folder / "memory.current").read_text("ascii"))
+        if limit == "max":
+            return float("inf")
+        used = float((folder / "memory.current").read_text("ascii"))
+        cached = re.findall(r"^(?:in)?active_file (\d+)$", (folder / "memory.stat").read_text("ascii"), re.MULTILINE)
+        return float(limit) - used + sum(map(float, cached))
     except (OSError, ValueError):
         return float("inf")
 

@@ -76,3 +76,12 @@ def test_a_search_over_a_million_devices_is_refused(monkeypatch: pytest.MonkeyPa
 def test_an_allocation_that_fails_says_how_much_was_asked_for() -> None:
     told = machine_memory.refusal(MemoryError("Unable to allocate 67.1 GiB for an array with shape (9007199255,)"))
     assert told.startswith("out of memory: 67.1 GiB were asked for at once") and "free on this machine" in told
+
+
+def test_cached_files_of_a_container_count_as_free(tmp_path: Path) -> None:
+    for name, text in (("memory.max", "1000\n"), ("memory.current", "900\n")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "memory.stat").write_text("anon 200\nfile 700\ninactive_file 400\nactive_file 300\nslab 0\n")
+    assert machine_memory._of_container(tmp_path) == 800.0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert machine_memory._of_container(tmp_path) == float("inf")

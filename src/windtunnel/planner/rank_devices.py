@@ -131,6 +131,9 @@ def rank_devices(
                 raise
             left = tuple(priced[done:])
             break
+        if ranked and not ranked[-1].complete:  # Ctrl-C ended this device's search with the best plan so far
+            left = tuple(priced[done + 1 :])
+            break
     if not ranked and len(wrong) == len(priced):
         raise wrong[0]
     if not ranked:

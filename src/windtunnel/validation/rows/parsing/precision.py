@@ -6,20 +6,23 @@ import re
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.parallel.precision import MATRIX_FORMAT, UNITS_OF_THEIR_OWN
 from windtunnel.validation.rows.parsing.context import Context
 from windtunnel.validation.rows.parsing.hardware import canonical_device
 from windtunnel.validation.rows.parsing.loose_values import unstated, words
 from windtunnel.validation.rows.parsing.pattern_tables import default, matches, meaning, table
 
-_NARROW = ("nvfp4", "mxfp8", "fp8_rowwise", "fp8_block", "fp8", "int8")
-"""Formats with matrix units of their own, which a device has or lacks."""
 _FIRST_NVFP4 = (25, 9)
 """Year and month of the first NVIDIA containers with a training recipe in nvfp4 (Transformer Engine 2.7 and later)."""
 
 
-def _multiplied(ctx: Context, named: str, text: str, device: str) -> str | None:
-    """The narrowest format of a phrase that the device multiplies; None where it multiplies none of them.
+def _has_units_of_its_own(precision: str) -> bool:
+    """Whether a device may lack the matrix units of a precision."""
+    return MATRIX_FORMAT[precision] in UNITS_OF_THEIR_OWN
+
+
+def _multiplied(ctx: Context, named: str, text: str, device: str) -> str:
+    """The narrowest format of a phrase that the device multiplies, or the next wider one where it multiplies none.
 
     A phrase that names several leaves open which one ran: nvfp4 counts only where a release that trains in it is
     stated.
@@ -30,7 +33,7 @@ def _multiplied(ctx: Context, named: str, text: str, device: str) -> str | None:
     for value in [named, *stated]:
         if value == "nvfp4" and several and _release(ctx) < _FIRST_NVFP4:
             continue
-        if value not in _NARROW or MATRIX_FORMAT[value] in spec.peak_flop_per_s:
+        if not _has_units_of_its_own(value) or MATRIX_FORMAT[value] in spec.peak_flop_per_s:
             if value != named or several:
                 others = ", ".join(dict.fromkeys(x for x in stated if x != value)) or named
                 ctx.assume("training.precision", value, f"`{text}` names several or lacks units; it could be {others}")
@@ -55,7 +58,7 @@ def read_precision(ctx: Context) -> dict[str, Any]:
     chosen = meaning("precision", "format", text) if text.startswith("bf16 (int8") else None
     chosen = chosen or meaning("precision", "format", outside) or meaning("precision", "format", text)
     device = canonical_device(ctx.hardware.get("device"), ctx.hardware.get("device_canonical"))
-    if chosen in _NARROW and device is not None:
+    if chosen is not None and device is not None and _has_units_of_its_own(chosen):
         chosen = _multiplied(ctx, chosen, text, device)
     if chosen is None:
         value, why = default("precision", ctx) or ("bf16", "precision not stated")
