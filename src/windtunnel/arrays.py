@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,3 +17,5 @@ Rows = npt.NDArray[np.int64]
 """Indices of rows of a table."""
 Mask = npt.NDArray[np.bool_]
 """One truth value a row."""
+Reals = npt.NDArray[np.floating[Any]]
+"""Parameters and gradients of a task, in the precision that the task computes in."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from windtunnel.specs.base import Spec
 from windtunnel.specs.cluster import ClusterRef, MixedClusterRef
 from windtunnel.specs.jobs import JobsSpec
+from windtunnel.specs.learning import LearningSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.run import RunSpec
@@ -42,3 +43,5 @@ class Scenario(Spec):
     """Jobs that share the cluster, for `windtunnel cluster`."""
     run: RunSpec | None = None
     """The whole run that `windtunnel run` predicts."""
+    learning: LearningSpec | None = None
+    """Algorithms that `windtunnel learn` compares."""

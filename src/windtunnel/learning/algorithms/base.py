@@ -1,0 +1,59 @@
+"""What an algorithm is to its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from windtunnel.arrays import Reals
+from windtunnel.learning.job import Job
+from windtunnel.learning.knobs import Knob
+from windtunnel.learning.messages import Message
+from windtunnel.learning.state import LearnerState
+
+
+class LockStepAlgorithm(Protocol):
+    """An algorithm whose order of events does not depend on the clock.
+
+    In each local step the driver computes all workers' gradients, lets the algorithm exchange them, steps the inner
+    optimizer, and lets the algorithm exchange parameters. `messages` must state what these exchanges send, from the
+    number of the step alone, so that a target is timed without learning anything.
+    """
+
+    def start(self, initial: Reals) -> LearnerState:
+        """State before the first step, from parameters of shape (params,)."""
+
+    def before_step(self, state: LearnerState, gradients: Reals, step: int) -> None:
+        """Exchange gradients, in place: what each worker steps on. Shape (workers, params)."""
+
+    def step(self, state: LearnerState, gradients: Reals, step: int) -> None:
+        """Step the inner optimizer on `gradients`, in place."""
+
+    def after_step(self, state: LearnerState, step: int) -> None:
+        """Exchange parameters, in place, at the end of a local step."""
+
+    def messages(self, step: int) -> tuple[Message, ...]:
+        """What is sent in a local step (counted from 0) or at its end."""
+
+    def reported(self, state: LearnerState) -> Reals:
+        """Parameters that are evaluated, shape (1, params): the anchor, or the mean of the workers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmKind:
+    """An algorithm that a scenario can name."""
+
+    id: str
+    summary: str
+    driver: Literal["lock-step", "arrivals"] = "lock-step"
+    build: Callable[[Job, dict[str, Any]], Any]
+    """(job, knobs) → a `LockStepAlgorithm`, or an `ArrivalAlgorithm` where `driver` is `arrivals`.
+
+    Raises `BadInput` where parts do not go together (a compressor that is not linear through an all-reduce …)."""
+    knobs: dict[str, Knob] = field(default_factory=dict)
+    family: str = ""
+    """Of the catalogue: low-comm, compression, fl-edge, fault-straggler; empty for the plain ones."""
+    source: str = ""
+    deviates: str = ""
+    """Where public code deviates from the paper, and which knob chooses."""

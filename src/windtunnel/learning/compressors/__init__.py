@@ -1,0 +1,27 @@
+"""Compressors of gradients and parameter differences; one file each, found by id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from windtunnel.learning.compressors.base import Compressor
+from windtunnel.learning.knobs import Knob
+from windtunnel.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class CompressorKind:
+    """A compressor that a scenario can name."""
+
+    id: str
+    summary: str
+    build: Callable[[dict[str, Any]], Compressor]
+    knobs: dict[str, Knob] = field(default_factory=dict)
+    source: str = ""
+
+
+COMPRESSORS: Registry[CompressorKind] = Registry(
+    "compressors", package="windtunnel.learning.compressors", noun="compressor"
+)

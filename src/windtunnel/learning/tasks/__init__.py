@@ -1,0 +1,28 @@
+"""Tasks that are small enough to train for real; one file each, found by id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from windtunnel.learning.knobs import Knob
+from windtunnel.learning.tasks.base import Task, TaskSetting
+from windtunnel.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKind:
+    """A task that a scenario can name."""
+
+    id: str
+    summary: str
+    build: Callable[[TaskSetting, dict[str, Any]], Task]
+    """(setting, knobs) → the task with its data."""
+    knobs: dict[str, Knob] = field(default_factory=dict)
+    splits: tuple[str, ...] = ("iid",)
+    """Ways in which its samples can be given to workers."""
+    source: str = ""
+
+
+TASKS: Registry[TaskKind] = Registry("learning_tasks", package="windtunnel.learning.tasks", noun="task")

@@ -1,0 +1,129 @@
+"""`learning:`, algorithms that train a small task for real while the clock of a large target runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from windtunnel.specs.base import BytesPerS, Count, Named, Seconds, Spec
+from windtunnel.specs.run import Amount, FailureProfile
+
+
+class LearningRateSpec(Spec):
+    """Learning rate of the inner optimizer over local steps."""
+
+    peak: float = Field(gt=0, le=1e6)
+    warmup_steps: int = Field(default=0, ge=0, le=10**9)
+    decay: Literal["constant", "cosine", "linear"] = "constant"
+    final: float = Field(default=0.1, ge=0, le=1)
+    """Share of the peak that is left at the last step of a decay."""
+
+
+class SplitSpec(Spec):
+    """How samples are given to workers; absent: every worker draws from all of them (iid)."""
+
+    dirichlet: float | None = Field(default=None, gt=0, le=1e6)
+    """Concentration of each class's law over workers: 0.1 is very uneven, 100 nearly even (Hsu et al. 2019)."""
+    labels: Count | None = None
+    """Classes that each worker has (McMahan et al. 2017)."""
+
+    @model_validator(mode="after")
+    def _one(self) -> SplitSpec:
+        if (self.dirichlet is None) == (self.labels is None):
+            raise ValueError("needs one of `dirichlet` and `labels`")
+        return self
+
+
+class TargetSpec(Spec):
+    """What a curve has to reach; time to target is told for each algorithm."""
+
+    loss: float | None = Field(default=None, ge=0, le=1e9)
+    metric: float | None = Field(default=None, ge=0, le=1)
+    """Of the task: accuracy …"""
+
+    @model_validator(mode="after")
+    def _one(self) -> TargetSpec:
+        if (self.loss is None) == (self.metric is None):
+            raise ValueError("needs one of `loss` and `metric`")
+        return self
+
+
+class WorkerLinkSpec(Spec):
+    """The link between a worker and the others, or its server. One worker is one whole copy of `cluster`."""
+
+    bandwidth: BytesPerS = Field(gt=0)
+    """Rate of a worker's link in one direction: `1 Gb/s`."""
+    uplink: BytesPerS | None = Field(default=None, gt=0)
+    """From worker to server, where it differs."""
+    latency: Seconds = 0.0
+    """One way."""
+    shared: BytesPerS | None = Field(default=None, gt=0)
+    """Rate of what all workers' links meet in (a base station, a server's port); absent: they do not meet."""
+    connections: Count = 1
+    """Connections that each message is spread over."""
+    window_bytes: float | None = Field(default=None, gt=0, le=1e12)
+    """Bytes in flight of one connection: it carries at most a window a round trip; absent: as much as the link does."""
+    loss: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of packets that is lost: a connection carries at most 1460·√1.5 bytes over a round trip and its root
+    (Mathis et al. 1997)."""
+    latency_spread: float = Field(default=0.0, ge=0, le=5)
+    """Standard deviation of the logarithm of latencies between pairs of workers."""
+    joules_per_byte: float = Field(default=0.0, ge=0, le=1)
+
+
+class SpeedsSpec(Spec):
+    """How workers differ in speed; absent: all are alike."""
+
+    factors: tuple[Annotated[float, Field(gt=0, le=1e6)], ...] = ()
+    """Seconds of a step of each worker over the typical one's, repeated where workers are more."""
+    lognormal: float | None = Field(default=None, ge=0, le=5)
+    """Standard deviation of the logarithm of workers' seconds, drawn once a worker."""
+    jitter: float = Field(default=0.0, ge=0, le=5)
+    """Standard deviation of the logarithm of a worker's seconds, drawn anew each round."""
+    exponential: bool = False
+    """Each round of a worker takes an exponential time with its mean."""
+    with_data: bool = False
+    """Slow workers are those with most data (Papaya's clients)."""
+
+
+class LearningSpec(Spec):
+    """Task, workers, algorithms and the link that joins workers.
+
+    `model`, `cluster`, `training` and `plan` describe what one worker trains on its own copy of the cluster; without
+    them, `step_s` and `parameters` state the target. Without either, curves run over steps and the proxy's own bytes.
+    """
+
+    task: Named = "markov-lm"
+    workers: Annotated[int, Field(gt=0, le=100_000)] = 8
+    steps: Annotated[int, Field(gt=0, le=10_000_000)] = 1500
+    """Local steps of each worker."""
+    batch: Annotated[int, Field(gt=0, le=100_000)] = 8
+    """Samples of one worker's step."""
+    algorithms: tuple[Named, ...] = ("data_parallel",)
+    """Ids, or `{id: {knob: value}}`; an id may stand several times with different knobs."""
+    inner: Named = "adamw"
+    """Optimizer of a worker, where an algorithm does not bring its own."""
+    lr: float | LearningRateSpec | None = None
+    """Absent: the inner optimizer's own for the task."""
+    split: SplitSpec | Literal["iid"] = "iid"
+    seeds: Annotated[int, Field(gt=0, le=1000)] = 1
+    """Runs with seeds from `seed` on."""
+    seed: int = Field(default=1, ge=0, le=2**31)
+    evaluate_every: Count | None = None
+    """Local steps between points of a curve; absent: 100 points."""
+    target: TargetSpec | None = None
+    link: WorkerLinkSpec | None = None
+    """Absent: messages take no time."""
+    speeds: SpeedsSpec | None = None
+    step_s: Annotated[Seconds, Field(gt=0)] | None = None
+    """Seconds of one local step of the target; absent: predicted from `model`, `cluster` and `training`."""
+    parameters: Amount | None = None
+    """Parameters of the target, where no `model` says so."""
+    layers: Count = 1
+    """Layers of the target, where no `model` says so: parts in which messages leave during a backward."""
+    step_watts: float | None = Field(default=None, ge=0, le=1e9)
+    """Watts of one worker while it computes, where no `cluster` says so."""
+    idle_watts: float | None = Field(default=None, ge=0, le=1e9)
+    failures: str | FailureProfile | None = None
+    """Failures of workers: a worker that fails loses its states and joins again after its repair."""
