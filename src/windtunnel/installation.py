@@ -113,6 +113,7 @@ def _warm() -> dict[str, Any]:
     """Compile what training, serving and whole runs use, and say how long it took."""
     from windtunnel.engine import block_kernel, flow_kernel, kernels
     from windtunnel.kernel_cache import always_compiled, compile_seconds
+    from windtunnel.runs.event_loop.replicate import jitted
     from windtunnel.runs.simulate import simulate_run
     from windtunnel.serving.simulate import simulate_serving
 
@@ -125,7 +126,7 @@ def _warm() -> dict[str, Any]:
             serving = {"engine": "vllm", "pools": chosen, "traffic": traffic}
             simulate_serving({"model": _SCENARIO["model"], "cluster": _SCENARIO["cluster"], "serving": serving})
         _warm_cluster()
-        simulate_run({**_SCENARIO, "run": {"steps": 100, "replications": 1}}, sensitivities=False)
+        simulate_run({**_SCENARIO, "run": {"steps": 100, "replications": 1}}, sensitivities=False, run=jitted)
     loaded = ", ".join(module.__name__.rpartition(".")[2] for module in (kernels, block_kernel, flow_kernel))
     detail = f"{loaded} and the loops over requests, states of a run and jobs; compiling took {compile_seconds():.0f} s"
     return {"name": "warm", "ok": True, "detail": detail}

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.base import Knob, Technique, Work
 
 VARIANTS, SERVED, SLOW = 5, 3, 2
 """Settings of knobs beside the defaults that one technique is tried with at most: of training, of serving, of serving
@@ -61,7 +61,7 @@ def named(entries: tuple[str | dict[str, dict[str, Any]], ...]) -> tuple[str, ..
     return tuple(x for entry in entries for x in ([entry] if isinstance(entry, str) else entry))
 
 
-def techniques(scenario: Scenario, *, serves: bool) -> tuple[list[Action], dict[str, str]]:
+def techniques(scenario: Scenario, work: Work) -> tuple[list[Action], dict[str, str]]:
     """Techniques that a scenario does not use yet, at their defaults; and why the others do not apply."""
     used = named(scenario.techniques)
     found: list[Action] = []
@@ -70,7 +70,7 @@ def techniques(scenario: Scenario, *, serves: bool) -> tuple[list[Action], dict[
         one = REGISTRY.get(identity)
         if identity in used:
             continue
-        reason = one.reason("serving" if serves else "training", scenario)
+        reason = one.reason(work, scenario)
         if one.status == "planned":
             reason = "it is planned, not built"
         elif not reason and "device" in one.selects:
@@ -190,3 +190,47 @@ def layouts(scenario: Scenario) -> list[Action]:
         changed = {**pool, "limits": {**(pool.get("limits") or {}), "max_num_batched_tokens": size}}
         out.append(Action(f"max_num_batched_tokens {size}", changes={"serving": {"pools": [changed]}}))
     return out
+
+
+INTERVAL_AUTO = "interval auto"
+"""Of saves: the shortest expected run."""
+_FAR: dict[str, Any] = {"to": "storage", "mode": "async", "every": 8}
+_LAYERED: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
+    ("saves async", ({"to": "storage", "mode": "async"},)),
+    ("saves lazy", ({"to": "storage", "mode": "lazy"},)),
+    ("saves to host, 8th to storage", ({"to": "host", "mode": "async"}, _FAR)),
+    ("saves to peers, 8th to storage", ({"to": "peer", "mode": "async"}, _FAR)),
+)
+
+
+def run_settings(scenario: Scenario, nodes: int) -> list[Action]:
+    """Settings of a run beside which a technique may pay: where and how often it saves, spares, going on with fewer.
+
+    Args:
+        scenario: with its `run` section.
+        nodes: of the job.
+    """
+    run = scenario.run
+    assert run is not None
+    out = []
+    checkpoint = run.checkpoint
+    if checkpoint.interval != "auto" or checkpoint.interval_steps is not None:
+        at_best = {"interval": "auto", "interval_steps": None}
+        out.append(Action(INTERVAL_AUTO, changes={"run": {"checkpoint": at_best}}))
+    now = [(tier.to, tier.mode) for tier in checkpoint.tiers]
+    stated = next((t.model_dump(mode="json", exclude_unset=True) for t in checkpoint.tiers if t.to == "storage"), {})
+    kept = {k: v for k, v in stated.items() if k not in ("mode", "every", "block_s", "save_s", "to")}
+    for words, tiers in _LAYERED:
+        laid = [{**t, **(kept if t["to"] == "storage" else {})} for t in tiers]
+        if [(t["to"], t["mode"]) for t in laid] != now:
+            changed = {"interval": "auto", "interval_steps": None, "tiers": laid}
+            out.append(Action(words, changes={"run": {"checkpoint": changed}}))
+    r = run.recovery
+    for spares in (r.spares + 1, max(2 * r.spares, 4), *([r.spares // 2] if r.spares else [])):
+        if spares + r.pool_nodes + r.shared_nodes <= nodes:
+            words = "1 spare" if spares == 1 else f"{spares} spares"
+            out.append(Action(words, changes={"run": {"recovery": {"spares": spares}}}))
+    for policy in ("restart", "shrink"):
+        if r.policy != policy:
+            out.append(Action(f"policy {policy}", changes={"run": {"recovery": {"policy": policy}}}))
+    return list({action.name: action for action in out}.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from windtunnel.advice.objectives import Objective
+from windtunnel.advice.objectives import RUN, Objective
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.errors import Infeasible
 from windtunnel.techniques import REGISTRY
@@ -54,6 +54,11 @@ class Advice:
     """What a reader should know of all of it."""
     result: Any = field(default=None, repr=False, compare=False)
     """Today's prediction."""
+
+    @property
+    def of_a_run(self) -> bool:
+        """Whether the objective is one of a whole run."""
+        return self.objective in RUN
 
     @property
     def cited(self) -> tuple[str, ...]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from windtunnel.advice.actions import Action
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.plans import differences
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.serving.results.serving_result import ServingResult
+from windtunnel.techniques.base import Work
 from windtunnel.techniques.limits import merged
 from windtunnel.training.results.training_result import TrainingResult, deltas
 
-_NO_BAND = "simulated alone: no measured pairs"
+NO_BAND = "simulated alone: no measured pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,9 @@ class Band:
 
 class Bench(Protocol):
     """A scenario on which changes are tried."""
+
+    work: ClassVar[Work]
+    """What is predicted: a training step, a deployment under its traffic, or a whole run."""
 
     @property
     def base(self) -> Any:
@@ -61,6 +65,9 @@ class Bench(Protocol):
     def replanned(self, result: Any) -> dict[str, tuple[Any, Any]]:
         """Fields of the resolved plan that are otherwise, with values of both."""
 
+    def also(self, result: Any) -> tuple[tuple[str, float, float], ...]:
+        """Other figures before and after that a reader weighs the objective against."""
+
     def band(self, result: Any, objective: Objective) -> Band:
         """How sure the ratio of the objective is."""
 
@@ -71,6 +78,7 @@ class TrainingBench:
 
     base: TrainingResult
     scenario: dict[str, Any]
+    work: ClassVar[Work] = "training"
 
     def run(self, changed: dict[str, Any]) -> TrainingResult:
         """The step of a changed scenario."""
@@ -99,6 +107,10 @@ class TrainingBench:
         """Fields of the resolved plan that are otherwise."""
         return differences(self.base.plan, result.plan)
 
+    def also(self, result: TrainingResult) -> tuple[tuple[str, float, float], ...]:
+        """The objective and memory say it all."""
+        return ()
+
     def band(self, result: TrainingResult, objective: Objective) -> Band:
         """Interval of the ratio of step times after to before; energy and money follow step time."""
         from windtunnel.training.compare_results import between
@@ -107,7 +119,7 @@ class TrainingBench:
         ratio = after / before
         found = between(self.base, result) if objective.measure else None
         if found is None:
-            return Band(ratio, ratio, 0.0, _NO_BAND)
+            return Band(ratio, ratio, 0.0, NO_BAND)
         return Band(ratio * found.low / found.ratio, ratio * found.high / found.ratio, found.level, found.basis)
 
 
@@ -126,6 +138,7 @@ class ServingBench:
 
     base: ServingResult
     scenario: dict[str, Any]
+    work: ClassVar[Work] = "serving"
 
     def run(self, changed: dict[str, Any]) -> ServingResult:
         """The run of a changed scenario."""
@@ -168,6 +181,10 @@ class ServingBench:
         """Deployments are settings of engines, not plans."""
         return {}
 
+    def also(self, result: ServingResult) -> tuple[tuple[str, float, float], ...]:
+        """What moves says it all."""
+        return ()
+
     def band(self, result: ServingResult, objective: Objective) -> Band:
         """From residuals of measured rows of one model on one device, taken two by two."""
         from windtunnel.serving.results.residual_bands import paired_band
@@ -176,7 +193,7 @@ class ServingBench:
         found = paired_band(objective.measure)
         ratio = after / before
         if found is None or not result.completed:
-            return Band(ratio, ratio, 0.0, _NO_BAND)
+            return Band(ratio, ratio, 0.0, NO_BAND)
         return Band(ratio * found.low, ratio * found.high, found.level, found.basis)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.errors import BadInput, nearest_name
+from windtunnel.techniques.base import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +53,28 @@ SERVING = (
     Objective("energy", "energy per output token", "power.energy_per_output_token_j", measure="throughput"),
     Objective("money", "cost per million output tokens", "cost_per_million_output_tokens", measure="throughput"),
 )
+RUN = (
+    Objective("days", "time to the last step", "days"),
+    Objective("run_cost", "dollars of the run", "run_cost"),
+    Objective("run_energy", "kWh of the run", "energy_kwh"),
+    Objective("carbon_kg", "kg CO₂ of the run", "carbon_kg"),
+)
+"""Of a whole run: `run` in the scenario."""
+_KNOWN: Mapping[Work, tuple[Objective, ...]] = {"training": TRAINING, "serving": SERVING, "run": (*RUN, *TRAINING)}
 
 
-def chosen(name: str | None, *, serves: bool, default: str) -> Objective:
-    """An objective by its id; absent: the default.
+def chosen(name: str | None, work: Work, *, default: str) -> Objective:
+    """An objective by its id; absent: the default. Of a run, a step's may be asked for too.
 
     Raises:
         BadInput: no objective of this kind of work.
     """
-    known = {o.id: o for o in (SERVING if serves else TRAINING)}
+    known = {o.id: o for o in _KNOWN[work]}
     wanted = name or default
     if wanted not in known:
         near = nearest_name(wanted, known)
         hint = f"; did you mean {near}?" if near else ""
-        work = "serving" if serves else "training"
-        raise BadInput(f"objective = {wanted}: must be one of {', '.join(known)} for {work}{hint}")
+        of = "a scenario with `run`" if work == "run" else work
+        needs = "; it needs a `run` section" if wanted in {o.id for o in RUN} else ""
+        raise BadInput(f"objective = {wanted}: must be one of {', '.join(known)} for {of}{needs}{hint}")
     return known[wanted]

@@ -8,10 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from windtunnel.advice.actions import Action, layouts, settings, smaller, techniques, variants
+from windtunnel.advice.actions import (
+    INTERVAL_AUTO,
+    Action,
+    layouts,
+    run_settings,
+    settings,
+    smaller,
+    techniques,
+    variants,
+)
 from windtunnel.advice.advice import Advice
 from windtunnel.advice.bench import Bench, ServingBench, TrainingBench, attempt
-from windtunnel.advice.objectives import Objective, chosen
+from windtunnel.advice.objectives import RUN, Objective, chosen
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
 from windtunnel.catalog.load import load
@@ -51,7 +60,8 @@ def advise(
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; with `training` or `serving`.
         overrides: `key=value` settings as `--set` takes them.
         objective: time, memory, energy, money (training); throughput, goodput, ttft, tpot, e2e, energy, money
-            (serving). Absent: time; goodput where the scenario states an objective for latency, else throughput of
+            (serving); days, run_cost, run_energy, carbon_kg (a scenario with `run`, its step's four too). Absent: time;
+            days of a run; goodput where the scenario states an objective for latency, else throughput of
             closed loops and e2e of open ones.
         pairs: also try promising ones two by two.
         report: called with changes tried and to try.
@@ -72,15 +82,27 @@ def _opened(
     if scenario.training is None and scenario.serving is not None:
         from windtunnel.serving.simulate import simulate_serving
 
-        goal = chosen(objective, serves=True, default=_serving_default(scenario))
+        goal = chosen(objective, "serving", default=_serving_default(scenario))
         fewer, notes = _fewer_requests(scenario)
         served = simulate_serving(source, overrides=(*overrides, *fewer))
         return ServingBench(served, served.scenario), scenario, _with_figure(goal, served), notes
+    goal = chosen(objective, "training" if scenario.run is None else "run", default="days" if scenario.run else "time")
+    if goal in RUN:
+        return _run_opened(source, overrides, scenario, goal)
     from windtunnel.training.predict import simulate_training
 
-    goal = chosen(objective, serves=False, default="time")
     trained = simulate_training(source, overrides=overrides)
     return TrainingBench(trained, trained.scenario), scenario, _with_figure(goal, trained), ()
+
+
+def _run_opened(
+    source: Source, overrides: tuple[str, ...], scenario: Scenario, goal: Objective
+) -> tuple[Bench, Scenario, Objective, tuple[str, ...]]:
+    from windtunnel.advice.run_bench import RunBench
+    from windtunnel.runs.simulate import prepared_run
+
+    bench = RunBench.of(prepared_run(source, overrides=overrides))
+    return bench, scenario, _with_figure(goal, bench.base), ()
 
 
 def _fewer_requests(scenario: Scenario) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -105,7 +127,8 @@ def _serving_default(scenario: Scenario) -> str:
 
 def _with_figure(goal: Objective, result: Any) -> Objective:
     if goal.value(result) is None:
-        raise BadInput(f"objective = {goal.id}: this scenario has no {goal.title}: its device states no price or watts")
+        why = "run.grid is not stated" if goal.id == "carbon_kg" else "its device states no price or watts"
+        raise BadInput(f"objective = {goal.id}: this scenario has no {goal.title}: {why}")
     return goal
 
 
@@ -119,7 +142,7 @@ class Search:
         self.report = report
         self.before = objective.value(bench.base) or 0.0
         self.fitted = bench.fits(bench.base)
-        self.serves = isinstance(bench, ServingBench)
+        self.serves = bench.work == "serving"
         self.framework = _software(scenario, serves=self.serves)
         self.tried, self.ahead = 0, 0
         self.refused: dict[str, str] = {}
@@ -129,8 +152,8 @@ class Search:
 
     def run(self, *, pairs: bool) -> Advice:
         """Alone, with other knobs, settings, two by two."""
-        found, unfit = techniques(self.scenario, serves=self.serves)
-        others = layouts(self.scenario) if self.serves else settings(self.scenario, self.bench.base.plan)
+        found, unfit = techniques(self.scenario, self.bench.work)
+        others = self._settings()
         self.ahead = len(found) + len(others)
         singles = [best for action in found if (best := self._best(action)) is not None]
         singles += [t for action in others if (t := self._try((action,))) is not None]
@@ -147,10 +170,6 @@ class Search:
             if t.actions[0].technique is not None and t.actions[0].name not in gaining
         }
         base = self.bench.base
-        shares: dict[str, float] = {}
-        if not self.serves:
-            shares = {k: float(v) / base.step_time_s for k, v in sorted(base.breakdown.items(), key=lambda x: -x[1])}
-        memory = {} if self.serves else dict(sorted(base.memory.at_peak.items(), key=lambda x: -x[1]))
         among = [t for t, _ in alone]
         lists = {
             kind: tuple(
@@ -166,9 +185,7 @@ class Search:
             value=self.before,
             fits=self.fitted,
             bottleneck=base.bound_by,
-            shares=shares,
-            sensitivities={} if self.serves else dict(base.sensitivities),
-            memory=memory,
+            **self._of_the_base(),
             framework=self.framework,
             suggestions=lists["technique"],
             settings=lists["setting"],
@@ -182,9 +199,31 @@ class Search:
             result=base,
         )
 
+    def _settings(self) -> list[Action]:
+        """What is tried beside techniques."""
+        if self.serves:
+            return layouts(self.scenario)
+        of_the_step = settings(self.scenario, self.bench.base.plan)
+        if self.bench.work == "training":
+            return of_the_step
+        return [*run_settings(self.scenario, self.bench.base.x.program.nodes.job), *of_the_step]
+
+    def _of_the_base(self) -> dict[str, dict[str, float]]:
+        """Where time and memory go today, and what more of a resource would bring."""
+        if self.serves:
+            return {"shares": {}, "sensitivities": {}, "memory": {}}
+        base = self.bench.base
+        step = base if self.bench.work == "training" else base.x.step
+        whole = sum(base.breakdown.values()) if self.bench.work == "run" else base.step_time_s
+        return {
+            "shares": {k: float(v) / whole for k, v in sorted(base.breakdown.items(), key=lambda x: -x[1])},
+            "sensitivities": dict(step.sensitivities) if self.bench.work == "training" else {},
+            "memory": dict(sorted(step.memory.at_peak.items(), key=lambda x: -x[1])),
+        }
+
     def _idle(self) -> list[str]:
         """Techniques of the scenario that today's figure owes nothing to."""
-        found = idle(applied(self.scenario.techniques), self.scenario, "serving" if self.serves else "training")
+        found = idle(applied(self.scenario.techniques), self.scenario, self.bench.work)
         return [f"technique {name} of the scenario does nothing here: {reason}" for name, reason in found.items()]
 
     def _remarks(self, lists: Mapping[str, Sequence[Suggestion]]) -> list[str]:
@@ -198,8 +237,9 @@ class Search:
         plans, own = (max((s.gain for s in lists[k]), default=0.0) for k in ("setting", "technique"))
         if self.fitted and plans > own and lists["setting"]:
             return [
-                f"settings alone gain {_signed(plans)}, the best technique alone {_signed(own)}: search plans first "
-                "(`windtunnel plan`), then ask again"
+                f"settings alone gain {_signed(plans)}, the best technique alone {_signed(own)}: search them first "
+                f"({'`plan --objective days`, `run --search`' if self.bench.work == 'run' else '`windtunnel plan`'}), "
+                "then ask again"
             ]
         return []
 
@@ -255,6 +295,10 @@ class Search:
         for one in spare:
             for other in sorted(tight, key=lambda t: -t.gain)[:SAVERS]:
                 _want(wanted, one, other)
+        at_best = next((t for t in singles if t.actions[0].name == INTERVAL_AUTO), None)
+        for one in alike if at_best is not None else ():  # saves that cost less pay by being more
+            if one.actions[0].technique is not None and one.actions[0].technique.saves == "checkpoints":
+                _want(wanted, one, at_best)
         self.ahead = self.tried + len(wanted)
         kept = []
         for actions in wanted.values():

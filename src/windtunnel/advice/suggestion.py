@@ -59,6 +59,10 @@ class Suggestion:
 
     assumes: dict[str, Any] = field(default_factory=dict)
     """Facts of hardware or requests that its knobs state, by technique and knob: yours may differ."""
+    also: tuple[tuple[str, float, float], ...] = ()
+    """Of a run: days, run_cost, energy_kwh, carbon_kg and host_bytes before and after, those that are known."""
+    costs: str = ""
+    """What its techniques cost, in their papers' terms."""
     adds: str = ""
     """Hardware that it takes beside the cluster's."""
 
@@ -87,6 +91,8 @@ class Suggestion:
             "replanned": {k: {"before": a, "after": b} for k, (a, b) in self.replanned.items()},
             "freed": [{"name": n, "before": a, "after": b} for n, a, b in self.freed],
             "relieves": self.relieves,
+            "also": [{"name": n, "before": a, "after": b} for n, a, b in self.also],
+            "costs": self.costs,
             "step_gain": self.step_gain,
             "assumes": self.assumes,
             "papers": list(self.papers),

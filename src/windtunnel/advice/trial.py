@@ -8,6 +8,7 @@ from typing import Any
 
 from windtunnel.advice.actions import Action
 from windtunnel.advice.bench import Bench
+from windtunnel.advice.costs import costs_of
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.plans import only_a_plan
 from windtunnel.advice.suggestion import Suggestion
@@ -152,6 +153,8 @@ def said(
         alike=alike,
         replanned=bench.replanned(trial.result),
         freed=bench.freed(trial.result),
+        also=bench.also(trial.result),
+        costs="; ".join(dict.fromkeys(cost for t in known if (cost := costs_of(t)))),
         relieves=single.relieves if single else "",
         step_gain=step,
         assumes={

@@ -19,7 +19,8 @@ def advise(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="time, memory, energy, money; of serving: throughput, goodput, ttft, tpot, e2e, energy, money.",
+            help="time, memory, energy, money; of serving: throughput, goodput, ttft, tpot, e2e, energy, money; "
+            "of a scenario with `run`: days, run_cost, run_energy, carbon_kg.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +42,8 @@ def advise(
     """Say which published techniques would help a scenario, by how much, why, and at what cost.
 
     Every technique that applies is simulated in the scenario, with a few settings of its knobs, then promising ones
-    two by two; recomputation and the micro-batch are tried beside them.
+    two by two; recomputation and the micro-batch are tried beside them. A scenario with `run` is advised on its whole
+    run: days, dollars and energy through failures, saves and restarts, also by techniques that act on those alone.
     """
     check_targets(write, report, cite, inputs=[scenario])
     from windtunnel import api
@@ -78,5 +80,6 @@ def register(app: typer.Typer) -> None:
             "advise my.yaml --objective memory",
             "advise my.yaml --set cluster.nodes=32 --report advice.html --cite papers.bib",
             "advise serve.yaml --objective ttft --json",
+            "advise examples/llama3-70b-run.yaml --objective run_cost",
         )
     )(advise)

@@ -20,6 +20,7 @@ from windtunnel.runs.event_loop.replicate import Frailty
 from windtunnel.runs.failures import kinds_of
 from windtunnel.runs.fewer_nodes import convert_s, nodes_per_unit, slower_by_missing
 from windtunnel.runs.in_process_restart import in_process_restart_s
+from windtunnel.runs.rate_intervals import assumed_of_rates, rate_shapes
 from windtunnel.runs.spot.market import market_drawer
 from windtunnel.runs.step_waits import Waited, step_waits
 from windtunnel.specs.run import DAY_S, CheckpointTier, FailureProfile, RunSpec
@@ -122,7 +123,7 @@ def prepare_run(scenario: Scenario, folder: Path, step: TrainingResult, prepared
         prepared=prepared,
         profile=profile,
         program=parts.program,
-        frailty=Frailty(profile.node_variation, profile.bad_node_share, profile.bad_node_factor),
+        frailty=Frailty(profile.node_variation, profile.bad_node_share, profile.bad_node_factor, rate_shapes(profile)),
         steps=parts.steps,
         tokens=float(steps) * tokens_per_step,
         waited=parts.waited,
@@ -130,7 +131,7 @@ def prepare_run(scenario: Scenario, folder: Path, step: TrainingResult, prepared
         tiers=parts.tiers,
         levels=parts.levels,
         optimal_interval_s=parts.optimal_interval_s,
-        assumed=(*(item for t in parts.tiers for item in t.assumed), *_assumed_of_spot(run)),
+        assumed=_assumed(run, profile, parts),
     )
 
 
@@ -153,7 +154,7 @@ def with_run(x: PreparedRun, run: RunSpec) -> PreparedRun:
         tiers=parts.tiers,
         levels=parts.levels,
         optimal_interval_s=parts.optimal_interval_s,
-        assumed=(*(item for t in parts.tiers for item in t.assumed), *_assumed_of_spot(run)),
+        assumed=_assumed(run, x.profile, parts),
     )
 
 
@@ -274,6 +275,12 @@ def _tiers(run: RunSpec, times: tuple[TierSeconds, ...]) -> Tiers:
 
 
 _EVERY = 1 << 30
+
+
+def _assumed(run: RunSpec, profile: FailureProfile, parts: RunParts) -> tuple[tuple[str, str, str], ...]:
+    """(field, value, why) of what the run does not state."""
+    of_tiers = (item for tier in parts.tiers for item in tier.assumed)
+    return (*of_tiers, *_assumed_of_spot(run), *assumed_of_rates(profile))
 
 
 def _assumed_of_spot(run: RunSpec) -> tuple[tuple[str, str, str], ...]:

@@ -13,6 +13,7 @@ from windtunnel.runs.ettr import conventions
 from windtunnel.runs.event_loop.program import CLASSES
 from windtunnel.specs.run import DAY_S
 
+_QUANTILES = 99
 GOOGLE_BADPUT = {
     "lost_progress": "wasted_progress_from_disruption",
     "save": "checkpoint_save",
@@ -39,7 +40,8 @@ class RunResult:
     days: dict[str, float]
     """mean, p10, p50, p90 of the wall time."""
     interval: dict[str, float]
-    """low and high of the mean days with the interval of the step time (80 %), failures' rates taken as stated."""
+    """low and high of the days (80 %): interval of the step time, chance, and rates of failures as far as the profile
+    says how well they are known."""
     ideal_days: float
     goodput: float
     """Share of the wall time in steps that count, at the speed of the undisturbed step."""
@@ -58,6 +60,8 @@ class RunResult:
     currency: str
     energy_kwh: float
     carbon_kg: float | None
+    measured_step: bool = False
+    """The step time is that of a log, not predicted."""
     begins_after_s: float | None
     """Seconds after `start` at which a run that may wait emits least (`start_within`); None where it may not."""
     replications: int
@@ -113,6 +117,26 @@ def day_figures(days: Floats) -> dict[str, float]:
     """Mean, P10, P50 and P90 of the days of the replications."""
     p10, p50, p90 = np.percentile(days, [10, 50, 90]).tolist()
     return {"mean": float(days.mean()), "p10": p10, "p50": p50, "p90": p90}
+
+
+def joint_band(days: Floats, low: float, high: float) -> dict[str, float]:
+    """80 % interval of the days of one run, whose step takes `low` to `high` (80 %) of what was simulated.
+
+    The days of every replication times every percentile of the step's factor, a lognormal distribution with a spread
+    of its own below the predicted step and above it: both are independent.
+
+    Args:
+        days: Of the replications, drawn rates included.
+        low: Factor on the step at its 10th percentile, at most 1.
+        high: At its 90th, at least 1.
+    """
+    from scipy.special import ndtri
+
+    z = np.asarray(ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES))
+    tail = float(ndtri(0.9))
+    factors = np.exp(np.where(z < 0, -np.log(low), np.log(high)) * z / tail)
+    ends = np.percentile(np.outer(days, factors), [10, 90]).tolist()
+    return {"low": ends[0], "high": ends[1]}
 
 
 def shares(seconds: Floats) -> tuple[float, dict[str, float], dict[str, float]]:

@@ -24,7 +24,7 @@ from windtunnel.charts.chart import Panels
 from windtunnel.errors import BadInput, Infeasible, Problem
 from windtunnel.progress import counting
 from windtunnel.runs.event_loop.program import CLASSES, WORK, Replication
-from windtunnel.runs.event_loop.replicate import Runs, jitted, replications
+from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
 from windtunnel.runs.expected import expected_run
 from windtunnel.runs.prepare import PreparedRun, with_run
 from windtunnel.runs.simulate import bill_of, prepared_run
@@ -136,7 +136,7 @@ class _Runner:
         return self.tiers, round(job.interval_s / self.x.step.step_time_s), self.x.program.nodes.spares
 
 
-def search_run(source: Source, *, overrides: Sequence[str] = (), run: Runs = jitted) -> RunSearchResult:
+def search_run(source: Source, *, overrides: Sequence[str] = (), run: Runs = soonest) -> RunSearchResult:
     """The best interval, spares and tiers of a run.
 
     Ctrl-C ends it with the best so far; choices that are best in closed form are run first.

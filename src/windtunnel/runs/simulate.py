@@ -19,10 +19,11 @@ from windtunnel.runs.carbon import best_start_s, mean_g_co2_per_kwh
 from windtunnel.runs.checkpoint.interval import daly_s, optimal_interval_s, young_s
 from windtunnel.runs.ettr import sliding
 from windtunnel.runs.event_loop.program import CLASSES, DEGRADED, LOST, STRAGGLER, WORK, Program, Replication
-from windtunnel.runs.event_loop.replicate import Runs, jitted, replications
+from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
 from windtunnel.runs.prepare import SPOT_SHARE, PreparedRun, prepare_run
 from windtunnel.runs.progress_log import ProgressLog, read_progress_log
-from windtunnel.runs.results import RunResult, day_figures, shares, stop_rows
+from windtunnel.runs.rate_intervals import shape_under_way
+from windtunnel.runs.results import RunResult, day_figures, joint_band, shares, stop_rows
 from windtunnel.specs.run import DAY_S
 from windtunnel.specs.source import Source
 from windtunnel.techniques import applied, remarks
@@ -36,7 +37,7 @@ _TAIL = 1.2816
 
 
 def simulate_run(
-    source: Source, *, overrides: Sequence[str] = (), sensitivities: bool = True, run: Runs = jitted
+    source: Source, *, overrides: Sequence[str] = (), sensitivities: bool = True, run: Runs = soonest
 ) -> RunResult:
     """Predict a whole training run.
 
@@ -56,7 +57,7 @@ def simulate_run(
 
 
 def forecast_run(
-    source: Source, log: Path, *, overrides: Sequence[str] = (), sensitivities: bool = True, run: Runs = jitted
+    source: Source, log: Path, *, overrides: Sequence[str] = (), sensitivities: bool = True, run: Runs = soonest
 ) -> RunResult:
     """When a run ends that is under way: step time and failure rate as its log says, the rest simulated.
 
@@ -80,8 +81,9 @@ def forecast_run(
     return replace(
         found,
         days={name: value + gone for name, value in found.days.items()},
-        interval={name: found.days["mean"] + gone for name in found.interval},  # the step was measured
+        interval={"low": found.days["p10"] + gone, "high": found.days["p90"] + gone},  # the step was measured
         every_days=tuple(day + gone for day in found.every_days),
+        measured_step=True,
         warnings=(*told, *found.warnings),
         simulated_in_s=time.perf_counter() - begun,
     )
@@ -112,14 +114,18 @@ def _under_way(x: PreparedRun, log: ProgressLog) -> tuple[PreparedRun, list[str]
     told = [
         f"step {log.last_step:,.0f} of {x.steps:,.0f} after {log.elapsed_s / DAY_S:.2f} days; "
         f"a step takes {measured:.3g} s, {planned:.3g} s were predicted ({measured / planned - 1:+.1%})",
-        f"failures so far: {log.failures}; the profile expects {expected:.1f}: its rates are taken times {scale:.2f}",
+        f"failures so far: {log.failures}; the profile expects {expected:.1f}: its rates are taken times {scale:.2f}, "
+        "and each replication draws that factor from what the count leaves open",
         "days count from the log's first row; ideal, goodput, failures, energy and cost are of the steps that are left",
     ]
     own = steps_between * measured
     verdict = "is still right" if 0.5 <= own / best <= 2.0 else f"should be {_told(best)}"
     told.append(f"the save interval of {_told(own)} {verdict}")
     step = replace(x.step, step_time_s=measured)
-    rest = replace(x, program=program, levels=tuple(levels), optimal_interval_s=best, step=step, steps=left)
+    frailty = replace(x.frailty, rate_shapes=(), common_shape=shape_under_way(log.failures))
+    rest = replace(
+        x, program=program, levels=tuple(levels), optimal_interval_s=best, step=step, steps=left, frailty=frailty
+    )
     return rest, told
 
 
@@ -131,7 +137,7 @@ def _result(x: PreparedRun, run: Runs, sensitivities: bool) -> RunResult:
     seconds = np.array([r.seconds for r in found])
     ended = [r for r in found if r.finished]
     if not ended:
-        raise Infeasible(_why_none(x, found))
+        raise Infeasible(why_none(x, found))
     mean = seconds.mean(axis=0)
     days = day_figures(seconds.sum(axis=1) / DAY_S)
     goodput, ettr, badput = shares(mean)
@@ -143,10 +149,7 @@ def _result(x: PreparedRun, run: Runs, sensitivities: bool) -> RunResult:
     return RunResult(
         scenario_name=x.scenario.name or x.step.scenario_name,
         days=days,
-        interval={
-            "low": days["mean"] * band.low / x.step.step_time_s,
-            "high": days["mean"] * band.high / x.step.step_time_s,
-        },
+        interval=joint_band(seconds.sum(axis=1) / DAY_S, band.low / x.step.step_time_s, band.high / x.step.step_time_s),
         ideal_days=x.ideal_s / DAY_S,
         goodput=goodput,
         ettr=ettr,
@@ -184,16 +187,26 @@ def _result(x: PreparedRun, run: Runs, sensitivities: bool) -> RunResult:
     )
 
 
-def prepared_run(source: Source, *, overrides: Sequence[str] = ()) -> PreparedRun:
+def prepared_run(source: Source, *, overrides: Sequence[str] = (), folder: Path | None = None) -> PreparedRun:
     """The step of a run simulated once, and everything else of the run decided.
+
+    Args:
+        source: Path of a scenario file with a `run` section, a mapping of its fields, or a `Scenario`.
+        overrides: Settings `key=value` as `--set` takes them.
+        folder: Folder that its paths are relative to; absent: that of the file.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
     """
     prepared, scenario = prepare(source, overrides=overrides)
     step = simulate_training(source, overrides=overrides, sensitivities=False)
-    folder = Path(source).parent if isinstance(source, str | Path) else Path()
+    folder = folder or (Path(source).parent if isinstance(source, str | Path) else Path())
     return prepare_run(scenario, folder, step, prepared)
+
+
+def loop_of(x: PreparedRun, first: int, count: int, run: Runs = soonest) -> list[Replication]:
+    """Replications `first` and later of a prepared run."""
+    return list(replications(x.program, x.frailty, count, x.run.seed, run, first=first))
 
 
 def _replicate(program: Program, x: PreparedRun, run: Runs, count: int) -> list[Replication]:
@@ -204,7 +217,7 @@ def _replicate(program: Program, x: PreparedRun, run: Runs, count: int) -> list[
     return found
 
 
-def _why_none(x: PreparedRun, found: Sequence[Replication]) -> str:
+def why_none(x: PreparedRun, found: Sequence[Replication]) -> str:
     """One line: what kept every replication from ending."""
     done = np.mean([r.seconds[WORK] for r in found]) / x.program.job.work_s
     retired = np.mean([r.retired for r in found])
@@ -267,7 +280,7 @@ def bill_of(x: PreparedRun, seconds: Floats, days: float, runs: Sequence[Replica
     return rates.bill(x.step.mean_power_w, float(seconds.sum()), running_s, intensity)
 
 
-def replicated(x: PreparedRun, count: int, run: Runs = jitted) -> tuple[Floats, tuple[Bill, ...]]:
+def replicated(x: PreparedRun, count: int, run: Runs = soonest) -> tuple[Floats, tuple[Bill, ...]]:
     """(seconds by class of every replication, shape (count, classes), the bill of each)."""
     runs = list(replications(x.program, x.frailty, count, x.run.seed, run))
     seconds = np.array([r.seconds for r in runs])

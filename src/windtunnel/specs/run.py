@@ -76,7 +76,8 @@ class FailureCause(Spec):
     hang: bool = False
     """Nothing says so but a time-out: the first one of `run.recovery.timeouts` stands for `detect_s`."""
     rate_interval: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] | None = None
-    """80 % interval of the rate, in its own unit, where the rate was counted (`calibrate --from incidents`)."""
+    """80 % interval of the rate, in its own unit, where the rate was counted (`calibrate --from incidents`); each
+    replication of a run draws its rate from it."""
 
     @model_validator(mode="after")
     def _one_rate(self) -> FailureCause:
@@ -85,7 +86,15 @@ class FailureCause(Spec):
             raise ValueError(f"needs one of {', '.join(_RATES)}")
         if self.slow > 1 and self.silent:
             raise ValueError("a cause is a straggler (`slow`) or silent, not both")
+        ends = self.rate_interval
+        if ends is not None and not ends[0] <= self.rate <= ends[1]:
+            raise ValueError(f"`rate_interval` {ends[0]:g} to {ends[1]:g} must hold the rate, {self.rate:g}")
         return self
+
+    @property
+    def rate(self) -> float:
+        """The stated rate, in its own unit."""
+        return next(float(found) for f in _RATES if (found := getattr(self, f)) is not None)
 
 
 _OF_PARTS = ("per_link_month", "per_switch_month")

@@ -26,7 +26,7 @@ def _tried(scenario: dict[str, Any], *names: str, **knobs: Any) -> dict[str, Tri
     for name in names:
         action = Action(name, REGISTRY.get(name), knobs)
         result = bench.run(merged(scenario, {"techniques": [action.entry]}))
-        out[name] = trial_of(bench, chosen("time", serves=False, default="time"), (action,), result)
+        out[name] = trial_of(bench, chosen("time", "training", default="time"), (action,), result)
     return out
 
 

@@ -34,7 +34,7 @@ def refusal(**run: Any) -> str:
 
 
 def test_the_result_adds_up() -> None:
-    result = api.simulate_run(scenario(grid="germany", recovery={"spares": 1}))
+    result = api.simulate_run(scenario(grid="germany", recovery={"spares": 1}, replications=30))
     assert result.days["p10"] <= result.days["p50"] <= result.days["p90"]
     assert result.days["mean"] > result.ideal_days
     assert sum(result.seconds.values()) / 86400 == pytest.approx(result.days["mean"])

@@ -11,6 +11,7 @@ from windtunnel.charts.forms import Bar, Bars
 from windtunnel.report.advice.terminal import (
     GROUPS,
     SHOWN,
+    bands_of,
     change_text,
     figure_text,
     gain_text,
@@ -18,6 +19,7 @@ from windtunnel.report.advice.terminal import (
     lost_lines,
     moved_text,
     notes,
+    other_figures,
     refused_lines,
     signed,
 )
@@ -51,7 +53,7 @@ def render(advice: Advice) -> str:
     lines = "".join(f'<p class="sub">{escape(line)}</p>' for line in rest)
     parts = [f"<header><h1>Advice</h1><p>{escape(first)}</p>{lines}</header>"]
     if any(getattr(advice, name) for name, _ in GROUPS):
-        band = "gain of the objective against today; lines are bands of measured pairs"
+        band = f"gain of the objective against today; {bands_of(advice)}"
         parts.append(card("What gains", band, plot(figure(advice))))
     parts += [_group(advice, name, title) for name, title in GROUPS if getattr(advice, name)]
     for title, told in (
@@ -99,7 +101,8 @@ def _label(one: Suggestion, taken: list[str]) -> str:
 
 def _group(advice: Advice, name: str, title: str) -> str:
     rows = "".join(_row(advice, one) for one in getattr(advice, name))
-    names = (advice.objective.title, "gain (band)", "memory")
+    others = [*dict.fromkeys(n for one in getattr(advice, name) for n in other_figures(advice, one))]
+    names = (advice.objective.title, "gain (band)", *others, "memory")
     head = "<tr><th>change</th>" + "".join(f'<th class="n">{escape(name)}</th>' for name in names)
     return card(title, "", table(f"{head}<th>what moves</th></tr>", rows, stacked=True))
 
@@ -110,7 +113,8 @@ def _row(advice: Advice, one: Suggestion) -> str:
     papers = " ".join(escape(line) for line in one.papers)
     more = f'<div class="note">{escape(said)}</div>' if said else ""
     more += f'<div class="note">{papers}</div>' if papers and one.kind != "pair" else ""
-    cells = {advice.objective.title: figure_text(advice, one.value), "gain": gain_text(advice, one), "memory": size}
+    cells = {advice.objective.title: figure_text(advice, one.value), "gain": gain_text(advice, one)}
+    cells |= {**other_figures(advice, one), "memory": size}
     figures = "".join(
         f'<td class="n" data-label="{escape(name)}: ">{escape(cell)}</td>' for name, cell in cells.items()
     )

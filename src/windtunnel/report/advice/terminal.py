@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.report.quantities import count, dollars, gib, percent, seconds
+from windtunnel.report.quantities import count, dollars, duration, gib, percent, seconds
 from windtunnel.report.training.compare import signed_gib
 
 if TYPE_CHECKING:
@@ -27,12 +27,18 @@ FAR = 0.1
 """Loss beyond which a technique is named without why, unless everything is asked for."""
 _LONG = 150
 """Characters of a remark on what is not modelled, unless everything is asked for."""
+_RUN_GROUPS = {
+    "settings": "Settings first: no technique needed (`plan --objective days` and `run --search` search more of them)"
+}
+_RUN_COLUMNS = {"days": "days", "run_cost": "dollars", "energy_kwh": "energy"}
 _NOTHING = "changes nothing that counts here"
 
 
 def figure_text(advice: Advice, value: float) -> str:
     """A value of the objective with its unit."""
     name = advice.objective.figure
+    if advice.of_a_run:
+        return run_figure(name, value)
     if name.endswith("_bytes"):
         return gib(value)
     if name == "step_time_s" or "_s." in name:
@@ -42,6 +48,26 @@ def figure_text(advice: Advice, value: float) -> str:
     if name.startswith("cost_"):
         return dollars(value)
     return count(value) if value >= 1000 else f"{value:,.4g}"
+
+
+def run_figure(name: str, value: float) -> str:
+    """A figure of a whole run with its unit."""
+    if name == "days":
+        return duration(value * 86400.0)
+    if name == "run_cost":
+        return f"${value / 1e6:,.3f} M" if value >= 1e6 else dollars(value)
+    if name == "host_bytes":
+        return gib(value)
+    return f"{value / 1e3:,.1f} {'MWh' if name == 'energy_kwh' else 't CO₂'}"
+
+
+def other_figures(advice: Advice, one: Suggestion) -> dict[str, str]:
+    """Of a run: days, dollars, energy and carbon as they become, beside the objective, with their changes."""
+    return {
+        _RUN_COLUMNS[name]: f"{run_figure(name, after)} {signed(after / before - 1.0)}"
+        for name, before, after in one.also
+        if name in _RUN_COLUMNS and name != advice.objective.figure and before
+    }
 
 
 def signed(value: float, digits: int = 1) -> str:
@@ -68,6 +94,8 @@ def speeds(advice: Advice) -> bool:
 def moved_text(advice: Advice, one: Suggestion) -> str:
     """What is otherwise, from before to after: tensors where memory is what counts, else classes of time."""
     tensors = [f"{name} {gib(a)} → {gib(b)}" for name, a, b in one.freed[:3]]
+    if advice.of_a_run:
+        return ", ".join(f"{name} {duration(a)} → {duration(b)}" for name, a, b in one.moved[:3])
     times = [f"{name} {_amount(name, a)} → {_amount(name, b)}" for name, a, b in one.moved[:3]]
     if advice.objective.id == "memory":
         return ", ".join(tensors or times)
@@ -89,7 +117,7 @@ def head_lines(advice: Advice) -> list[str]:
         lines[0] += ", but it does not fit in memory: what makes it fit, or comes closest, is first"
     if advice.shares:
         shown = [f"{name} {percent(share)}" for name, share in advice.shares.items() if share >= 0.01][:6]
-        lines.append(f"time goes to {', '.join(shown)}")
+        lines.append(f"time goes to {', '.join(shown)}".replace("_", " "))
     elif advice.bottleneck:
         lines.append(f"bound by {advice.bottleneck}")
     if advice.memory and (not advice.fits or advice.objective.id == "memory"):
@@ -135,6 +163,12 @@ def notes(advice: Advice, one: Suggestion, *, everything: bool = False) -> list[
         out.append(f"the same result here: {', '.join(one.alike)}")
     if one.where:
         out.append(options_text(one, advice.framework, everything=everything))
+    if not one.told_apart and advice.of_a_run:
+        out.append("not resolved: its band holds 0")
+    if one.costs and one.kind != "pair":
+        out.append(f"costs: {one.costs.rstrip('.')}")
+    copies = ((gib(a), gib(b)) for name, a, b in one.also if name == "host_bytes")
+    out += [f"copies take {after} of a node's host memory, {before} today" for before, after in copies]
     if one.quality:
         out.append(f"quality: {one.quality}")
     if one.assumes and one.kind != "pair":
@@ -189,6 +223,7 @@ def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
         if not found:
             continue
         listed = found if everything else found[: SHOWN[name]]
+        title = _RUN_GROUPS.get(name, title) if advice.of_a_run else title
         parts += [Text(f"\n{title}", style="bold"), _table(advice, listed), *_notes(advice, listed, everything)]
         if len(listed) < len(found):
             parts.append(Text(f"{len(found) - len(listed)} more: --all", style="dim"))
@@ -196,13 +231,7 @@ def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
     if not every:
         parts.append(Text("\nnothing that was tried gains here"))
     elif any(not s.told_apart for s in every):
-        parts.append(
-            Text(
-                "\n· gains whose band holds 0 cannot be told from none; bands are of measured pairs of plans, a "
-                "technique counts as a setting",
-                style="dim",
-            )
-        )
+        parts.append(Text(f"\n· gains whose band holds 0 cannot be told from none; {bands_of(advice)}", style="dim"))
     for title, lines in (
         ("no gain here: ", lost_lines(advice.lost, everything=everything)),
         ("could not be tried: ", refused_lines(advice.refused, everything=everything)),
@@ -216,6 +245,14 @@ def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
     return Group(*parts)
 
 
+def bands_of(advice: Advice) -> str:
+    """What the bands of gains are of."""
+    of_plans = "bands are of measured pairs of plans, a technique counts as a setting"
+    if not advice.of_a_run:
+        return of_plans
+    return f"bands are of runs in the same random numbers, two by two; where the step changes {of_plans}"
+
+
 def _table(advice: Advice, listed: Sequence[Suggestion]) -> Table:
     from rich import box
     from rich.table import Table
@@ -227,7 +264,11 @@ def _table(advice: Advice, listed: Sequence[Suggestion]) -> Table:
     level = next((s.level for s in listed if s.level), 0.0)
     gain = "gain" if speeds(advice) else "change"
     table.add_column(f"{gain} ({100 * level:.0f} % band)" if level else gain, justify="right", no_wrap=True)
-    memory = any(s.memory_change_bytes is not None for s in listed) and advice.objective.id != "memory"
+    others = [*dict.fromkeys(name for s in listed for name in other_figures(advice, s))]
+    for name in others:
+        table.add_column(name, justify="right")
+    changes = any(s.memory_change_bytes for s in listed) if advice.of_a_run else True
+    memory = changes and any(s.memory_change_bytes is not None for s in listed) and advice.objective.id != "memory"
     steps = any(s.step_gain is not None for s in listed)
     if memory:
         table.add_column("memory", justify="right", no_wrap=True)
@@ -240,6 +281,8 @@ def _table(advice: Advice, listed: Sequence[Suggestion]) -> Table:
     for at, one in enumerate(listed, 1):
         change = one.memory_change_bytes
         cells = [str(at), change_text(one), figure_text(advice, one.value), gain_text(advice, one)]
+        figures = other_figures(advice, one)
+        cells += [figures.get(name, "") for name in others]
         cells += [signed_gib(change) if change is not None else ""] if memory else []
         cells += ["yes" if one.fits else "no"] if fits else []
         cells += [signed(one.step_gain) if one.step_gain is not None else ""] if steps else []

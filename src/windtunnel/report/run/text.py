@@ -23,9 +23,7 @@ def figure_rows(result: RunResult) -> list[tuple[str, str, str]]:
     low, high = (result.interval[at] * 86400.0 for at in ("low", "high"))
     rows = [
         ("ideal", in_days(result.ideal_days), f"{count(result.steps)} steps of {seconds(result.step_time_s)}"),
-        ("80 % band", f"{low / unit:.1f} to {high / unit:.1f} {name}", "of the mean, from the band of the step time")
-        if low < high
-        else ("80 % band", "none", "the step time was measured; P10 to P90 are of the failures to come"),
+        ("80 % band", f"{low / unit:.1f} to {high / unit:.1f} {name}", _band_of(result)),
         ("goodput", percent(result.goodput), "steps that count over wall time"),
         (
             "ETTR",
@@ -55,6 +53,14 @@ def figure_rows(result: RunResult) -> list[tuple[str, str, str]]:
         paid = "devices of the job and its spares" if result.spot is None else "spot devices as long as they are there"
         rows.append(("cost", money(result.cost), f"{result.currency}, {paid}"))
     return rows
+
+
+def _band_of(result: RunResult) -> str:
+    """What the band of the days holds."""
+    if result.measured_step:
+        return "of chance and rates of failures; the step time was measured"
+    drawn = any(field == "run.failures" and "drawn" in value for field, value, _ in result.assumed)
+    return f"of one run: step time, chance{' and rates of failures' if drawn else '; rates of failures as stated'}"
 
 
 def _spot_rows(result: RunResult) -> list[tuple[str, str, str]]:
