@@ -169,7 +169,9 @@ class RunBench:
             if math.isfinite(a) and math.isfinite(b)
         ]
         host = [host_bytes(one.x, one.x.run.checkpoint.tiers) for one in (self.base, result)]
-        return (*rows, ("host_bytes", *host)) if host[0] != host[1] else tuple(rows)
+        if host[0] != host[1]:
+            rows.append(("host_bytes", host[0], host[1]))
+        return tuple(rows)
 
     def band(self, result: RunFigures, objective: Objective) -> Band:
         """Interval of the ratio after to before: of the paired replications, and of the step where that differs."""

@@ -296,9 +296,10 @@ class Search:
             for other in sorted(tight, key=lambda t: -t.gain)[:SAVERS]:
                 _want(wanted, one, other)
         at_best = next((t for t in singles if t.actions[0].name == INTERVAL_AUTO), None)
-        for one in alike if at_best is not None else ():  # saves that cost less pay by being more
-            if one.actions[0].technique is not None and one.actions[0].technique.saves == "checkpoints":
-                _want(wanted, one, at_best)
+        for one in alike:
+            own = one.actions[0].technique
+            if at_best is not None and own is not None and own.saves == "checkpoints":
+                _want(wanted, one, at_best)  # saves that cost less pay by being more
         self.ahead = self.tried + len(wanted)
         kept = []
         for actions in wanted.values():
