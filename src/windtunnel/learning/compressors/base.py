@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy.typing as npt
 
 from windtunnel.arrays import Ints, Reals
 from windtunnel.learning.randomness import Draws
@@ -47,3 +49,17 @@ class Compressor(Protocol):
 
     def encode(self, row: Reals, shapes: Shapes, draws: Draws, worker: int, step: int) -> bytes:
         """The message itself, for one row of shape (entries,)."""
+
+    def decode(
+        self, message: bytes, shapes: Shapes, dtype: npt.DTypeLike, draws: Draws, worker: int, step: int
+    ) -> npt.NDArray[Any]:
+        """What a receiver makes of a message: shape (entries,), of the type that the task computes in.
+
+        Args:
+            message: From `encode`.
+            shapes: Of the tensors.
+            dtype: Of the row that was encoded.
+            draws: Random numbers of the run, which sender and receiver share.
+            worker: That sent it.
+            step: Of the message.
+        """

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from windtunnel.arrays import Ints, Reals
 from windtunnel.learning.compressors import COMPRESSORS, CompressorKind
@@ -36,7 +38,14 @@ class Cast:
     def encode(self, row: Reals, shapes: Shapes, draws: Draws, worker: int, step: int) -> bytes:
         """Little-endian values."""
         del shapes, draws, worker, step
-        return row.astype({16: "<f2", 32: "<f4", 64: "<f8"}[self.bits]).tobytes()
+        return row.astype(f"<f{self.bits // 8}").tobytes()
+
+    def decode(
+        self, message: bytes, shapes: Shapes, dtype: npt.DTypeLike, draws: Draws, worker: int, step: int
+    ) -> npt.NDArray[Any]:
+        """See `Compressor.decode`."""
+        del shapes, draws, worker, step
+        return np.frombuffer(message, f"<f{self.bits // 8}").astype(dtype)
 
 
 COMPRESSORS.add(
