@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from windtunnel.clusters.result import ClusterResult, PodResult
     from windtunnel.engine.flows import FlowTimes
     from windtunnel.importers.torch_module import TracedGraph
+    from windtunnel.learning.results import LearningResult
     from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
@@ -51,6 +52,7 @@ __all__ = [
     "sets_every_axis",
     "simulate_cluster",
     "simulate_flows",
+    "simulate_learning",
     "simulate_run",
     "simulate_serving",
     "simulate_training",
@@ -218,6 +220,22 @@ def simulate_cluster(source: Source, *, overrides: Sequence[str] = ()) -> Cluste
     from windtunnel.clusters.simulate import simulate_cluster as simulate
 
     return simulate(source, overrides=tuple(overrides))
+
+
+def simulate_learning(
+    source: Source,
+    *,
+    overrides: Sequence[str] = (),
+    cache: bool = True,
+    report: Callable[[int, int], None] | None = None,
+) -> LearningResult:
+    """Train a small task with several algorithms on the clock of a large target.
+
+    See `windtunnel.learning.simulate.simulate_learning`.
+    """
+    from windtunnel.learning.simulate import simulate_learning as simulate
+
+    return simulate(source, overrides=overrides, cache=cache, report=report)
 
 
 def simulate_run(source: Source, *, overrides: Sequence[str] = (), sensitivities: bool = True) -> RunResult:

@@ -54,6 +54,7 @@ OPTIONS = {
         "--wrapper",
     ],
     "cluster": ["--json", "--report", "--set"],
+    "learn": ["--cache", "--json", "--plot", "--report", "--set"],
     "fit": ["--json", "--set"],
     "run": ["--json", "--output", "--progress", "--report", "--search", "--sensitivities", "--set"],
     "plan": [

@@ -25,6 +25,7 @@ from windtunnel.cli import (
     fit,
     import_,
     init,
+    learn,
     measure,
     models,
     plan,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VERBS = {
-    "Predict": ("train", "serve", "run", "cluster", "fit", "compare", "explain"),
+    "Predict": ("train", "serve", "run", "cluster", "learn", "fit", "compare", "explain"),
     "Decide": ("plan", "advise", "check"),
     "Catalogue": ("models", "devices", "clusters", "techniques", "catalog"),
     "Bring and write files": ("init", "import", "schema", "rerun"),
@@ -111,6 +112,7 @@ for _verb in (
     serve,
     cluster,
     whole_run,
+    learn,
     fit,
     plan,
     advise,

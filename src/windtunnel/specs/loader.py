@@ -77,10 +77,11 @@ def load_scenario_with_source(
     _read_failures(data.get("run"), "run", folder, problems)
     jobs = data.get("jobs")
     _read_failures(jobs.get("outages") if isinstance(jobs, dict) else None, "jobs.outages", folder, problems)
-    if "model" not in data and "jobs" not in data:
+    if "model" not in data and "jobs" not in data and "learning" not in data:
         problems.add("model", UNSET, "is required")
     jobs = data.get("jobs")
-    if "cluster" not in data and not (isinstance(jobs, dict) and jobs.get("nodes")):
+    of_jobs = isinstance(jobs, dict) and jobs.get("nodes")
+    if "cluster" not in data and not of_jobs and "learning" not in data:
         problems.add("cluster", UNSET, "is required")
     return _validate(Scenario, data, lines, problems), lines
 

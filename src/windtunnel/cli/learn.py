@@ -1,0 +1,60 @@
+"""`windtunnel learn`: algorithms that train a small task for real on the clock of a large target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.sources import scenario_source
+
+
+def learn(
+    scenario: Scenario,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the curves in the terminal.")] = False,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="Take curves that were learned before, and keep new ones.")
+    ] = True,
+) -> None:
+    """Train a small task for real with several algorithms: loss against steps, simulated hours, bytes and joules.
+
+    Needs a section `learning`: a task, workers, algorithms. Losses are the small task's, times and bytes the target's.
+    """
+    import os
+
+    check_targets(report, inputs=[scenario])
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # one thread a run; runs are made in parallel
+    from windtunnel import api
+
+    with progress("learning") as done:
+        result = api.simulate_learning(
+            scenario_source(scenario), overrides=tuple(overrides or ()), cache=cache, report=done
+        )
+    if report is not None:
+        from windtunnel.report.learning import html
+
+        note(f"report  {html.write(result, report)}")
+    if as_json:
+        print_json(result.to_dict())
+        return
+    from windtunnel.report.learning.terminal import summary
+
+    console().print(summary(result, plot=plot))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog=examples(
+            "learn examples/learning/diloco-1b-four-sites.yaml --plot",
+            "learn my.yaml --set learning.link.bandwidth='100 Mb/s' --json",
+            "learn my.yaml --report curves.html",
+        )
+    )(learn)

@@ -1,0 +1,159 @@
+"""Result of `learn`: curves on a clock, and figures of each algorithm. Units are in the names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from windtunnel.arrays import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedCurve:
+    """A learned curve with the clock of the target; every array has one entry a point."""
+
+    algorithm: str
+    """Label of its algorithm."""
+    seed: int
+    step: Ints
+    """Local steps of a worker."""
+    loss: Floats
+    metric: Floats
+    """NaN where the task has none."""
+    time_s: Floats
+    """Simulated seconds of the target; NaN where nothing says how long a step takes."""
+    bytes: Floats
+    """That one worker has sent, of the target's messages."""
+    joules: Floats
+    """Of all workers; NaN where nothing says their watts."""
+    diverged_at: int | None = None
+    """Local step whose loss was not finite; the curve ends before it."""
+
+    def points(self) -> list[dict[str, Any]]:
+        """One record a point."""
+        names = ("step", "time_s", "bytes", "joules", "loss", "metric")
+        columns = (self.step, self.time_s, self.bytes, self.joules, self.loss, self.metric)
+        return [dict(zip(names, row, strict=True)) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmFigures:
+    """Figures of one algorithm over its seeds."""
+
+    label: str
+    id: str
+    family: str
+    knobs: dict[str, Any]
+    driver: str
+    loss: float | None
+    """At the end, mean of the seeds; None where none got that far."""
+    loss_low: float | None
+    loss_high: float | None
+    metric: float | None
+    gap: float | None
+    """Loss at the end over that of data parallelism, less one; None without it."""
+    hours: float | None
+    """Simulated, of the target."""
+    bytes_per_worker: float
+    bytes_per_worker_step: float
+    bytes_by_link: dict[str, float]
+    """Link → bytes of all workers."""
+    kwh: float | None
+    cost: float | None
+    utilisation: float | None
+    """Share of the workers' time in steps."""
+    staleness: dict[str, Any]
+    """mean, max and histogram {steps of the server since the fetch: share}; empty where there is none."""
+    time_to_target_s: float | None
+    """Mean of the seeds that reach it; None where one does not."""
+    time_to_target_band_s: tuple[float, float] | None
+    reached: int
+    """Seeds that reach the target."""
+    diverged: tuple[tuple[int, int], ...]
+    """(seed, local step) of runs whose loss was not finite."""
+    resolved: bool | None
+    """Whether the proxy can order it; None where it was not asked."""
+    reasons: tuple[str, ...] = ()
+    """Why it cannot."""
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningResult:
+    """Curves of algorithms side by side, against steps, simulated seconds, bytes and joules."""
+
+    scenario_name: str
+    task: str
+    metric: str
+    """What `metric` of points is; empty: the task has none."""
+    floor: float | None
+    """Lowest expected loss of the task, where it is known."""
+    workers: int
+    steps: int
+    seeds: tuple[int, ...]
+    curves: tuple[TimedCurve, ...]
+    algorithms: tuple[AlgorithmFigures, ...]
+    goal: dict[str, float]
+    """loss or metric that curves have to reach; empty: none."""
+    target: dict[str, Any]
+    """What is timed: model, parameters, step_s, its source and grade."""
+    worker_steps_per_s: float | None
+    """That this machine learned in a second of one process; None where all curves were kept from before."""
+    assumed: tuple[tuple[str, str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    grades: dict[str, str] = field(default_factory=dict)
+    currency: str = "USD"
+    interrupted: bool = False
+    """Whether the user stopped it: curves are those that were learned until then."""
+    scenario: dict[str, Any] = field(default_factory=dict)
+    citations: tuple[str, ...] = ()
+    version: str = ""
+    simulated_in_s: float = 0.0
+
+    def of(self, label: str) -> AlgorithmFigures:
+        """Figures of one algorithm.
+
+        Raises:
+            KeyError: there is no such label.
+        """
+        return {a.label: a for a in self.algorithms}[label]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data as `--json` prints it."""
+        by = {a.label: a for a in self.algorithms}
+        curves = [
+            {"algorithm": c.algorithm, "seed": c.seed, "diverged_at": c.diverged_at, "points": c.points()}
+            for c in self.curves
+        ]
+        asked = [a.resolved for a in self.algorithms if a.resolved is not None]
+        out: dict[str, Any] = {
+            "scenario_name": self.scenario_name,
+            "curves": curves,
+            "time_to_target_s": {k: a.time_to_target_s for k, a in by.items()},
+            "resolved": all(asked) if asked else None,
+            "bytes_per_worker_step": {k: a.bytes_per_worker_step for k, a in by.items()},
+            "utilisation": {k: a.utilisation for k, a in by.items()},
+            "staleness": {k: a.staleness for k, a in by.items()},
+            "worker_steps_per_s": self.worker_steps_per_s,
+            "verdicts": {k: {"resolved": a.resolved, "reasons": a.reasons} for k, a in by.items()},
+            "algorithms": {k: a.to_dict() for k, a in by.items()},
+        }
+        skipped = {"scenario_name", "curves", "algorithms", "worker_steps_per_s", "assumed"}
+        out |= {name: getattr(self, name) for name in self.__slots__ if name not in skipped}
+        out["assumed"] = [{"field": f, "value": v, "why": w} for f, v, w in self.assumed]
+        return out
+
+    def figure(self) -> Any:
+        """Charts: loss against steps, hours, bytes and joules."""
+        from windtunnel.learning.figures import learning_figure
+
+        return learning_figure(self)
+
+    def __repr__(self) -> str:
+        ends = ", ".join(f"{a.label} {a.loss:.4g}" for a in self.algorithms if a.loss is not None)
+        return f"<{self.scenario_name}: {self.task}, {self.workers} workers, loss {ends}>"

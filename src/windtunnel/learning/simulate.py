@@ -1,0 +1,190 @@
+"""Learning from its scenario to its result: curves are learned or taken from before, then put on the target's clock."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from windtunnel.learning import curves
+from windtunnel.learning.algorithm_figures import AlgorithmRun, algorithm_figures, timed_curve
+from windtunnel.learning.curves import CurveKey, Learned
+from windtunnel.learning.prepare import ChosenAlgorithm, PreparedLearning, prepare_learning
+from windtunnel.learning.results import LearningResult
+from windtunnel.specs.source import Source
+
+Report = Callable[[int, int], None]
+"""Called with curves learned and curves in all."""
+POOL_PAYS_S = 3.0
+"""Seconds of learning that are left from which on other processes are worth their start."""
+
+
+@dataclass(slots=True)
+class Learning:
+    """What is learned, and how fast."""
+
+    found: dict[str, Learned] = field(default_factory=dict)
+    """Digest of a key → its curve."""
+    interrupted: bool = False
+
+    def of(self, key: CurveKey) -> Learned | None:
+        """The curve of a key, None where the user stopped before it."""
+        return self.found.get(key.digest())
+
+    @property
+    def worker_steps_per_s(self) -> float | None:
+        """Steps of workers in a second of one process; None where nothing was learned anew."""
+        seconds = sum(x.seconds for x in self.found.values())
+        fresh = sum(x.worker_steps for x in self.found.values() if x.seconds > 0)
+        return fresh / seconds if seconds > 0 else None
+
+
+def simulate_learning(
+    source: Source, *, overrides: Sequence[str] = (), cache: bool = True, report: Report | None = None
+) -> LearningResult:
+    """Train with every algorithm of a scenario for real, and time each on its target.
+
+    Args:
+        source: Path of a scenario file with a `learning` section, a mapping of its fields, or a `Scenario`.
+        overrides: Settings `key=value` as `--set` takes them.
+        cache: Whether curves that were learned before are taken, and new ones kept.
+        report: Called as curves are learned. Ctrl-C ends learning, and the result has the curves until then.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+
+    Example:
+        >>> from windtunnel import api
+        >>> r = api.simulate_learning("examples/learning/diloco-1b-four-sites.yaml")  # doctest: +SKIP
+    """
+    from windtunnel import __version__
+
+    begun = time.perf_counter()
+    x = prepare_learning(source, tuple(overrides))
+    wanted = [x.key(a, seed) for seed in x.seeds for a in x.algorithms]
+    learning = learn_all(wanted, cache=cache, report=report)
+    return _result(x, learning, __version__, begun)
+
+
+def learn_all(keys: Sequence[CurveKey], *, cache: bool = True, report: Report | None = None) -> Learning:
+    """Learn curves, each in one process and on one thread; several at once where that is worth it.
+
+    Args:
+        keys: What to learn.
+        cache: Whether curves learned before are taken, and new ones kept.
+        report: Called with curves done and all.
+    """
+    out = Learning()
+    missing: list[CurveKey] = []
+    for key in keys:
+        before = curves.kept(key) if cache else None
+        if before is not None:
+            out.found[key.digest()] = before
+        elif key.digest() not in {k.digest() for k in missing}:
+            missing.append(key)
+    total = len(missing)
+
+    def done(key: CurveKey, learned: Learned) -> None:
+        out.found[key.digest()] = learned
+        if cache:
+            curves.keep(key, learned)
+        if report is not None:
+            report(total - len(missing), total)
+
+    try:
+        slowest = 0.0
+        while missing:
+            if slowest * len(missing) > POOL_PAYS_S and len(missing) > 1 and _cores() > 1:
+                _in_processes(missing, done)
+                break
+            key = missing.pop(0)
+            learned = curves.learn_curve(key)
+            slowest = max(slowest, learned.seconds)
+            done(key, learned)
+    except KeyboardInterrupt:
+        out.interrupted = True
+        if not out.found:
+            raise
+    return out
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _in_processes(missing: list[CurveKey], done: Callable[[CurveKey, Learned], None]) -> None:
+    """Learn what is missing in processes of their own; a curve is handed over as soon as it is there."""
+    keys = list(missing)
+    pool = ProcessPoolExecutor(min(_cores(), len(keys)), mp_context=get_context("spawn"))
+    try:
+        running = {pool.submit(curves.learn_curve, key): key for key in keys}
+        while running:
+            ready, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+            for one in ready:
+                key = running.pop(one)
+                learned = one.result()
+                missing.remove(key)
+                done(key, learned)
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _result(x: PreparedLearning, learning: Learning, version: str, begun: float) -> LearningResult:
+    """Curves on the clock, and the figures of each algorithm."""
+    runs = [_run_of(x, algorithm, learning) for algorithm in x.algorithms]
+    baseline = next((r for r in runs if x.baseline is not None and r.algorithm is x.baseline), None)
+    figures = tuple(algorithm_figures(x, run, baseline) for run in runs)
+    warnings = [
+        f"{a.label}, seed {seed}: the loss was not finite at step {step:,}; results up to there are kept"
+        for a in figures
+        for seed, step in a.diverged
+    ]
+    if learning.interrupted:
+        warnings.append("stopped: curves are those that were learned until then")
+    task = curves.task_of(x.base)
+    return LearningResult(
+        scenario_name=x.scenario.name or f"{x.task.id} on {x.spec.workers} workers",
+        task=x.task.id,
+        metric=task.metric,
+        floor=task.floor,
+        workers=x.spec.workers,
+        steps=x.spec.steps,
+        seeds=x.seeds,
+        curves=tuple(c for run in runs for c in run.curves),
+        algorithms=figures,
+        goal=_goal(x),
+        target=x.target_figures(),
+        worker_steps_per_s=learning.worker_steps_per_s,
+        assumed=x.assumed,
+        warnings=tuple(warnings),
+        interrupted=learning.interrupted,
+        scenario=x.scenario.model_dump(mode="json", exclude_unset=True),
+        citations=tuple(dict.fromkeys(a.kind.source for a in x.algorithms if a.kind.source)),
+        version=version,
+        simulated_in_s=time.perf_counter() - begun,
+    )
+
+
+def _run_of(x: PreparedLearning, algorithm: ChosenAlgorithm, learning: Learning) -> AlgorithmRun:
+    """All seeds of an algorithm, timed."""
+    learned = [(seed, found) for seed in x.seeds if (found := learning.of(x.key(algorithm, seed))) is not None]
+    clock = x.clock(algorithm)
+    return AlgorithmRun(
+        algorithm=algorithm,
+        clock=clock,
+        curves=tuple(timed_curve(x, algorithm, seed, one.curve, clock) for seed, one in learned),
+    )
+
+
+def _goal(x: PreparedLearning) -> dict[str, float]:
+    """What curves have to reach."""
+    target = x.spec.target
+    if target is None:
+        return {}
+    return {k: v for k, v in (("loss", target.loss), ("metric", target.metric)) if v is not None}

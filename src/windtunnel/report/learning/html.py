@@ -1,0 +1,66 @@
+"""Learning as one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windtunnel.learning.figures import ACROSS, loss_chart, shown
+from windtunnel.report.html_shell import card, document, plot, table
+from windtunnel.report.learning.text import (
+    goal_line,
+    headline,
+    link_rows,
+    staleness_rows,
+    table_rows,
+    target_line,
+    verdict_lines,
+)
+from windtunnel.report.quantities import assumed_text
+
+if TYPE_CHECKING:
+    from windtunnel.learning.results import LearningResult
+
+
+def write(result: LearningResult, path: str | Path) -> Path:
+    """Write the report and return its path."""
+    target = Path(path)
+    target.write_text(render(result), encoding="utf-8")
+    return target
+
+
+def render(result: LearningResult) -> str:
+    """The whole document. Every text is escaped."""
+    goal = f"<p>target: {escape(goal_line(result))}</p>" if result.goal else ""
+    head = f"<p>{escape(headline(result))}</p><p>{escape(target_line(result))}</p>{goal}"
+    titles, rows = table_rows(result)
+    parts = [
+        f"<header><h1>{escape(result.scenario_name)}</h1>{head}</header>",
+        *(f'<p class="warning">{escape(w)}</p>' for w in (*verdict_lines(result), *result.warnings)),
+        card("Algorithms side by side", "loss of the proxy; bytes and times of the target", _table(titles, rows)),
+    ]
+    hint = "mean of the seeds; the band is from the lowest to the highest" if len(result.seeds) > 1 else ""
+    for across in ACROSS:
+        if shown(result, across):
+            parts.append(card(f"Loss against {across.name}", hint, plot(loss_chart(result, across))))
+    if late := staleness_rows(result):
+        parts.append(card("Staleness", "", _table(("algorithm", "staleness"), late)))
+    parts.append(card("Bytes by link", "of all workers", _table(("algorithm", "link", "bytes"), link_rows(result))))
+    grades = [(name, grade) for name, grade in result.grades.items()]
+    parts.append(card("How well each figure is known", "", _table(("figure", "grade"), grades)))
+    assumed = [(field, assumed_text(field, value), why) for field, value, why in result.assumed]
+    if assumed:
+        parts.append(card("Assumed", "what the scenario leaves open", _table(("field", "value", "why"), assumed)))
+    if result.notes:
+        parts.append(card("Notes", "", "".join(f"<p>{escape(note)}</p>" for note in result.notes)))
+    if result.citations:
+        parts.append(card("Sources", "", "".join(f"<p>{escape(line)}</p>" for line in result.citations)))
+    return document(f"{result.scenario_name}: learning", parts)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    titles = "<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>"
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return table(titles, body)

@@ -1,0 +1,107 @@
+"""What both forms of a learning report say in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from windtunnel.report.quantities import count, dollars, duration, percent, seconds, signed_percent
+
+if TYPE_CHECKING:
+    from windtunnel.learning.results import AlgorithmFigures, LearningResult
+
+
+def headline(result: LearningResult) -> str:
+    """Task, workers, steps and seeds."""
+    seeds = "1 seed" if len(result.seeds) == 1 else f"{len(result.seeds)} seeds"
+    return f"{result.task}: {result.workers:,} workers, {result.steps:,} local steps each, {seeds}"
+
+
+def target_line(result: LearningResult) -> str:
+    """What is timed."""
+    t = result.target
+    what = t["model"] or f"{count(t['parameters'])} parameters"
+    if t["step_s"] is None:
+        return f"bytes are of {what}; nothing says how long a step takes, so there are no hours"
+    return f"times and bytes are of {what}: a local step takes {seconds(t['step_s'])} ({t['source']}, {t['grade']})"
+
+
+def loss_text(a: AlgorithmFigures) -> str:
+    """Loss at the end and half of the seeds' range."""
+    if a.loss is None:
+        return "diverged" if a.diverged else ""
+    assert a.loss_low is not None and a.loss_high is not None
+    spread = 0.5 * (a.loss_high - a.loss_low)
+    return f"{a.loss:.4g} ± {spread:.1g}" if spread > 0 else f"{a.loss:.4g}"
+
+
+def to_target(a: AlgorithmFigures) -> str:
+    """Time to target, or why there is none."""
+    if a.time_to_target_s is not None:
+        return duration(a.time_to_target_s)
+    return f"{a.reached} of the seeds" if a.reached else "not reached"
+
+
+def data(nbytes: float) -> str:
+    """Bytes in decimal units, as links are rated.
+
+    Example:
+        >>> data(12e12), data(512)
+        ('12.0 TB', '512 B')
+    """
+    for limit, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(nbytes) >= limit:
+            return f"{nbytes / limit:,.3g} {unit}" if nbytes < 100 * limit else f"{nbytes / limit:,.0f} {unit}"
+    return f"{nbytes:,.0f} B"
+
+
+_COLUMNS: tuple[tuple[str, Callable[[AlgorithmFigures], str]], ...] = (
+    ("loss at the end", loss_text),
+    ("metric", lambda a: "" if a.metric is None else f"{a.metric:.4g}"),
+    ("against data parallel", lambda a: "" if a.gap is None or a.id == "data_parallel" else signed_percent(a.gap)),
+    ("simulated time", lambda a: "" if a.hours is None else duration(3600.0 * a.hours)),
+    ("sent by a worker", lambda a: data(a.bytes_per_worker)),
+    ("energy", lambda a: "" if a.kwh is None else f"{count(a.kwh)} kWh"),
+    ("cost", lambda a: "" if a.cost is None else dollars(a.cost)),
+    ("utilisation", lambda a: "" if a.utilisation is None else percent(a.utilisation)),
+    ("to target", to_target),
+)
+
+
+def table_rows(result: LearningResult) -> tuple[list[str], list[list[str]]]:
+    """(titles, rows) of the algorithms side by side; columns that say nothing are left out."""
+    columns = [(name, of) for name, of in _COLUMNS if _tells(name, of, result)]
+    titles = ["algorithm", *(result.metric if name == "metric" else name for name, _ in columns)]
+    return titles, [[a.label, *(of(a) for _, of in columns)] for a in result.algorithms]
+
+
+def _tells(name: str, of: Callable[[AlgorithmFigures], str], result: LearningResult) -> bool:
+    if name == "to target":
+        return bool(result.goal)
+    return any(of(a) for a in result.algorithms)
+
+
+def verdict_lines(result: LearningResult) -> list[str]:
+    """What the proxy cannot order, with reasons."""
+    return [
+        f"{a.label}: not resolved: {reason}" for a in result.algorithms if a.resolved is False for reason in a.reasons
+    ]
+
+
+def goal_line(result: LearningResult) -> str:
+    """The target of the curves."""
+    return ", ".join(f"{k} {'≤' if k == 'loss' else '≥'} {v:g}" for k, v in result.goal.items())
+
+
+def link_rows(result: LearningResult) -> list[tuple[str, str, str]]:
+    """(algorithm, link, bytes of all workers)."""
+    return [(a.label, link, data(nbytes)) for a in result.algorithms for link, nbytes in a.bytes_by_link.items()]
+
+
+def staleness_rows(result: LearningResult) -> list[tuple[str, str]]:
+    """(algorithm, staleness) of those that have any."""
+    return [
+        (a.label, f"mean {a.staleness['mean']:.2f}, most {a.staleness['max']:g} server steps")
+        for a in result.algorithms
+        if a.staleness.get("max")
+    ]
