@@ -10,7 +10,7 @@ from windtunnel.arrays import Floats
 from windtunnel.learning.drivers.lock_step import Curve
 from windtunnel.learning.plain_clock import Clock
 from windtunnel.learning.prepare import ChosenAlgorithm, PreparedLearning
-from windtunnel.learning.results import AlgorithmFigures, TimedCurve
+from windtunnel.learning.records import AlgorithmFigures, TimedCurve
 from windtunnel.specs.learning import TargetSpec
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,13 +12,27 @@ from windtunnel.arrays import Floats
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels
 from windtunnel.charts.colours import SERIES
 from windtunnel.charts.forms import area, horizontal, line, number_ticks
-
-if TYPE_CHECKING:
-    from windtunnel.learning.results import LearningResult, TimedCurve
+from windtunnel.learning.records import AlgorithmFigures, TimedCurve
 
 _DASHES: tuple[list[int], ...] = ([], [7, 3], [2, 3])
 """Of algorithms beyond the colours there are."""
 _MOST_POINTS = 120
+
+
+class Curves(Protocol):
+    """What charts read of a result."""
+
+    @property
+    def curves(self) -> tuple[TimedCurve, ...]:
+        """All seeds of all algorithms."""
+
+    @property
+    def algorithms(self) -> tuple[AlgorithmFigures, ...]:
+        """Figures in the order of the legend."""
+
+    @property
+    def goal(self) -> dict[str, float]:
+        """What curves have to reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +53,22 @@ ACROSS = (
 )
 
 
-def learning_figure(result: LearningResult) -> Panels:
+def learning_figure(result: Curves) -> Panels:
     """All charts that the result has numbers for."""
     return Panels(tuple(loss_chart(result, across) for across in ACROSS if shown(result, across)), columns=2)
 
 
-def shown(result: LearningResult, across: Across) -> bool:
+def shown(result: Curves, across: Across) -> bool:
     """Whether any curve has numbers along a quantity."""
     return any(np.isfinite(x).any() and np.nanmax(x) > 0 for x in map(across.of, result.curves) if len(x))
 
 
-def colours(result: LearningResult) -> dict[str, str]:
+def colours(result: Curves) -> dict[str, str]:
     """Label of an algorithm → its colour."""
     return {a.label: SERIES[at % len(SERIES)] for at, a in enumerate(result.algorithms)}
 
 
-def loss_chart(result: LearningResult, across: Across) -> Chart:
+def loss_chart(result: Curves, across: Across) -> Chart:
     """Loss of every algorithm against a quantity: mean of the seeds, and the band from lowest to highest."""
     paint = colours(result)
     layers: list[Layer] = []
@@ -110,7 +124,7 @@ def _axis(across: Across, places: list[float]) -> Axis:
     return Axis(title=across.title, kind="log", low=low, high=high, ticks=ticks, words=words)
 
 
-def _loss_axis(result: LearningResult) -> Axis:
+def _loss_axis(result: Curves) -> Axis:
     """Losses, in logarithmic steps where they fall over more than a decade."""
     losses = np.concatenate([c.loss for c in result.curves if len(c.loss)] or [np.ones(1)])
     start = max((float(c.loss[0]) for c in result.curves if len(c.loss)), default=1.0)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from windtunnel.report.quantities import count, dollars, duration, percent, seconds, signed_percent
 
 if TYPE_CHECKING:
-    from windtunnel.learning.results import AlgorithmFigures, LearningResult
+    from windtunnel.learning.records import AlgorithmFigures
+    from windtunnel.learning.results import LearningResult
 
 
 def headline(result: LearningResult) -> str:
