@@ -31,6 +31,8 @@ Via = Literal["all_reduce", "all_gather", "ring"]
 """all_reduce: encodings are added on their way, which asks for a linear compressor. all_gather: every worker decodes
 all encodings. ring: a ring all-reduce that decodes, adds and encodes again at every hop."""
 
+_PLAIN = Cast(32)
+
 Entries = slice | Ints
 """Where a fragment lies in a flat vector: a slice where it is contiguous."""
 
@@ -77,11 +79,15 @@ class GradientExchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateExchange:
-    """A state of the inner optimizer is averaged every `period` local steps."""
+    """A state of the inner optimizer is averaged every `period` local steps, or at the end of those listed."""
 
     name: str
-    period: int
-    compressor: Compressor = Cast(32)
+    period: int | At
+    compressor: Compressor = _PLAIN
+
+    def due(self, step: int) -> bool:
+        """Whether it is averaged at the end of a local step, counted from 0."""
+        return step in self.period.steps if isinstance(self.period, At) else (step + 1) % self.period == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +191,7 @@ class Composed:
         if p is None:
             return
         for exchange in p.states:
-            if (step + 1) % exchange.period == 0:
+            if exchange.due(step):
                 self._average_state(state, exchange, step)
         schedule = p.schedule
         due = schedule.due(step)
@@ -207,19 +213,22 @@ class Composed:
         if p is None or self.job.workers == 1:
             return tuple(out)
         due = p.schedule.due(step)
+        states = [x for x in p.states if x.due(step)]
         if due is not None:
             part = Fragment(due, p.fragments) if p.fragments > 1 else WHOLE
+            along = [x for x in states if x.compressor == p.compressor and part is WHOLE and not p.late]
+            states = [x for x in states if x not in along]
             out.append(
                 Message(
                     kind=collective(p.compressor, p.via),
                     wire=p.compressor,
+                    copies=1.0 + len(along),
                     fragment=part,
                     after_step=step,
                     needed_by=step + 1 + p.late,
                     participants=self._participants(step),
                 )
             )
-        states = [x for x in p.states if (step + 1) % x.period == 0]
         for wire in dict.fromkeys(x.compressor for x in states):
             copies = float(sum(x.compressor == wire for x in states))
             message = Message(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from windtunnel.arrays import Reals
+from windtunnel.arrays import Floats, Reals
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
+from windtunnel.learning.tasks.base import Task
 
 
 class LockStepAlgorithm(Protocol):
@@ -38,6 +39,24 @@ class LockStepAlgorithm(Protocol):
 
     def reported(self, state: LearnerState) -> Reals:
         """Parameters that are evaluated, shape (1, params): the anchor, or the mean of the workers."""
+
+
+@runtime_checkable
+class TakesOwnGradients(Protocol):
+    """A `LockStepAlgorithm` whose gradients are not those of the workers' parameters at the start of the step."""
+
+    def own_gradients(self, task: Task, state: LearnerState, step: int, out: Reals) -> Floats:
+        """Ask the task for gradients wherever and as often as the algorithm does.
+
+        Args:
+            task: With as many workers as the state has rows.
+            state: May be changed.
+            step: Counted from 0.
+            out: What `before_step` and `step` get, shape (workers, params).
+
+        Returns:
+            Batch loss of each worker, shape (workers,).
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,9 @@
 """DiLoCo: many AdamW steps a worker, then Nesterov's momentum over the mean of what the workers have moved.
 
-Source: Douillard et al. 2023 (arXiv 2311.08105), algorithm 1.
+Fragments, a late merge, a share of one's own parameters and compressors make it the streaming and the sparse ones;
+those have files of their own with the defaults of their papers.
+
+Source: Douillard et al. 2023 (arXiv 2311.08105), algorithm 1; lost outer gradients: section 3.1.
 """
 
 from __future__ import annotations
@@ -8,23 +11,61 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.learning.algorithms import ALGORITHMS
+from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import Composed, ParameterExchange
-from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
+from windtunnel.learning.outer.average import Average
+from windtunnel.learning.outer.base import OuterOptimizer
+from windtunnel.learning.outer.heavy_ball import HeavyBall
 from windtunnel.learning.outer.nesterov import Nesterov
 
 
-def build(job: Job, knobs: dict[str, Any]) -> Composed:
+def outer_of(knobs: dict[str, Any]) -> OuterOptimizer:
+    """The outer optimizer that knobs name."""
+    lr, momentum = knobs["outer_lr"], knobs["outer_momentum"]
+    match knobs["outer"]:
+        case "average":
+            return Average(lr)
+        case "heavy_ball":
+            return HeavyBall(lr, momentum)
+    return Nesterov(lr, momentum)
+
+
+def build(job: Job, knobs: dict[str, Any], id: str = "diloco") -> Composed:
     """Rounds of `period` local steps; inner states stay with their workers."""
+    problems = parts.problems_of(id)
     exchange = ParameterExchange(
-        compressor=Cast(bits=knobs["bits"]),
-        outer=Nesterov(knobs["outer_lr"], knobs["outer_momentum"]),
+        compressor=parts.compressor_of(knobs, problems),
+        outer=outer_of(knobs),
         period=knobs["period"],
+        fragments=knobs["fragments"],
+        late=knobs["late"],
+        lead=knobs["lead"],
+        local_share=knobs["local_share"],
+        feedback=knobs["feedback"],
+        via=parts.via_of(knobs),
+        drop=knobs["drop"],
     )
+    parts.check_exchange(exchange, problems)
+    parts.check_fragments(exchange, job, problems)
+    problems.raise_if_any()
     return Composed(job, parameters=exchange)
 
+
+KNOBS = {
+    "period": parts.PERIOD,
+    "outer": Knob("nesterov", choices=("nesterov", "heavy_ball", "average"), doc="outer optimizer"),
+    "outer_lr": parts.OUTER_LR,
+    "outer_momentum": parts.OUTER_MOMENTUM,
+    "fragments": Knob(1, 1, 100_000, "parts of the model that are exchanged in turn"),
+    "late": Knob(0, 0, 1_000_000, "local steps between sending a fragment and merging it"),
+    "lead": Knob(False, doc="send `late` steps before a fragment's place and merge there, as torchft does"),
+    "local_share": Knob(0.0, 0.0, 1.0, "alpha: share of a worker's own parameters that stays at a merge"),
+    "drop": Knob(0.0, 0.0, 1.0, "probability that a worker's difference is lost; it goes on from where it is"),
+    **parts.wire_knobs(),
+}
 
 ALGORITHMS.add(
     "diloco",
@@ -32,13 +73,9 @@ ALGORITHMS.add(
         id="diloco",
         summary="local AdamW steps, then Nesterov's momentum over the mean difference to the anchor",
         build=build,
-        knobs={
-            "period": Knob(100, 1, 1_000_000, "H: local steps of a round"),
-            "outer_lr": Knob(0.7, 0.0, 10.0, "outer learning rate"),
-            "outer_momentum": Knob(0.9, 0.0, 0.999999, "outer momentum"),
-            "bits": Knob(32, choices=(16, 32, 64), doc="bits of a difference on its way"),
-        },
+        knobs=KNOBS,
         family="low-comm",
         source="Douillard et al. 2023 (arXiv 2311.08105), algorithm 1",
+        deviates="the DiLoCo in NoLoCo's public code (a1b4a42) calls heavy-ball momentum Nesterov's: `outer`",
     ),
 )

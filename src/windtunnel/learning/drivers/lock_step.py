@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
-from windtunnel.learning.algorithms.base import LockStepAlgorithm
+from windtunnel.learning.algorithms.base import LockStepAlgorithm, TakesOwnGradients
 from windtunnel.learning.job import Job
 from windtunnel.learning.tasks.base import Task
 
@@ -42,6 +42,8 @@ def learn(algorithm: LockStepAlgorithm, task: Task, job: Job, evaluate_every: in
     steps_of = np.zeros(job.workers, np.int64)
     train = np.empty(job.steps)
     points: list[tuple[int, float, float]] = []
+    everyone = job.everyone
+    own = algorithm if isinstance(algorithm, TakesOwnGradients) else None
 
     def evaluate(step: int) -> bool:
         score = task.evaluate(algorithm.reported(state))
@@ -56,7 +58,10 @@ def learn(algorithm: LockStepAlgorithm, task: Task, job: Job, evaluate_every: in
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(job.steps):
             steps_of[:] = step
-            losses = task.gradients(state.params, job.everyone, steps_of, gradients)
+            if own is None:
+                losses = task.gradients(state.params, everyone, steps_of, gradients)
+            else:
+                losses = own.own_gradients(task, state, step, gradients)
             train[step] = losses.mean()
             if not np.isfinite(train[step]):
                 diverged = step
