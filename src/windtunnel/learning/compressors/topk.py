@@ -67,11 +67,11 @@ class TopK(Coded):
         rows, chunk = len(values), self._chunk(shapes)
         whole, k = values.shape[1] // chunk, self._of(chunk)
         body = values[:, : whole * chunk].reshape(rows, whole, chunk)
-        positions = _largest(body, k).reshape(rows, whole * k)
+        positions = largest(body, k).reshape(rows, whole * k)
         kept = np.take_along_axis(body, positions.reshape(rows, whole, k), axis=2).reshape(rows, whole * k)
         rest = values[:, whole * chunk :]
         if rest.shape[1]:
-            last = _largest(rest, self._of(rest.shape[1]))
+            last = largest(rest, self._of(rest.shape[1]))
             kept = np.concatenate([kept, np.take_along_axis(rest, last, axis=1)], axis=1)
             positions = np.concatenate([positions, last], axis=1)
         return kept, (positions,)
@@ -103,7 +103,7 @@ class TopK(Coded):
         return [(self._of(size), size) for size in sizes]
 
 
-def _largest(values: Array, k: int) -> Array:
+def largest(values: Array, k: int) -> Array:
     """Positions of the k largest magnitudes along the last axis, ascending."""
     entries = values.shape[-1]
     if k >= entries:
