@@ -9,6 +9,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.learning.algorithms.base import LockStepAlgorithm, TakesOwnGradients
 from windtunnel.learning.job import Job
+from windtunnel.learning.one_thread import one_thread
 from windtunnel.learning.tasks.base import Task
 
 
@@ -37,6 +38,11 @@ def learn(algorithm: LockStepAlgorithm, task: Task, job: Job, evaluate_every: in
         job: Steps and learning rates.
         evaluate_every: Local steps between points; the first point is before the first step, the last after the last.
     """
+    with one_thread():
+        return _learn(algorithm, task, job, evaluate_every)
+
+
+def _learn(algorithm: LockStepAlgorithm, task: Task, job: Job, evaluate_every: int) -> Curve:
     state = algorithm.start(task.initial())
     gradients = np.empty_like(state.params)
     steps_of = np.zeros(job.workers, np.int64)

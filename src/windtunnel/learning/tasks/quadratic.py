@@ -9,6 +9,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Reals
 from windtunnel.learning.knobs import Knob
+from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks.base import Score, Shapes, TaskSetting
 
@@ -69,9 +70,10 @@ def build(setting: TaskSetting, knobs: dict[str, Any]) -> Quadratic:
     """Log-spaced eigenvalues from 1/condition to 1, the same for all workers where nothing is shifted."""
     d, n = int(knobs["params"]), setting.workers
     spectrum = np.logspace(-np.log10(knobs["condition"]), 0.0, d)
-    spread = setting.draws.uniforms("curvature", np.arange(n), 0, d) - 0.5
+    draws = Draws(knobs["data_seed"])
+    spread = draws.uniforms("curvature", np.arange(n), 0, d) - 0.5
     curvature = spectrum * np.exp(knobs["curvature_spread"] * spread)
-    optimum = knobs["shift"] * setting.draws.normals("optimum", np.arange(n), 0, d)
+    optimum = knobs["shift"] * draws.normals("optimum", np.arange(n), 0, d)
     return Quadratic(setting, curvature, optimum, float(knobs["noise"]))
 
 
@@ -86,6 +88,7 @@ TASKS.add(
             "condition": Knob(100.0, 1.0, 1e9, "largest over smallest eigenvalue"),
             "noise": Knob(0.5, 0.0, 1e6, "standard deviation of one sample's gradient, per entry"),
             "shift": Knob(0.0, 0.0, 1e6, "standard deviation of optima between workers"),
+            "data_seed": Knob(1, 0, 2**31, "seed of curvature and optima, which all seeds of a run share"),
             "curvature_spread": Knob(0.0, 0.0, 20.0, "width of the log-uniform law of curvature between workers"),
         },
     ),
