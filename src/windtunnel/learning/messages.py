@@ -73,6 +73,12 @@ class Message:
     """neighbours: partners of each worker. Collectives do not read it."""
     participants: tuple[int, ...] = ()
     """Workers; empty: all."""
+    partners: tuple[tuple[int, ...], ...] = ()
+    """pairs, neighbours: to whom each worker sends, one entry a worker; empty: the clock draws pairs, and takes the
+    nearest on a ring for neighbours."""
+    in_turn: bool = False
+    """Whether it can only leave when the message before it of the same step has arrived (the second factor of a low
+    rank). A download from a server always waits for the upload before it."""
 
     def nbytes(self, shapes: Shapes) -> float:
         """Payload of one worker's encoding, in bytes, where the model has tensors of these shapes."""

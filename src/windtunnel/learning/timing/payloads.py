@@ -1,0 +1,63 @@
+"""Bytes of messages on the target's tensors, whole and layer by layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from windtunnel.arrays import Floats
+from windtunnel.learning.messages import Fragment, Message, WireFormat
+from windtunnel.learning.tasks.base import Shapes
+from windtunnel.learning.timing.target import Layer
+
+
+@dataclass(slots=True)
+class Payloads:
+    """Bytes of one worker's encodings, remembered: layers are mostly alike, and messages come again.
+
+    A fragment of a target is every so-and-so-th layer (of its tensors, where it has fewer layers than fragments).
+    """
+
+    layers: tuple[Layer, ...]
+    _of_shapes: dict[tuple[int, Shapes], float] = field(default_factory=dict)
+    _of_layers: dict[tuple[int, Fragment, float], Floats] = field(default_factory=dict)
+    _wires: dict[int, WireFormat] = field(default_factory=dict)
+    """Keeps formats alive, whose identity is a key."""
+
+    def by_layer(self, message: Message) -> Floats:
+        """Bytes of each layer, shape (layers,); zero for layers outside the message's fragment.
+
+        They sum to the bytes of the whole: of a format that is not a sum over tensors (one scale for all of them),
+        layers share the whole in proportion to what each would take alone.
+        """
+        key = (id(message.wire), message.fragment, message.copies)
+        if key not in self._of_layers:
+            self._wires[id(message.wire)] = message.wire
+            parts = self._parts(message.fragment)
+            alone = np.array([self._bytes(message.wire, shapes) for shapes in parts])
+            whole = self._bytes(message.wire, tuple(shape for shapes in parts for shape in shapes))
+            total = float(alone.sum())
+            self._of_layers[key] = alone * (message.copies * whole / total if total else 0.0)
+        return self._of_layers[key]
+
+    def whole(self, message: Message) -> float:
+        """Bytes of one worker's encoding."""
+        return float(self.by_layer(message).sum())
+
+    def _bytes(self, wire: WireFormat, shapes: Shapes) -> float:
+        key = (id(wire), shapes)
+        if key not in self._of_shapes:
+            self._of_shapes[key] = wire.nbytes(shapes) if shapes else 0.0
+        return self._of_shapes[key]
+
+    def _parts(self, fragment: Fragment) -> list[Shapes]:
+        """The tensors of each layer that a fragment has."""
+        if fragment.of <= len(self.layers):
+            mine = range(len(self.layers))[fragment.index :: fragment.of]
+            return [layer.shapes if i in mine else () for i, layer in enumerate(self.layers)]
+        out, at = [], 0
+        for layer in self.layers:
+            out.append(layer.shapes[(fragment.index - at) % fragment.of :: fragment.of])
+            at += len(layer.shapes)
+        return out
