@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel import catalog
+from windtunnel.catalog.run_tables import failure_profile, grid
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs import source
 from windtunnel.specs.scenario import Scenario
@@ -40,6 +41,8 @@ def _unknown_names(scenario: Source, overrides: Sequence[str]) -> list[Problem]:
         asked.append(("cluster", cluster, catalog.cluster))
     elif isinstance(cluster, dict):
         asked.append(("cluster.device", cluster.get("device"), catalog.device))
+    if isinstance(run := data.get("run"), dict):
+        asked += [("run.failures", run.get("failures"), failure_profile), ("run.grid", run.get("grid"), grid)]
     problems = []
     for field, name, look_up in asked:
         if not isinstance(name, str) or name.endswith((".yaml", ".yml", ".json")):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel import catalog, schedules
-from windtunnel.catalog.run_tables import failure_profile
 from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.framework_defaults import behaviour
 from windtunnel.cost.framework_formats import trains
@@ -18,6 +17,7 @@ from windtunnel.planner.case import Case
 from windtunnel.planner.objectives import METRICS, Setting
 from windtunnel.planner.whole_run import METRICS as RUN_METRICS
 from windtunnel.planner.whole_run import RunSetting
+from windtunnel.runs.checks import run_problems
 from windtunnel.specs.batches import refuse_lengths
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedCluster, MixedClusterRef, refuse_groups
 from windtunnel.specs.device import DeviceSpec
@@ -79,7 +79,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     prices = prices_of(wanted, base, problems)
     devices = devices_of(wanted, base, problems)
     training = scenario.training
-    run = _run_of(scenario, wanted, problems)
+    run = _run_of(scenario, wanted, Path(folder or "."), problems)
     if base is None or model is None or training is None:
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")
@@ -105,7 +105,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     return Question(variants, wanted, left_out)
 
 
-def _run_of(scenario: Scenario, wanted: SearchSpec, problems: ProblemList) -> RunSpec | None:
+def _run_of(scenario: Scenario, wanted: SearchSpec, folder: Path, problems: ProblemList) -> RunSpec | None:
     """The whole run that objectives and limits are about: the scenario's, or one of `search.tokens` alone."""
     run, tokens = scenario.run, wanted.tokens
     for need in ("tokens", "run"):
@@ -124,12 +124,7 @@ def _run_of(scenario: Scenario, wanted: SearchSpec, problems: ProblemList) -> Ru
     if (asking := _asking("grid", wanted)) and (run is None or run.grid is None):
         problems.add("run.grid", UNSET, f"is needed for {asking}: such as germany, or {{g_co2_per_kwh: 300}}")
     if run is not None and _asking("run", wanted):
-        attempt("run.failures", lambda: isinstance(run.failures, str) and failure_profile(run.failures), problems)
-        for name in ("spot", "stragglers"):
-            if getattr(run, name) is not None:
-                problems.add(
-                    f"run.{name}", UNSET, f"is not searched with {_asking('run', wanted)}: the closed form has none"
-                )
+        problems.extend(run_problems(run, folder))
     elif wanted.space.spares:
         problems.add(
             "search.space.spares", list(wanted.space.spares), "is for objectives of the run: days, run_cost, …"

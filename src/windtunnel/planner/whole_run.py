@@ -7,7 +7,7 @@ needs the step time alone: no run is shorter than its ideal days and the stops t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,21 @@ import numpy as np
 
 from windtunnel.catalog.run_tables import grid, profile_of
 from windtunnel.cost.clock import idle_w
+from windtunnel.errors import BadInput
 from windtunnel.runs.bill import Rates
 from windtunnel.runs.carbon import mean_g_co2_per_kwh
 from windtunnel.runs.degraded_steps import by_micro_batches
+from windtunnel.runs.event_loop.program import Market
+from windtunnel.runs.event_loop.replicate import seed_of
 from windtunnel.runs.expected import expected_run, least_stretch
-from windtunnel.runs.prepare import StepFigures, run_parts
+from windtunnel.runs.prepare import MEAN_FLEETS, SPOT_SHARE, StepFigures, run_parts
+from windtunnel.runs.reshaped_plans import in_proportion
+from windtunnel.runs.spot.expected import spot_mean
+from windtunnel.runs.spot.market import market_drawer
+from windtunnel.runs.step_waits import STEP_WAITS, step_waits
+from windtunnel.specs.base import named
 from windtunnel.specs.run import DAY_S, FailureProfile, RunSpec
+from windtunnel.specs.run_spot import SpotSpec
 
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
@@ -69,6 +78,11 @@ class RunSetting:
     deciding: str
     """The metric that chooses the spares."""
 
+    fleets: dict[int, tuple[Market, ...]] = field(default_factory=dict)
+    """Spares → drawn fleets of a run on spot nodes, the same for all plans; empty: nodes stay."""
+    straggling: float = 1.0
+    """What workers of unequal speed make of every run's steps at least, the best data-parallel degree taken."""
+
     @classmethod
     def of(
         cls,
@@ -92,12 +106,15 @@ class RunSetting:
         from windtunnel.runs.prepare import least_program
 
         profile = profile_of(run)
+        fleets = _fleets(run, folder, cluster.nodes, spares)
+        in_job, held = _least_nodes(fleets, cluster.nodes, min(spares))
+        price = cluster.price_per_device_hour or cluster.device.price_per_hour
         rates = Rates(
-            job_nodes=cluster.nodes,
-            spares=min(spares),
+            job_nodes=in_job,
+            spares=held - in_job,
             devices_per_node=cluster.devices_per_node,
             idle_w=idle_w(cluster.device) if cluster.device.tdp_w else 0.0,
-            price_per_device_hour=cluster.price_per_device_hour or cluster.device.price_per_hour,
+            price_per_device_hour=price if run.spot is None else _spot_price(run.spot, price),
             price_per_kwh=run.price_per_kwh,
             pue=run.pue,
         )
@@ -111,6 +128,8 @@ class RunSetting:
             stretch=least_stretch(least_program(run, profile, cluster)),
             least_g_co2_per_kwh=_least_g(run, folder),
             deciding=metric,
+            fleets=fleets,
+            straggling=_least_straggling(run, cluster.num_devices),
         )
 
     @property
@@ -136,15 +155,22 @@ class RunSetting:
         slow = np.ones(1)
         if run.recovery.policy == "shrink":
             slow = by_micro_batches(plan, cluster, run.recovery.least_replicas)
+        elif run.recovery.policy == "reshape":
+            slow = in_proportion(cluster.nodes, run.recovery.least_replicas)
         figures = StepFigures(step_time_s, self.steps, min(passes_s(step), step_time_s), slow)
         parts = run_parts(run, self.profile, step, figures, self.folder)
         found = []
         for spares in self.spares:
             program = replace(parts.program, nodes=parts.program.nodes._replace(spares=spares))
-            expected = expected_run(program)
+            fleets = self.fleets.get(spares, ())
+            spot = spot_mean(program, fleets) if fleets else None
+            expected = expected_run(program, spot)
+            rates = replace(self.rates, spares=spares)
+            if spot is not None:
+                rates = replace(self.rates, job_nodes=spot.in_job, spares=spot.held - spot.in_job)
             days = expected.wall_s / DAY_S
             grams = mean_g_co2_per_kwh(run, days, self.folder)
-            bill = replace(self.rates, spares=spares).bill(mean_power_w, expected.wall_s, expected.running_s, grams)
+            bill = rates.bill(mean_power_w, expected.wall_s, expected.running_s, grams)
             found.append(
                 WholeRun(
                     days=days,
@@ -164,13 +190,13 @@ class RunSetting:
 
     def least_wall_s(self, time_s: Any) -> Any:
         """Wall time that no plan with such a step is below."""
-        return time_s * (self.steps * self.stretch * (1.0 - _ROUNDING))
+        return time_s * (self.steps * self.straggling * self.stretch * (1.0 - _ROUNDING))
 
     def least_kwh(self, time_s: Any, work_j: Any) -> Any:
         """Energy likewise."""
         r = self.rates
         idle = r.idle_w * (r.job_nodes + r.spares) * self.least_wall_s(time_s)
-        joules = idle + work_j * (self.steps * r.job_nodes * (1.0 - _ROUNDING))
+        joules = idle + work_j * (self.steps * self.straggling * r.job_nodes * (1.0 - _ROUNDING))
         return joules * (r.devices_per_node * r.pue / 3.6e6)
 
     def least_cost(self, time_s: Any, work_j: Any) -> Any:
@@ -183,6 +209,72 @@ class RunSetting:
     def least_carbon_kg(self, time_s: Any, work_j: Any) -> Any:
         """Carbon likewise."""
         return self.least_kwh(time_s, work_j) * (self.least_g_co2_per_kwh / 1000.0 * (1.0 - _ROUNDING))
+
+
+_FLEET_S = 30 * DAY_S
+"""For which fleets are drawn whose mean stands for all."""
+
+
+def _fleets(run: RunSpec, folder: Path, nodes: int, spares: tuple[int, ...]) -> dict[int, tuple[Market, ...]]:
+    """Spares → drawn fleets of a spot run; empty where nodes stay.
+
+    Raises:
+        BadInput: the trace cannot be read.
+    """
+    if run.spot is None:
+        return {}
+    found = {}
+    for count in spares:
+        draw = market_drawer(run.spot, folder, nodes + count, _FLEET_S)
+        found[count] = tuple(draw(seed_of(run.seed, i)) for i in range(MEAN_FLEETS))
+    return found
+
+
+def _least_nodes(fleets: dict[int, tuple[Market, ...]], nodes: int, spares: int) -> tuple[float, float]:
+    """(nodes in the job, nodes held), on average and at least, whatever the plan and the spares.
+
+    Of a spot fleet no plan is sure to use a node; what is held is paid.
+    """
+    if not fleets:
+        return float(nodes), float(nodes + spares)
+    return 0.0, min(float(np.mean([_mean_held(m) for m in drawn])) for drawn in fleets.values())
+
+
+def _mean_held(market: Market) -> float:
+    """Nodes of a drawn fleet on average."""
+    level = market.present + np.cumsum(np.where(market.comes, 1, -1))
+    until = np.append(market.at[1:], market.cycle_s)
+    return float((level * np.maximum(np.minimum(until, market.cycle_s) - market.at, 0.0)).sum() / market.cycle_s)
+
+
+def _spot_price(spot: SpotSpec, on_demand: float | None) -> float | None:
+    """Price of a spot device's hour, as `run` takes it."""
+    if spot.price_per_device_hour is not None:
+        return spot.price_per_device_hour
+    return None if on_demand is None else SPOT_SHARE * on_demand
+
+
+def _least_straggling(run: RunSpec, devices: int) -> float:
+    """Steps of a run with unequal workers over those of equal ones, times the factor on each; the least of all plans.
+
+    A plan has as many workers as data-parallel replicas: divisors of the devices.
+
+    Raises:
+        BadInput: the rule for whom a step waits is not known, or has no such knob.
+    """
+    spec = run.stragglers
+    if spec is None:
+        return 1.0
+    name, given = named(spec.wait)
+    STEP_WAITS.get(name, field="run.stragglers.wait").read(given, f"run.stragglers.wait.{name}")
+    found = []
+    for workers in (spec.workers,) if spec.workers else (n for n in range(1, devices + 1) if devices % n == 0):
+        try:
+            waited = step_waits(spec, workers, run.seed)
+        except BadInput:  # a rule that so few workers cannot follow: no plan has them
+            continue
+        found.append(waited.factor / waited.progress)
+    return min(found, default=1.0)
 
 
 def passes_s(step: PreparedStep) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.runs.checkpoint.interval import expected_stretch, levels_of
 from windtunnel.runs.event_loop.program import PER_RACK, Program
+from windtunnel.runs.spot.expected import SpotMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,12 @@ class ExpectedRun:
         return self.wall_s - self.running_s
 
 
-def expected_run(program: Program) -> ExpectedRun:
+def expected_run(program: Program, spot: SpotMean | None = None) -> ExpectedRun:
     """Expected seconds of a program.
+
+    Args:
+        program: The run.
+        spot: What its spot fleet costs on average; None: nodes stay.
 
     Valid for: failures that are rarer than their restarts. Within 2.5 % of the replications' mean on the profiles of
     the catalogue with spares; without any, waiting is told within a tenth of the run
@@ -54,7 +59,7 @@ def expected_run(program: Program) -> ExpectedRun:
     planned = float(planned + tiers.load_s[-1])
     drained = kinds.drains
     drains = float((rates * np.where(drained, planned + kinds.detect_s + kinds.diagnose_s + kinds.outage_s, 0)).sum())
-    slow = _mean_slowness(program, rates) * job.waits
+    slow = job.waits * (_mean_slowness(program, rates) if spot is None else 1.0)
     stretch = expected_stretch(job.interval_s, levels, at_risk_always=nodes.at_risk_always)
     stretch += _from_scratch(program, rates)
     saves = float(sum(level.save_s / (job.interval_s * level.every) for level in levels))
@@ -63,11 +68,12 @@ def expected_run(program: Program) -> ExpectedRun:
     running = job.work_s * (slow + crawl + unseen)
     wall = job.work_s * (stretch + slow - 1.0 + crawl + drains)
     lost = max(stretch - 1.0 - saves - back * stretch, 0.0)
-    wall *= 1.0 + _waiting(program, rates)
+    wall *= 1.0 + _waiting(program, rates) if spot is None else spot.stretch
     if math.isfinite(job.maintenance_every_s):
         wall *= 1.0 + (job.maintenance_s + planned) / job.maintenance_every_s
     wall += restart.schedule_s + restart.initialise_s + at_once
-    return ExpectedRun(wall, min(running + job.work_s * lost, wall))
+    running += job.work_s * lost
+    return ExpectedRun(wall, min(running * (1.0 if spot is None else spot.stretch * spot.running), wall))
 
 
 def _from_scratch(program: Program, rates: Floats) -> float:

@@ -16,7 +16,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.runs.checkpoint.interval import Level, levels_of, optimal_interval_s
 from windtunnel.runs.checkpoint.tier_seconds import Saver, TierSeconds, tier_seconds
 from windtunnel.runs.event_loop.program import Job, Kinds, Market, Nodes, Program, Repair, Restart, Tiers
-from windtunnel.runs.event_loop.replicate import Frailty
+from windtunnel.runs.event_loop.replicate import Frailty, seed_of
 from windtunnel.runs.failures import kinds_of
 from windtunnel.runs.fewer_nodes import convert_s, nodes_per_unit, slower_by_missing
 from windtunnel.runs.in_process_restart import in_process_restart_s
@@ -95,18 +95,9 @@ def prepare_run(scenario: Scenario, folder: Path, step: TrainingResult, prepared
         BadInput: everything wrong with the run, at once.
     """
     run = scenario.run
-    if run is None:
-        raise BadInput(Problem("run", "is required for `run`: tokens or steps at least"))
+    assert run is not None
     run = on_run_section(applied(scenario.techniques), run, scenario)
     profile = profile_of(run)
-    extra = run.recovery.spares + run.recovery.pool_nodes + run.recovery.shared_nodes
-    if extra > prepared.cluster.nodes:
-        rule = f"spares, pool_nodes and shared_nodes must together be at most the job's {prepared.cluster.nodes} nodes"
-        raise BadInput(Problem("run.recovery.spares", rule, extra))
-    if run.spot is not None and run.recovery.pool_nodes + run.recovery.shared_nodes:
-        rule = "must be 0 with run.spot: the trace or its rates say which nodes come"
-        field = "run.recovery.pool_nodes" if run.recovery.pool_nodes else "run.recovery.shared_nodes"
-        raise BadInput(Problem(field, rule, run.recovery.pool_nodes or run.recovery.shared_nodes))
     member = prepared.members[0]
     plan = member.plan
     tokens_per_step = step.tokens_per_s * step.step_time_s
@@ -133,6 +124,13 @@ def prepare_run(scenario: Scenario, folder: Path, step: TrainingResult, prepared
         optimal_interval_s=parts.optimal_interval_s,
         assumed=_assumed(run, profile, parts),
     )
+
+
+def with_spares(x: PreparedRun, spares: int) -> PreparedRun:
+    """The same run with another number of hot spares; of a spot fleet it asks for as many nodes more."""
+    program = replace(x.program, nodes=x.program.nodes._replace(spares=spares))
+    market = _market(x.run, x.folder, program.nodes, program.job.work_s)
+    return x.with_program(replace(program, draw_market=market))
 
 
 def with_run(x: PreparedRun, run: RunSpec) -> PreparedRun:
@@ -306,6 +304,16 @@ def _market(run: RunSpec, folder: Path, nodes: Nodes, work_s: float) -> Callable
         return None
     length_s = min(max(_SPOT_LENGTHS * work_s, DAY_S), run.limit_days * DAY_S, _SPOT_MOST_S)
     return market_drawer(run.spot, folder, nodes.job + nodes.spares, length_s)
+
+
+MEAN_FLEETS = 4
+"""Drawn fleets whose mean stands for all in closed form."""
+
+
+def drawn_fleets(x: PreparedRun) -> tuple[Market, ...]:
+    """Fleets of the first replications, for `spot_mean`; empty where nodes stay."""
+    draw = x.program.draw_market
+    return () if draw is None else tuple(draw(seed_of(x.run.seed, i)) for i in range(MEAN_FLEETS))
 
 
 def _with_reclaims(

@@ -50,6 +50,17 @@ def reshaped_plans(
     return np.maximum.accumulate(1.0 / (np.interp(counts, known, rates) * left))
 
 
+def in_proportion(nodes: int, least: float) -> Floats:
+    """`reshaped_plans` without simulations: a plan for fewer nodes has the throughput of a node that all have.
+
+    Args:
+        nodes: Of the job.
+        least: Share of the nodes below which it waits.
+    """
+    most = min(math.floor((1.0 - least) * nodes), nodes - 1)
+    return nodes / (nodes - np.arange(most + 1.0))
+
+
 def _best_s(scenario: Scenario, plan: ResolvedPlan, cluster: ClusterSpec, nodes: int) -> float | None:
     """Seconds of the whole batch under the fastest of the plans tried; None where none fits."""
     devices, batch = nodes * cluster.devices_per_node, plan.m * plan.dp * plan.mbs

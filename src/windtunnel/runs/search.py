@@ -26,8 +26,9 @@ from windtunnel.progress import counting
 from windtunnel.runs.event_loop.program import CLASSES, WORK, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
 from windtunnel.runs.expected import expected_run
-from windtunnel.runs.prepare import PreparedRun, with_run
+from windtunnel.runs.prepare import PreparedRun, drawn_fleets, with_run, with_spares
 from windtunnel.runs.simulate import bill_of, prepared_run
+from windtunnel.runs.spot.expected import spot_mean
 from windtunnel.specs.run import DAY_S, CheckpointTier, RunSearch
 from windtunnel.specs.source import Source
 
@@ -105,7 +106,9 @@ class _Runner:
 
     def __init__(self, x: PreparedRun, tiers: int, run: Runs) -> None:
         self.x, self.tiers = x, tiers
-        self.expected = expected_run(x.program)
+        fleets = drawn_fleets(x)
+        self.spot = spot_mean(x.program, fleets) if fleets else None
+        self.expected = expected_run(x.program, self.spot)
         self._more: Iterator[Replication] = replications(x.program, x.frailty, 10**9, x.run.seed, run)
         self.seconds = np.zeros((0, len(CLASSES)))
         self.values = np.zeros((0, len(METRICS)))
@@ -120,14 +123,14 @@ class _Runner:
         rows, values = [], []
         for found in islice(self._more, max(count - self.count, 0)):
             rows.append(found.seconds)
-            values.append(self._figures(found.seconds))
+            values.append(self._figures(found.seconds, [found]))
         if rows:
             self.seconds = np.concatenate([self.seconds, rows])
             self.values = np.concatenate([self.values, values])
 
-    def _figures(self, seconds: Floats) -> list[float]:
+    def _figures(self, seconds: Floats, runs: Sequence[Replication]) -> list[float]:
         wall_s = float(seconds.sum())
-        bill = bill_of(self.x, seconds, wall_s / DAY_S)
+        bill = bill_of(self.x, seconds, wall_s / DAY_S, runs)
         return [wall_s / DAY_S, *(np.nan if v is None else v for v in (bill.cost, bill.carbon_kg))]
 
     def key(self) -> tuple[int, int, int]:
@@ -209,8 +212,6 @@ def _check(x: PreparedRun, wanted: RunSearch) -> None:
         problems.append(Problem("run.search.objective", rule, "run_cost"))
     if wanted.objective == "carbon_kg" and bill.carbon_kg is None:
         problems.append(Problem("run.search.objective", "needs run.grid", "carbon_kg"))
-    if x.run.spot is not None:
-        problems.append(Problem("run.spot", "is not searched: the closed form knows no nodes that come and go"))
     if problems:
         raise BadInput(problems)
 
@@ -240,8 +241,7 @@ class _Race:
         for at, tiers in enumerate(self.sets):
             for laid in self._laid_out(tiers):
                 for spares in self._spares():
-                    nodes = laid.program.nodes._replace(spares=spares)
-                    own = _Runner(laid.with_program(replace(laid.program, nodes=nodes)), at, self.run)
+                    own = _Runner(with_spares(laid, spares), at, self.run)
                     self.every.setdefault(own.key(), own)
         if not self.every:
             raise Infeasible("no choice of run.search leaves time to save", self.nearest or None)
@@ -308,7 +308,7 @@ class _Race:
         running, wall = one.expected.running_s, one.expected.wall_s
         seconds = np.zeros(len(CLASSES))
         seconds[WORK], seconds[-1] = running, wall - running
-        bill = bill_of(one.x, seconds, wall / DAY_S)
+        bill = bill_of(one.x, seconds, wall / DAY_S, mean=one.spot)
         values = (wall / DAY_S, bill.cost, bill.carbon_kg)
         kept = {0, 1, self.goal}
         return [np.nan if v is None or i not in kept else v for i, v in enumerate(values)]

@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from windtunnel.arrays import Floats
+from windtunnel.catalog.load import load
 from windtunnel.cost.clock import idle_w
-from windtunnel.errors import BadInput, Infeasible, Problem
+from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList
 from windtunnel.progress import counting
 from windtunnel.runs.bill import Bill, Rates
 from windtunnel.runs.carbon import best_start_s, mean_g_co2_per_kwh
 from windtunnel.runs.checkpoint.interval import daly_s, optimal_interval_s, young_s
+from windtunnel.runs.checks import run_problems, spares_problem
 from windtunnel.runs.ettr import sliding
 from windtunnel.runs.event_loop.program import CLASSES, DEGRADED, LOST, STRAGGLER, WORK, Program, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
@@ -24,6 +26,7 @@ from windtunnel.runs.prepare import SPOT_SHARE, PreparedRun, prepare_run
 from windtunnel.runs.progress_log import ProgressLog, read_progress_log
 from windtunnel.runs.rate_intervals import shape_under_way
 from windtunnel.runs.results import RunResult, day_figures, joint_band, shares, stop_rows
+from windtunnel.runs.spot.expected import SpotMean
 from windtunnel.specs.run import DAY_S
 from windtunnel.specs.source import Source
 from windtunnel.techniques import applied, remarks
@@ -198,9 +201,20 @@ def prepared_run(source: Source, *, overrides: Sequence[str] = (), folder: Path 
     Raises:
         BadInput: everything wrong with the scenario, at once.
     """
-    prepared, scenario = prepare(source, overrides=overrides)
+    scenario, lines, own = load(source, overrides)
+    problems, folder, prepared = ProblemList(lines), folder or own, None
+    try:
+        prepared, scenario = prepare(source, overrides=overrides)
+    except BadInput as error:
+        problems.extend(error.problems)
+    if scenario.run is None:
+        problems.extend([Problem("run", "is required for `run`: tokens or steps at least")])
+    else:
+        problems.extend(run_problems(scenario.run, folder))
+        problems.extend(spares_problem(scenario.run, prepared.cluster.nodes) if prepared is not None else ())
+    problems.raise_if_any()
+    assert prepared is not None
     step = simulate_training(source, overrides=overrides, sensitivities=False)
-    folder = folder or (Path(source).parent if isinstance(source, str | Path) else Path())
     return prepare_run(scenario, folder, step, prepared)
 
 
@@ -252,7 +266,14 @@ def _bill(
     return bill.energy_kwh, bill.cost, bill.carbon_kg
 
 
-def bill_of(x: PreparedRun, seconds: Floats, days: float, runs: Sequence[Replication] = ()) -> Bill:
+def bill_of(
+    x: PreparedRun,
+    seconds: Floats,
+    days: float,
+    runs: Sequence[Replication] = (),
+    *,
+    mean: SpotMean | None = None,
+) -> Bill:
     """The bill of a run.
 
     Args:
@@ -260,11 +281,12 @@ def bill_of(x: PreparedRun, seconds: Floats, days: float, runs: Sequence[Replica
         seconds: Wall time by class, in the order of `CLASSES`.
         days: Its sum, for the hours of the grid.
         runs: Replications that the seconds are of; read for the nodes of a spot fleet.
+        mean: In their place, where the seconds are those of the closed form.
     """
     cluster, nodes = x.prepared.members[0].cluster, x.program.nodes
     in_job, held, price = float(nodes.job), float(nodes.job + nodes.spares), price_per_device_hour(x.prepared)
     if x.program.draw_market is not None:
-        in_job, held = _mean_nodes(runs)
+        in_job, held = _mean_nodes(runs) if mean is None else (mean.in_job, mean.held)
         price = spot_price(x)
     rates = Rates(
         job_nodes=in_job,

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from windtunnel.cli.main import app
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.runs.event_loop.replicate import jitted
+from windtunnel.runs.event_loop.replicate import plain
 from windtunnel.runs.prepare import with_run
 from windtunnel.runs.search import RunSearchResult, host_bytes, search_run, tiers_words
 from windtunnel.runs.simulate import prepared_run, replicated, simulate_run
@@ -102,7 +102,7 @@ def test_ctrl_c_keeps_what_is_done() -> None:
         calls.append(1)
         if len(calls) > 300:
             raise KeyboardInterrupt
-        return jitted(*args)
+        return plain(*args)
 
     usual = {**BASE["run"], "replications": 4096, "search": None}
     result = search_run({**BASE, "run": usual}, run=stopping)

@@ -121,6 +121,29 @@ def test_what_cannot_be_is_one_line(run: dict[str, Any], said: str) -> None:
     assert said in refusal(**run)
 
 
+def test_every_problem_is_told_at_once() -> None:
+    """Names of a run, its files and sizes, and the plan's: one round, whatever is wrong."""
+    wrong = {
+        **scenario(
+            failures="llama4",
+            grid="atlantis",
+            recovery={"spares": 99, "pool_nodes": 1},
+            stragglers={"wait": "slowest"},
+            spot={"trace": "nowhere.csv"},
+        ),
+        "plan": {"tp": 3},
+    }
+    with pytest.raises(BadInput) as caught:
+        api.simulate_run(wrong)
+    told = {problem.field for problem in caught.value.problems}
+    assert {"run.failures", "run.grid", "run.stragglers.wait", "run.spot.trace", "run.recovery.pool_nodes"} <= told
+    assert any(field.startswith("plan") for field in told)
+    with pytest.raises(BadInput) as caught:  # also where fields cannot be read at all
+        api.simulate_run({**wrong, "run": {"failures": "llama4", "grid": "atlantis", "replications": 0}})
+    told = {problem.field for problem in caught.value.problems}
+    assert {"run.failures", "run.grid", "run.replications"} <= told
+
+
 def test_a_run_that_never_ends_is_said() -> None:
     causes = [{"name": "flood", "per_job_day": 5000}]
     checkpoint = {"interval": "10 min", "tiers": [{"to": "storage"}]}

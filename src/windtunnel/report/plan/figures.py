@@ -12,6 +12,7 @@ from windtunnel.report.plan.text import (
     best_row,
     best_words,
     cell_words,
+    metric_words,
     nodes_words,
     plan_words,
     quantity,
@@ -166,12 +167,12 @@ def front_figure(result: PlanResult) -> Chart:
     x, y = names[0], names[1]
     rows = sorted((r for r in result.front if all(n in r.values for n in names)), key=lambda r: r.values[x])
     told = [
-        "\n".join([*(f"{n.replace('_', ' ')} {quantity(r.values[n], METRICS[n].unit)}" for n in names), _where(r)])
+        "\n".join([*(f"{metric_words(n)} {quantity(r.values[n], METRICS[n].unit)}" for n in names), _where(r)])
         for r in rows
     ]
     scales = {n: _scale(METRICS[n].unit, [r.values[n] for r in rows]) for n in names}
     values = {n: [r.values[n] / scales[n][0] for r in rows] for n in names}
-    titles = {n: f"{n.replace('_', ' ')}{', ' if scales[n][1] else ''}{scales[n][1]}" for n in names}
+    titles = {n: f"{metric_words(n)}{', ' if scales[n][1] else ''}{scales[n][1]}" for n in names}
     layers = []
     if len(names) == 2:
         line = [{"x": a, "y": b} for a, b in zip(values[x], values[y], strict=True)]

@@ -21,6 +21,7 @@ from windtunnel.report.plan.text import (
     instead_words,
     limit_words,
     margin_words,
+    metric_words,
     plan_words,
     proof_words,
     quantity,
@@ -69,7 +70,7 @@ def render(result: PlanResult) -> str:
 
 def _header(result: PlanResult) -> str:
     best = result.best
-    goal = ", ".join(name.replace("_", " ") for name in result.objectives)
+    goal = ", ".join(metric_words(name) for name in result.objectives)
     chips = "".join(f'<span class="chip">{escape(word)}</span>' for word in best_words(result).split(" · "))
     return (
         f"<header><h1>{escape(best.scenario_name or 'Plan')}</h1>"
@@ -124,9 +125,9 @@ def _objective(result: PlanResult) -> str:
         return tile("Throughput", count(result.best.tokens_per_s), "tokens/s on all devices")
     row = best_row(result)
     rest = {} if row is None else {n: v for n, v in row.values.items() if n not in (first.name, "step_time")}
-    notes = [f"{n.replace('_', ' ')} {quantity(v, METRICS[n].unit)}" for n, v in rest.items()]
+    notes = [f"{metric_words(n)} {quantity(v, METRICS[n].unit)}" for n, v in rest.items()]
     note = escape("; ".join([first.meaning.replace("`", ""), *notes]))
-    return tile(escape(first.name.replace("_", " ")), escape(quantity(result.proof.best, first.unit)), note)
+    return tile(escape(metric_words(first.name)), escape(quantity(result.proof.best, first.unit)), note)
 
 
 def _warnings(result: PlanResult) -> str:
@@ -139,7 +140,7 @@ def _warnings(result: PlanResult) -> str:
 def _front(result: PlanResult) -> str:
     if not result.front:
         return ""
-    names = ", ".join(name.replace("_", " ") for name in result.objectives)
+    names = ", ".join(metric_words(name) for name in result.objectives)
     hint = f"{len(result.front)} plans that no other beats in all of {names}"
     return card("Pareto front", hint, plot(front_figure(result))) + _table("Plans of the front", result.front, result)
 
@@ -172,7 +173,7 @@ def _table(title: str, rows: tuple[Ranked, ...], result: PlanResult) -> str:
         return ""
     names, shared = table_names(rows)
     metrics = [n for n in dict.fromkeys(n for r in rows for n in r.values) if n != "step_time"]
-    heads = [*names, "step", "bound", "worse", *(n.replace("_", " ") for n in metrics), "memory", "fits"]
+    heads = [*names, "step", "bound", "worse", *(metric_words(n) for n in metrics), "memory", "fits"]
     fastest = result.best.step_time_s
     lines = ["".join(f'<th class="n">{escape(head)}</th>' for head in heads)]
     for r in rows:
@@ -214,7 +215,7 @@ def _why(result: PlanResult) -> str:
         figure = compared.figure("best", "next layout")
         hint = f"{words}: {seconds(why.runner_up.step_time_s)}, {more}"
         if result.objectives[0] != "step_time":
-            hint += f"; {result.objectives[0].replace('_', ' ')} {100 * why.runner_up_worse:.1f} % worse"
+            hint += f"; {metric_words(result.objectives[0])} {100 * why.runner_up_worse:.1f} % worse"
         left = card("Why not another layout", hint, sure + plot(figure, "half"))
     return f'<div class="row two">{left}{_axes(why)}</div>' if left else _axes(why)
 
@@ -256,7 +257,7 @@ def _clusters(result: PlanResult) -> str:
         return ""
     words = [cluster_words(c, result.objectives[0]).split(": ") for c in result.why.clusters]
     rows = "".join(f'<tr><td>{escape(name)}</td><td class="n">{escape(value)}</td></tr>' for name, value in words)
-    goal = result.objectives[0].replace("_", " ")
+    goal = metric_words(result.objectives[0])
     return card(f"Best {goal} of every cluster", "≥ or ≤: a bound, not simulated", f"<table>{rows}</table>")
 
 

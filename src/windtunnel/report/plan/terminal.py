@@ -23,6 +23,7 @@ from windtunnel.report.plan.text import (
     instead_words,
     limit_words,
     margin_words,
+    metric_words,
     plan_words,
     proof_words,
     quantity,
@@ -112,7 +113,13 @@ def _best(result: PlanResult) -> list[RenderableType]:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(style="bold cyan", no_wrap=True)
     grid.add_column()
-    name = "Fastest as simulated" if result.choice is not None else "Best" if first == "step_time" else f"Best {first}"
+    name = (
+        "Fastest as simulated"
+        if result.choice is not None
+        else "Best"
+        if first == "step_time"
+        else f"Best {metric_words(first)}"
+    )
     grid.add_row(name, seconds(best.step_time_s), best_words(result))
     band = best.interval
     level = f"{100 * band.level:.0f} % interval"
@@ -149,7 +156,7 @@ def _values(row: Ranked | None) -> list[str]:
     from windtunnel.planner.objectives import METRICS
 
     values = {} if row is None else row.values
-    return [f"{n.replace('_', ' ')} {quantity(v, METRICS[n].unit)}" for n, v in values.items() if n != "step_time"]
+    return [f"{metric_words(n)} {quantity(v, METRICS[n].unit)}" for n, v in values.items() if n != "step_time"]
 
 
 def _table(rows: tuple[Ranked, ...], result: PlanResult, width: int) -> list[RenderableType]:
@@ -164,7 +171,7 @@ def _table(rows: tuple[Ranked, ...], result: PlanResult, width: int) -> list[Ren
     columns["bound"] = [seconds(r.bound_s) for r in rows]
     columns["worse"] = [signed_percent(worse(r, result)) for r in rows]
     for n in metrics:
-        columns[n.replace("_", " ")] = [quantity(r.values[n], METRICS[n].unit) if n in r.values else "–" for r in rows]
+        columns[metric_words(n)] = [quantity(r.values[n], METRICS[n].unit) if n in r.values else "–" for r in rows]
     columns["memory"] = ["–" if r.reserved_bytes is None else gib(r.reserved_bytes) for r in rows]
     columns["fits"] = ["limit" if r.missed else {True: "yes", False: "no", None: "–"}[r.fits] for r in rows]
     # headings wrap, values do not: the least telling columns go until the rest fits
@@ -191,7 +198,7 @@ def _why(result: PlanResult, why: Why, width: int) -> list[RenderableType]:
         first = result.objectives[0]
         more = f"{seconds(other.step_time_s)}, {signed_percent(other.step_time_s / result.best.step_time_s - 1)}"
         if first != "step_time":
-            more += f" ({first.replace('_', ' ')} {100 * why.runner_up_worse:.1f} % worse)"
+            more += f" ({metric_words(first)} {100 * why.runner_up_worse:.1f} % worse)"
         out += [_title("Why not another layout"), _wrapped(f"The next is {words}: {more}.")]
         shown = without_crumbs(why.seconds_by_class, 1e-3 * result.best.step_time_s)
         most = max((abs(v) for v in shown.values()), default=1.0)
@@ -207,7 +214,7 @@ def _why(result: PlanResult, why: Why, width: int) -> list[RenderableType]:
     out += [_flow([f"{axis} {v}: {text}" for v, text in values.items()], width) for axis, values in words_by.items()]
     if why.clusters:
         items = [cluster_words(c, result.objectives[0]) for c in why.clusters]
-        out += [_title(f"Best {result.objectives[0].replace('_', ' ')} by cluster"), _flow(items, width)]
+        out += [_title(f"Best {metric_words(result.objectives[0])} by cluster"), _flow(items, width)]
     if why.limits:
         out.append(_title("What limits cost"))
         out += [_wrapped(f"{name} {text}") for name, text in map(limit_words, why.limits)]

@@ -224,8 +224,18 @@ def limit_words(limit: LimitCost) -> tuple[str, str]:
         return name, "costs nothing"
     needs = f", which needs {quantity(limit.needs, limit.unit)}" if limit.needs is not None else ""
     step = "" if limit.step_time_s is None else f"{seconds(limit.step_time_s)} with "
-    what = "" if limit.of == "step_time" else f" of {limit.of.replace('_', ' ')}"
+    what = "" if limit.of == "step_time" else f" of {metric_words(limit.of)}"
     return name, f"costs {100 * limit.gain:.1f} %{what}; without it {step}{plan_words(limit.plan)}{needs}"
+
+
+def metric_words(name: str) -> str:
+    """A metric's name as people write it, without the unit that its values have.
+
+    Example:
+        >>> metric_words("carbon_kg"), metric_words("time_to_tokens")
+        ('carbon', 'time to tokens')
+    """
+    return name.removesuffix("_kg").replace("_", " ")
 
 
 def quantity(value: float, unit: str) -> str:
@@ -252,6 +262,8 @@ def quantity(value: float, unit: str) -> str:
             if value >= size and unit in ("bytes/s", "FLOP/s", "W", "J"):
                 return f"{value / size:.3g} {prefix}{small}".replace("e+03", "000")
         return f"{value:,.4g} {small}".strip() if abs(value) < 1e4 else f"{value:,.0f} {small}".strip()
+    if unit == "kg CO₂" and abs(value) >= 1000:
+        return f"{value / 1000:,.4g} t CO₂" if abs(value) < 1e7 else f"{value / 1000:,.0f} t CO₂"
     return f"{value:,.4g} {unit}"
 
 

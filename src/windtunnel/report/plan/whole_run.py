@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.plan.text import best_row, nodes_words, plan_words, quantity
+from windtunnel.report.plan.text import best_row, metric_words, nodes_words, plan_words, quantity
 from windtunnel.report.quantities import gib, percent, seconds
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run_proof_words(result: PlanResult) -> list[str]:
     row = best_row(result)
     if row is None or not row.whole_run:
         return []
-    name = result.objectives[0].replace("_", " ")
+    name = metric_words(result.objectives[0])
     ideal = row.whole_run["ideal_days"]
     out = [
         f"Proven: no plan has a lower expected {name} in closed form; with this plan's step no run can take less than "
@@ -71,9 +71,8 @@ def run_proof_words(result: PlanResult) -> list[str]:
     ]
     if result.finalists:
         tied = sum(one.behind_interval[0] <= 0 for one in result.finalists) - 1
-        told = (
-            f"{tied} of the others cannot be told from the best" if tied > 0 else "they tell the best from the others"
-        )
+        told = f"{tied} of the others cannot be told from the best" if tied > 0 else "the best is told from the others"
+        told = "no other plan was near enough to be compared" if len(result.finalists) == 1 else told
         finalists = f"{len(result.finalists)} finalist{'s' if len(result.finalists) > 1 else ''}"
         out.append(
             f"Not proven: what the closed form leaves out (nodes that differ, wear, crews). 100 replications of "

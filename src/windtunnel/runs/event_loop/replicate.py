@@ -168,12 +168,17 @@ def soonest(program: Program, seed: int, multiplier: Floats, bad: Floats) -> Rep
     return found
 
 
+def seed_of(seed: int, i: int) -> int:
+    """The seed of replication i of a run's seed."""
+    return (seed * 1_000_003 + i) & 0x7FFFFFFF
+
+
 def replications(
     program: Program, frailty: Frailty, count: int, seed: int, run: Runs = soonest, *, first: int = 0
 ) -> Iterator[Replication]:
     """`count` runs, one after the other, from run `first` on. Run i has the same random numbers whatever the count."""
     for i in range(first, first + count):
-        own = (seed * 1_000_003 + i) & 0x7FFFFFFF
+        own = seed_of(seed, i)
         here = replace(program, market=program.draw_market(own)) if program.draw_market is not None else program
         factors = frailty.draw_rates(len(program.kinds.rate), seed, i)
         if factors is not None:

@@ -19,10 +19,12 @@ from windtunnel.specs.run_spot import SpotSpec
 
 _KEPT = 256
 """Drawn fleets that stay in memory: runs with a change of each kind meet the same ones."""
+_DRAWERS: dict[tuple[str, str, int, int, float], Callable[[int], Market]] = {}
+_MOST_DRAWERS = 16
 
 
 def market_drawer(spot: SpotSpec, folder: Path, num_nodes: int, length_s: float) -> Callable[[int], Market]:
-    """Draws the fleet of a replication from its seed.
+    """Draws the fleet of a replication from its seed; the same fleets for whoever asks for the same.
 
     Args:
         spot: The scenario's section.
@@ -33,6 +35,17 @@ def market_drawer(spot: SpotSpec, folder: Path, num_nodes: int, length_s: float)
     Raises:
         BadInput: the trace cannot be read, or with every line that is damaged.
     """
+    path = folder / (spot.trace or "")
+    changed = path.stat().st_mtime_ns if spot.trace is not None and path.is_file() else 0
+    key = spot.model_dump_json(), str(path), changed, num_nodes, length_s
+    if key not in _DRAWERS:
+        if len(_DRAWERS) >= _MOST_DRAWERS:
+            _DRAWERS.pop(next(iter(_DRAWERS)))
+        _DRAWERS[key] = _drawer(spot, folder, num_nodes, length_s)
+    return _DRAWERS[key]
+
+
+def _drawer(spot: SpotSpec, folder: Path, num_nodes: int, length_s: float) -> Callable[[int], Market]:
     trace = None
     if spot.trace is not None:
         trace = read_trace(folder / spot.trace, spot.format).scaled(spot.scale, num_nodes)

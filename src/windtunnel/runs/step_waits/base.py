@@ -72,8 +72,12 @@ class StepWait:
 STEP_WAITS: Registry[StepWait] = Registry("step_waits", package="windtunnel.runs.step_waits.rules", noun="rule")
 
 
+_KEPT: dict[tuple[str, int, int], Waited] = {}
+"""Drawn waits of this process, by scenario's section, workers and seed: plans of a search ask for the same ones."""
+
+
 def step_waits(spec: StragglersSpec, workers: int, seed: int) -> Waited:
-    """What unequal workers cost a step under the rule of a scenario.
+    """What unequal workers cost a step under the rule of a scenario; drawn once in a process.
 
     Args:
         spec: Law of the times and rule.
@@ -83,6 +87,13 @@ def step_waits(spec: StragglersSpec, workers: int, seed: int) -> Waited:
     Raises:
         BadInput: an unknown rule or knob, or sizes that do not fit the workers.
     """
+    key = spec.model_dump_json(), spec.workers or workers, seed
+    if key not in _KEPT:
+        _KEPT[key] = _drawn(spec, workers, seed)
+    return _KEPT[key]
+
+
+def _drawn(spec: StragglersSpec, workers: int, seed: int) -> Waited:
     name, given = named(spec.wait)
     rule = STEP_WAITS.get(name, field="run.stragglers.wait")
     knobs = rule.read(given, f"run.stragglers.wait.{name}")
