@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,15 @@ def _mixed(z: _U64) -> _U64:
     return z ^ (z >> np.uint64(31))
 
 
+@lru_cache(maxsize=256)
+def _key(seed: int, purpose: str) -> _U64:
+    """64 bits for a seed and a purpose, shape (1,)."""
+    with np.errstate(over="ignore"):
+        key = np.asarray(np.array([seed & 0xFFFFFFFFFFFFFFFF], np.uint64) * _GAMMA, np.uint64)
+        key += np.uint64(zlib.crc32(purpose.encode()))
+        return _mixed(key)
+
+
 @dataclass(frozen=True, slots=True)
 class Draws:
     """Random numbers of one run.
@@ -43,9 +53,7 @@ class Draws:
             np.atleast_1d(np.asarray(workers, np.uint64)), np.atleast_1d(np.asarray(steps, np.uint64))
         )
         with np.errstate(over="ignore"):
-            key = np.asarray(np.array([self.seed & 0xFFFFFFFFFFFFFFFF], np.uint64) * _GAMMA, np.uint64)
-            key += np.uint64(zlib.crc32(purpose.encode()))
-            by_worker = np.asarray(_mixed(key) + who * _GAMMA, np.uint64)
+            by_worker = np.asarray(_key(self.seed, purpose) + who * _GAMMA, np.uint64)
             row = _mixed(np.asarray(_mixed(by_worker) + when * _GAMMA, np.uint64))
             index: _U64 = np.arange(1, count + 1, dtype=np.uint64) * _GAMMA
             return _mixed(row[:, None] + index[None, :])

@@ -28,12 +28,15 @@ class SGD:
         del step
         if self.weight_decay:
             params *= 1.0 - lr * self.weight_decay
+        rate = params.dtype.type(lr)
         if self.momentum:
             u = state["m"]
             u *= self.momentum
             u += gradients
-            gradients = u
-        params -= np.multiply(gradients, gradients.dtype.type(lr))
+            np.multiply(u, rate, out=gradients)
+        else:
+            gradients *= rate
+        params -= gradients
 
 
 INNER.add(
