@@ -60,8 +60,12 @@ class Upload:
     """Gradient of its first local step where `Rules.first_gradients` asks for it, shape (params,)."""
     loss: float
     """Mean loss of its batches."""
+    lr: float
+    """Learning rate of its first local step."""
     samples: float
     """Samples that the worker has; 1 where nobody knows."""
+    nbytes: float
+    """Of the upload on the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

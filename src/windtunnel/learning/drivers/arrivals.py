@@ -379,7 +379,9 @@ class _Run:
             difference=self.decoded(own, flight, flight.fetched - segment.end),
             first_gradient=first,
             loss=(flight.losses + segment.losses) / flight.steps,
+            lr=self.job.lr.at(flight.progress),
             samples=1.0 if samples is None else float(samples[worker]),
+            nbytes=self.up_bytes,
         )
         if not isfinite(upload.loss):
             self.ended = "diverged"
