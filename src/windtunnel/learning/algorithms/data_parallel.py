@@ -1,20 +1,29 @@
-"""Data parallelism: every step's gradients are averaged before it. The baseline of all others."""
+"""Data parallelism: every step's gradients are averaged before it. The baseline of all others.
+
+With a compressor it is the plain way to use one: what each worker sends is decoded and averaged, and what a message
+leaves out is added to the worker's next gradient where `feedback` is above 0 (Karimireddy et al. 2019).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from windtunnel.learning.algorithms import ALGORITHMS
+from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import Composed, GradientExchange
-from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Composed:
-    """Plain means of gradients."""
-    return Composed(job, gradients=GradientExchange(compressor=Cast(bits=knobs["bits"])))
+    """Means of gradients as receivers decode them."""
+    problems = parts.problems_of("data_parallel")
+    exchange = GradientExchange(
+        compressor=parts.compressor_of(knobs, problems), feedback=knobs["feedback"], via=parts.via_of(knobs)
+    )
+    parts.check_exchange(exchange, problems)
+    problems.raise_if_any()
+    return Composed(job, gradients=exchange)
 
 
 ALGORITHMS.add(
@@ -23,6 +32,6 @@ ALGORITHMS.add(
         id="data_parallel",
         summary="gradients are averaged in every step",
         build=build,
-        knobs={"bits": Knob(32, choices=(16, 32, 64), doc="bits of a gradient on its way")},
+        knobs=parts.wire_knobs(),
     ),
 )

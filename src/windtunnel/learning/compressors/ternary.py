@@ -62,7 +62,11 @@ class Ternary(Coded):
         scales, codes = parts
         if self.bits != 2:
             codes = _from_bytes(codes, params_of(shapes))
-        out = np.array([-1.0, 0.0, 1.0], dtype)[codes]
+        return self.scaled(codes.astype(np.int64) - 1, scales, shapes, dtype)
+
+    def scaled(self, levels: Ints, scales: Array, shapes: Shapes, dtype: npt.DTypeLike) -> Reals:
+        """Levels (−1, 0, 1, or sums of them) times the scales of their tensors, shape (rows, entries)."""
+        out = levels.astype(dtype)
         out *= Blocks(shapes, 0).spread(scales.astype(dtype))
         return np.asarray(out)
 
