@@ -66,9 +66,9 @@ class OneBitAdam(Composed):
         """Gradients are averaged during the warm-up alone."""
         if step < self.warmup_steps:
             wire = Cast(self.warmup_bits)
-            gradients[:] = wire.decoded(
-                gradients, self.job.shapes, self.job.draws, self.job.everyone, step
-            ).mean(axis=0)
+            gradients[:] = wire.decoded(gradients, self.job.shapes, self.job.draws, self.job.everyone, step).mean(
+                axis=0
+            )
 
     def step(self, state: LearnerState, gradients: Reals, step: int) -> None:
         """Adam, or momentum through one bit over the variance of the warm-up."""
@@ -120,9 +120,7 @@ class OneBitAdam(Composed):
             return ()
         if step < self.warmup_steps:
             wire = Cast(self.warmup_bits)
-            return (
-                Message(kind="all_reduce", wire=wire, after_step=step, needed_by=step + 1, during_backward=True),
-            )
+            return (Message(kind="all_reduce", wire=wire, after_step=step, needed_by=step + 1, during_backward=True),)
         return (
             Message(kind="reduce_scatter", wire=self.worker_wire, after_step=step, needed_by=step + 1),
             Message(kind="all_gather", wire=ServerPart(self.job.workers), after_step=step, needed_by=step + 1),

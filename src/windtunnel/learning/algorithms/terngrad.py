@@ -5,7 +5,7 @@ Source: Wen et al. 2017 (arXiv 1705.07878), algorithm 1 and section 4 (layer-wis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import Any
 
@@ -48,7 +48,7 @@ class Codes:
 class TernGrad(Composed):
     """See the module."""
 
-    wire: Ternary = Ternary()
+    wire: Ternary = field(default_factory=Ternary)
 
     def before_step(self, state: LearnerState, gradients: Reals, step: int) -> None:
         """Codes at the largest scale of all workers are summed, and scaled once."""
