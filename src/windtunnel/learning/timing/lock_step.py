@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel import engine
 from windtunnel.arrays import Floats
 from windtunnel.learning.timing.exchanges import Exchanges
 from windtunnel.learning.timing.payloads import Payloads
 from windtunnel.learning.timing.schedule import Messages, Schedule, read_schedule
-from windtunnel.learning.timing.steady import simulate_begins
-from windtunnel.learning.timing.step_program import StepBuilder
+from windtunnel.learning.timing.steady import Begins, simulate_begins
+from windtunnel.learning.timing.step_program import StepBuilder, StepProgram
 from windtunnel.learning.timing.target import DrawnSpeeds, Target
+from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
+
+Program = tuple[TaskTable, Streams, Resources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,9 @@ class LockStepTiming:
         return ClockPoints(time, sent, np.asarray(joules), np.asarray(workers * time / 3600.0 * price))
 
 
-def time_lock_step(messages: Messages, target: Target, workers: int, steps: int, *, seed: int = 1) -> LockStepTiming:
+def time_lock_step(
+    messages: Messages | Schedule, target: Target, workers: int, steps: int, *, seed: int = 1
+) -> LockStepTiming:
     """Time an algorithm on a target; nothing is learned.
 
     Schedules that repeat are simulated until two rounds are alike to the last digits, and continued from there.
@@ -82,26 +89,9 @@ def time_lock_step(messages: Messages, target: Target, workers: int, steps: int,
         steps: Local steps of each worker.
         seed: Of drawn speeds, pairs and latencies.
     """
-    schedule = read_schedule(messages, steps)
-    payloads = Payloads(target.layers)
-    exchanges = None if target.link is None else Exchanges(target.link, seed)
-    speeds = DrawnSpeeds(target.speeds, workers, seed)
-    lanes = workers if _lanes_differ(schedule, target, speeds) else 1
-
-    def program() -> StepBuilder:
-        return StepBuilder(
-            target=target,
-            workers=workers,
-            lanes=lanes,
-            messages=schedule.messages,
-            factors=lambda at: speeds.of_round(at) if lanes > 1 else speeds.slowest,
-            exchanges=exchanges,
-            payloads=payloads,
-            seed=seed,
-        )
-
-    begins = simulate_begins(program, schedule, repeats=lanes == 1 or not (speeds.by_round or schedule.draws_pairs))
-    sent, on_links = _traffic(schedule, payloads, exchanges, workers)
+    run = LockStepRun.of(messages, target, workers, steps, seed)
+    begins, speeds = run.begins(), run.speeds
+    sent, on_links = _traffic(run.schedule, run.payloads, run.exchanges, workers)
     compute = target.step_s * steps * speeds.factors if not speeds.by_round else begins.computed_s
     total = float(begins.time_s[-1])
     link = target.link
@@ -111,13 +101,76 @@ def time_lock_step(messages: Messages, target: Target, workers: int, steps: int,
         link_bytes=on_links,
         compute_s=compute,
         utilisation=float(compute.mean()) / total if total else 1.0,
-        steady_utilisation=min(float(compute.mean()) / steps / begins.steady_step_s, 1.0),
+        steady_utilisation=run.utilisation(begins),
         simulated_steps=begins.simulated_steps,
         step_watts=target.step_watts,
         idle_watts=target.idle_watts,
         joules_per_byte=0.0 if link is None else link.joules_per_byte,
         price_per_hour=target.price_per_hour,
     )
+
+
+@dataclass(slots=True)
+class LockStepRun:
+    """An algorithm on a target, ready to be simulated."""
+
+    target: Target
+    workers: int
+    schedule: Schedule
+    payloads: Payloads
+    exchanges: Exchanges | None
+    speeds: DrawnSpeeds
+    seed: int
+    _built: dict[tuple[int, ...], tuple[StepProgram, Program]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(messages: Messages | Schedule, target: Target, workers: int, steps: int, seed: int) -> LockStepRun:
+        """See `time_lock_step`."""
+        exchanges = None if target.link is None else Exchanges(target.link, seed)
+        schedule = read_schedule(messages, steps)
+        speeds = DrawnSpeeds(target.speeds, workers, seed)
+        return LockStepRun(target, workers, schedule, Payloads(target.layers), exchanges, speeds, seed)
+
+    def begins(self, slower: float = 1.0) -> Begins:
+        """When steps begin.
+
+        Args:
+            slower: What seconds of transfers are multiplied by; programs are built once for all of them.
+        """
+        lanes = self.workers if _lanes_differ(self.schedule, self.target, self.speeds) else 1
+        repeats = lanes == 1 or not (self.speeds.by_round or self.schedule.draws_pairs)
+
+        def simulated(steps: int, cuts: Sequence[int]) -> tuple[StepProgram, Timeline]:
+            key = (steps, *cuts)
+            if key not in self._built:
+                program = self._builder(lanes).build(steps, cuts)
+                self._built[key] = program, program.builder.build()
+            program, (tasks, streams, resources) = self._built[key]
+            if slower != 1.0:
+                message = tasks.tags.index("message") if "message" in tasks.tags else -1
+                tasks = replace(tasks, alone_s=np.where(tasks.tag == message, tasks.alone_s * slower, tasks.alone_s))
+            return program, engine.simulate(tasks, streams, resources)
+
+        return simulate_begins(simulated, self.schedule, repeats=repeats)
+
+    def utilisation(self, begins: Begins) -> float:
+        """Computing seconds over all seconds of one round in the middle of a long run."""
+        by_round = begins.computed_s.mean() / self.schedule.steps
+        computing = by_round if self.speeds.by_round else self.target.step_s * self.speeds.factors.mean()
+        return min(float(computing) / begins.steady_step_s, 1.0)
+
+    def _builder(self, lanes: int) -> StepBuilder:
+        speeds = self.speeds
+        return StepBuilder(
+            target=self.target,
+            workers=self.workers,
+            lanes=lanes,
+            messages=self.schedule.messages,
+            factors=lambda at: speeds.of_round(at) if lanes > 1 else speeds.slowest,
+            exchanges=self.exchanges,
+            payloads=self.payloads,
+            seed=self.seed,
+        )
 
 
 def _lanes_differ(schedule: Schedule, target: Target, speeds: DrawnSpeeds) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.learning.messages import Fragment, Message, WireFormat
 from windtunnel.learning.tasks.base import Shapes
+from windtunnel.learning.timing.schedule import wire_key
 from windtunnel.learning.timing.target import Layer
 
 
@@ -20,10 +22,10 @@ class Payloads:
     """
 
     layers: tuple[Layer, ...]
-    _of_shapes: dict[tuple[int, Shapes], float] = field(default_factory=dict)
-    _of_layers: dict[tuple[int, Fragment, float], Floats] = field(default_factory=dict)
-    _wires: dict[int, WireFormat] = field(default_factory=dict)
-    """Keeps formats alive, whose identity is a key."""
+    _of_shapes: dict[tuple[Hashable, Shapes], float] = field(default_factory=dict)
+    _of_layers: dict[tuple[Hashable, Fragment, float], Floats] = field(default_factory=dict)
+    _wires: dict[Hashable, WireFormat] = field(default_factory=dict)
+    """Keeps formats alive, whose identity may be a key."""
 
     def by_layer(self, message: Message) -> Floats:
         """Bytes of each layer, shape (layers,); zero for layers outside the message's fragment.
@@ -31,9 +33,9 @@ class Payloads:
         They sum to the bytes of the whole: of a format that is not a sum over tensors (one scale for all of them),
         layers share the whole in proportion to what each would take alone.
         """
-        key = (id(message.wire), message.fragment, message.copies)
+        key = (wire_key(message.wire), message.fragment, message.copies)
         if key not in self._of_layers:
-            self._wires[id(message.wire)] = message.wire
+            self._wires[wire_key(message.wire)] = message.wire
             parts = self._parts(message.fragment)
             alone = np.array([self._bytes(message.wire, shapes) for shapes in parts])
             whole = self._bytes(message.wire, tuple(shape for shapes in parts for shape in shapes))
@@ -46,7 +48,7 @@ class Payloads:
         return float(self.by_layer(message).sum())
 
     def _bytes(self, wire: WireFormat, shapes: Shapes) -> float:
-        key = (id(wire), shapes)
+        key = (wire_key(wire), shapes)
         if key not in self._of_shapes:
             self._of_shapes[key] = wire.nbytes(shapes) if shapes else 0.0
         return self._of_shapes[key]

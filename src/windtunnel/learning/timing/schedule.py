@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from windtunnel.arrays import Ints
-from windtunnel.learning.messages import Message
+from windtunnel.learning.messages import Message, WireFormat
 
 Messages = Callable[[int], tuple[Message, ...]]
 """`LockStepAlgorithm.messages`: local step → what is sent in it or at its end."""
@@ -48,13 +48,16 @@ class Schedule:
         return [replace(m, after_step=step, needed_by=m.needed_by + step) for m in found]
 
 
-def read_schedule(messages: Messages, steps: int) -> Schedule:
+def read_schedule(messages: Messages | Schedule, steps: int) -> Schedule:
     """Read all messages of an algorithm, and find the repeat that leaves the fewest steps to simulate.
 
     Args:
-        messages: What it sends in each local step; formats are told apart as objects.
+        messages: What it sends in each local step; formats are told apart by value. A schedule that was read before
+            is taken as it is.
         steps: How many to read.
     """
+    if isinstance(messages, Schedule):
+        return messages
     known: dict[tuple[object, ...], int] = {}
     kinds: list[tuple[Message, ...]] = []
     codes = np.zeros(steps, np.int64)
@@ -71,10 +74,10 @@ def read_schedule(messages: Messages, steps: int) -> Schedule:
 
 
 def _key(m: Message, step: int) -> tuple[object, ...]:
-    """All of a message but when it is sent; a format is told by its identity, which `kinds` keeps alive."""
+    """All of a message but when it is sent."""
     return (
         m.kind,
-        id(m.wire),
+        wire_key(m.wire),
         m.copies,
         m.fragment,
         m.needed_by - step,
@@ -86,6 +89,15 @@ def _key(m: Message, step: int) -> tuple[object, ...]:
         m.partners,
         m.in_turn,
     )
+
+
+def wire_key(wire: WireFormat) -> Hashable:
+    """What tells formats apart: their values where they are hashable, else their identity."""
+    try:
+        hash(wire)
+    except TypeError:
+        return id(wire)
+    return wire  # type: ignore[return-value]
 
 
 def _repeat(codes: Ints) -> tuple[int, int]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from windtunnel import engine
 from windtunnel.arrays import Floats
 from windtunnel.learning.timing.schedule import Schedule
-from windtunnel.learning.timing.step_program import StepBuilder, StepProgram
+from windtunnel.learning.timing.step_program import StepProgram
 from windtunnel.program.tables import Timeline
 
 ALIKE = 1e-11
@@ -32,29 +31,32 @@ class Begins:
     simulated_steps: int
 
 
-def simulate_begins(make: Callable[[], StepBuilder], schedule: Schedule, *, repeats: bool) -> Begins:
+Simulated = Callable[[int, Sequence[int]], tuple[StepProgram, Timeline]]
+"""(steps, cuts) → the program of the first steps, cut at some of them in any case, and when its tasks ran."""
+
+
+def simulate_begins(simulated: Simulated, schedule: Schedule, *, repeats: bool) -> Begins:
     """Simulate a schedule on its target.
 
     Args:
-        make: A fresh builder of its program.
+        simulated: Builds and runs the first steps.
         schedule: Messages of all steps.
         repeats: Whether a round of the schedule takes what the round before took, but for what still waits.
     """
     steps, first, period = schedule.steps, schedule.first, schedule.period
     spans = -(-schedule.span // max(period, 1))
-    rounds = LONGEST_CYCLE + 2 * spans + 1
+    rounds = 2 * spans + 2
     while repeats and first + (rounds + spans) * period < steps:
-        found = _of_rounds(make(), schedule, rounds, spans)
+        found = _of_rounds(simulated, schedule, rounds, spans)
         if found is not None:
             return found
         rounds *= 2
-    program = make().build(steps)
-    timeline = _simulated(program)
+    program, timeline = simulated(steps, ())
     time = _begins(program, timeline)
     return Begins(time, program.computed_s, float(time[-1]) / max(steps, 1), steps)
 
 
-def _of_rounds(builder: StepBuilder, schedule: Schedule, rounds: int, spans: int) -> Begins | None:
+def _of_rounds(simulated: Simulated, schedule: Schedule, rounds: int, spans: int) -> Begins | None:
     """The whole run from its first rounds, None where they are not yet alike.
 
     A round depends on the rounds whose messages still move in it, of which there are `spans`. Where these and the
@@ -63,8 +65,7 @@ def _of_rounds(builder: StepBuilder, schedule: Schedule, rounds: int, spans: int
     """
     first, period, steps = schedule.first, schedule.period, schedule.steps
     cuts = [first + j * period for j in range(rounds + spans + 1)]
-    program = builder.build(cuts[-1], cuts)
-    timeline = _simulated(program)
+    program, timeline = simulated(cuts[-1], cuts)
     time = _begins(program, timeline)
     tasks = []
     for j in range(rounds):
@@ -79,7 +80,7 @@ def _of_rounds(builder: StepBuilder, schedule: Schedule, rounds: int, spans: int
                 ]
             )
         )
-    for cycle in range(1, LONGEST_CYCLE + 1):
+    for cycle in range(1, min(LONGEST_CYCLE, rounds - spans - 1) + 1):
         if all(_alike(tasks[j], tasks[j - cycle]) for j in range(rounds - spans - 1, rounds)):
             known, repeat = cuts[rounds], cycle * period
             takes = float(time[known] - time[known - repeat])
@@ -92,10 +93,6 @@ def _of_rounds(builder: StepBuilder, schedule: Schedule, rounds: int, spans: int
 
 def _alike(one: Floats, other: Floats) -> bool:
     return len(one) == len(other) and bool(np.all(np.abs(one - other) <= ALIKE * np.abs(one).max(initial=0.0)))
-
-
-def _simulated(program: StepProgram) -> Timeline:
-    return engine.simulate(*program.builder.build())
 
 
 def _begins(program: StepProgram, timeline: Timeline) -> Floats:

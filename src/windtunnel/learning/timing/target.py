@@ -12,6 +12,7 @@ from math import isqrt
 import numpy as np
 
 from windtunnel.arrays import Floats
+from windtunnel.learning.drivers.pace import DrawnPace, lognormal_factors
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks.base import Shapes, params_of
 from windtunnel.learning.timing.links import Link
@@ -109,25 +110,24 @@ def _matrices(size: int) -> Shapes:
 
 
 class DrawnSpeeds:
-    """Seconds of workers' steps over the typical one's, drawn from what is said of them."""
+    """Seconds of workers' steps over the typical one's, the same as those of the arrival-driven driver."""
 
-    def __init__(self, speeds: Speeds | None, workers: int, seed: int) -> None:
-        """Speeds of `workers` workers; None: all alike. Each draw depends on (seed, worker, round) alone."""
-        self._speeds = speeds or Speeds()
-        self._draws = Draws(seed)
-        self._who = np.arange(workers)
-        stated = self._speeds.factors or (1.0,)
+    def __init__(self, speeds: Speeds | None, workers: int, seed: int, samples: Floats | None = None) -> None:
+        """Speeds of `workers` workers; None: all alike. Each draw depends on (seed, worker, round) alone.
+
+        `samples`: of each worker, shape (workers,), where slow workers are those with most data.
+        """
+        speeds = speeds or Speeds()
+        draws = Draws(seed)
+        stated = speeds.factors or (1.0,)
         factors = np.array([stated[i % len(stated)] for i in range(workers)])
-        if self._speeds.lognormal:
-            drawn = self._draws.normals("speed", self._who, 0, 1)[:, 0]
-            factors = factors * np.exp(self._speeds.lognormal * drawn)
+        if speeds.lognormal:
+            factors = factors * lognormal_factors(workers, speeds.lognormal, draws, samples)
         self.factors: Floats = factors
         """Of each worker in a typical round, shape (workers,)."""
-
-    @property
-    def by_round(self) -> bool:
+        self.by_round = bool(speeds.jitter) or speeds.exponential
         """Whether a worker's seconds are drawn anew each round."""
-        return bool(self._speeds.jitter) or self._speeds.exponential
+        self._pace = DrawnPace(1.0, factors, draws, speeds.jitter, speeds.exponential)
 
     @property
     def differ(self) -> bool:
@@ -141,9 +141,6 @@ class DrawnSpeeds:
 
     def of_round(self, at: int) -> Floats:
         """Of each worker in a round, shape (workers,)."""
-        factors = self.factors
-        if self._speeds.jitter:
-            factors = factors * np.exp(self._speeds.jitter * self._draws.normals("jitter", self._who, at, 1)[:, 0])
-        if self._speeds.exponential:
-            factors = factors * -np.log1p(-self._draws.uniforms("round", self._who, at, 1)[:, 0])
-        return np.asarray(factors)
+        if not self.by_round:
+            return self.factors
+        return np.array([self._pace.round_s(i, at, 1, 0.0) for i in range(len(self.factors))])
