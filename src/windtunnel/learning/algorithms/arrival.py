@@ -55,7 +55,7 @@ class Upload:
     fetched: Reals
     """Parameters that it fetched, shape (params,)."""
     difference: Reals
-    """Fetched minus where it ended, as the server decodes it, shape (params,)."""
+    """Fetched minus where it ended, as the server decodes it, shape (params,); the algorithm may overwrite it."""
     first_gradient: Reals | None
     """Gradient of its first local step where `Rules.first_gradients` asks for it, shape (params,)."""
     loss: float

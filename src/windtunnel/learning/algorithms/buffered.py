@@ -49,8 +49,12 @@ class Buffered:
         if self.max_staleness is not None and upload.staleness > self.max_staleness:
             return Answer(merged=False, release=(upload.worker,))
         weight = self.weight(upload)
-        weighted = upload.difference * upload.difference.dtype.type(weight)
-        self._sum = weighted if self._sum is None else self._sum + weighted
+        weighted = upload.difference
+        weighted *= weighted.dtype.type(weight)
+        if self._sum is None:
+            self._sum = weighted
+        else:
+            self._sum += weighted
         self._weights += weight
         self._count += 1
         if self._count >= self.buffer:

@@ -8,7 +8,6 @@ merged before anybody fetches.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -18,12 +17,14 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Reals
 from windtunnel.learning.algorithms.arrival import Answer, ArrivalAlgorithm, Server, Upload
-from windtunnel.learning.drivers.arrival_results import ArrivalCurve
-from windtunnel.learning.drivers.outages import Outage, Outages
+from windtunnel.learning.drivers.arrival_results import Accounts, ArrivalCurve
+from windtunnel.learning.drivers.flights import Flight, LivingWorker
+from windtunnel.learning.drivers.outages import Outages
 from windtunnel.learning.drivers.pace import Pace
 from windtunnel.learning.drivers.rounds import Segment, Stack
 from windtunnel.learning.drivers.transfers import Direction, IndependentLinks, Transfers
 from windtunnel.learning.job import Job
+from windtunnel.learning.one_thread import one_thread
 from windtunnel.learning.tasks.base import Shapes, Task
 
 STARVED = 20
@@ -67,49 +68,6 @@ class ArrivalSetting:
     """The run ends at the first point with this loss on held-out data or less."""
 
 
-@dataclass(slots=True)
-class _Flight:
-    """A round on its way."""
-
-    worker: int
-    serial: int
-    version: int
-    fetched: Reals
-    steps: int
-    number: int
-    batch: int
-    fetched_s: float
-    progress: int
-    ready: bool
-    """What it computes is known: no parameters can come midway any more."""
-    segment: Segment
-    losses: float = 0.0
-    first_gradient: Reals | None = None
-    phase: str = "down"
-    since_s: float = 0.0
-    compute_s: float = 0.0
-    transfer: int | None = None
-    fresh: int | None = None
-
-
-@dataclass(slots=True)
-class _Worker:
-    """What belongs to a worker as long as it lives, and its accounts."""
-
-    rounds: int = 0
-    batches: int = 0
-    inner: dict[str, Reals] | None = None
-    age: int = 0
-    kept: Reals | None = None
-    """What feedback keeps for its next upload."""
-    failures: int = 0
-    outage: Outage | None = None
-    alive_since: float = inf
-    alive_s: float = 0.0
-    compute_s: float = 0.0
-    transfer_s: float = 0.0
-
-
 def run_arrivals(algorithm: ArrivalAlgorithm, task: Task, job: Job, setting: ArrivalSetting) -> ArrivalCurve:
     """Train for real, in the order of the clock, until `job.steps` local steps have arrived for each active worker.
 
@@ -119,7 +77,8 @@ def run_arrivals(algorithm: ArrivalAlgorithm, task: Task, job: Job, setting: Arr
         job: Steps, learning rates, random numbers. The learning rate follows the steps that have arrived.
         setting: The clock, and when to stop.
     """
-    return _Run(algorithm, task, job, setting).run()
+    with one_thread():
+        return _Run(algorithm, task, job, setting).run()
 
 
 class _Run:
@@ -135,29 +94,26 @@ class _Run:
         self.slots = self.rules.who.slots(job.workers)
         self.server: Server = algorithm.start(task.initial())
         self.stack = Stack(task, job, self.rules.proximal, self.rules.first_gradients)
-        self.workers = [_Worker() for _ in range(job.workers)]
-        self.flights: dict[int, _Flight] = {}
+        self.workers = [LivingWorker() for _ in range(job.workers)]
+        self.flights: dict[int, Flight] = {}
         self.waiting: set[int] = set()
         """Their uploads have arrived, and they are not released."""
         self.missing: dict[int, int] = {}
         """Failed with a round on its way that the server still waits for: worker → serial."""
         self.idle: set[int] = set()
-        self.uncomputed: dict[int, _Flight] = {}
+        self.uncomputed: dict[int, Flight] = {}
         """By serial."""
+        self.instant = isinstance(setting.transfers, IndependentLinks) and setting.transfers.instant
         self.keys: dict[int, tuple[_Kind, int, int]] = {}
         """Transfer → what its end means, its worker, the serial of the round."""
-        self.heap: list[tuple[float, int, int, int]] = []
+        self.heap: list[tuple[float, _Kind, int, int]] = []
         self.start_at: float | None = None
         self.serials = self.next_key = self.choices = 0
         self.now = 0.0
-        self.arrived_steps = self.uploads = self.merged = self.dropped = self.given_up = 0
-        self.bytes_up = self.bytes_down = self.computed_s = 0.0
-        self.staleness: dict[int, int] = {}
-        self.points: list[tuple[float, ...]] = []
-        self.next_point = 0
+        self.arrived_steps = self.next_point = 0
+        self.told = Accounts()
         self.ended = ""
-        self.order = hashlib.blake2b(digest_size=16)
-        self.does = {
+        actions = {
             _Kind.JOIN: self.joins,
             _Kind.FETCHED: self.has_fetched,
             _Kind.ASK: self.asks_midway,
@@ -169,6 +125,7 @@ class _Run:
             _Kind.WAKE: self.wakes,
             _Kind.START: self.fills_slots,
         }
+        self.does = [actions[kind] for kind in _Kind]
 
     def run(self) -> ArrivalCurve:
         """Events until the end."""
@@ -193,12 +150,12 @@ class _Run:
                     self.now, self.ended = self.setting.stop_s, "time"
                     break
                 self.now = now
-                does[_Kind(kind)](worker, serial)
+                does[kind](worker, serial)
         return self.result()
 
     def at(self, time_s: float, kind: _Kind, worker: int = 0, serial: int = 0) -> None:
         """Something will happen."""
-        heappush(self.heap, (time_s, int(kind), worker, serial))
+        heappush(self.heap, (time_s, kind, worker, serial))
 
     # -- a round -----------------------------------------------------------------------------------------------------
 
@@ -238,7 +195,7 @@ class _Run:
             age=own.age if keeps else 0,
             inner=own.inner if keeps else None,
         )
-        flight = _Flight(
+        flight = Flight(
             worker=worker,
             serial=self.serials,
             version=self.server.version,
@@ -260,18 +217,21 @@ class _Run:
         if self.rules.timeout_s < inf:
             self.at(self.now + self.rules.timeout_s, _Kind.LOST, worker, flight.serial)
 
-    def sends(self, kind: _Kind, flight: _Flight, nbytes: float, direction: Direction) -> int:
-        """A message is on its way; returns its key."""
+    def sends(self, kind: _Kind, flight: Flight, nbytes: float, direction: Direction) -> int | None:
+        """A message is on its way; returns its key, None where it takes no time."""
+        if direction == "up":
+            self.told.bytes_up += nbytes
+        else:
+            self.told.bytes_down += nbytes
+        if self.instant:
+            heappush(self.heap, (self.now, kind, flight.worker, flight.serial))
+            return None
         self.next_key += 1
         self.keys[self.next_key] = (kind, flight.worker, flight.serial)
-        if direction == "up":
-            self.bytes_up += nbytes
-        else:
-            self.bytes_down += nbytes
         self.setting.transfers.start(self.next_key, flight.worker, nbytes, direction, self.now)
         return self.next_key
 
-    def flight_of(self, worker: int, serial: int) -> _Flight | None:
+    def flight_of(self, worker: int, serial: int) -> Flight | None:
         """The round that an event is about, None where it was given up."""
         flight = self.flights.get(worker)
         return flight if flight is not None and flight.serial == serial else None
@@ -340,9 +300,9 @@ class _Run:
             flight.fresh = None
         flight.ready = True
         self.workers[worker].compute_s += flight.compute_s
-        self.computed_s += flight.compute_s
+        self.told.computed_s += flight.compute_s
         flight.phase, flight.since_s = "up", self.now
-        self.uploads += 1
+        self.told.uploads += 1
         flight.transfer = self.sends(_Kind.ARRIVED, flight, self.up_bytes, "up")
 
     def arrives(self, worker: int, serial: int) -> None:
@@ -376,7 +336,7 @@ class _Run:
             now_s=self.now,
             compute_s=flight.compute_s,
             fetched=flight.fetched,
-            difference=self.decoded(own, flight, flight.fetched - segment.end),
+            difference=self.decoded(own, flight, np.subtract(flight.fetched, segment.end, out=segment.end)),
             first_gradient=first,
             loss=(flight.losses + segment.losses) / flight.steps,
             lr=self.job.lr.at(flight.progress),
@@ -388,15 +348,10 @@ class _Run:
             return
         before = self.server.version
         answer = self.algorithm.arrived(self.server, upload)
-        if answer.merged:
-            self.merged += 1
-            self.staleness[upload.staleness] = self.staleness.get(upload.staleness, 0) + 1
-        else:
-            self.dropped += 1
-        self.order.update(b"%d %d %d;" % (worker, flight.number, self.server.version - before + 2 * answer.merged))
+        self.told.arrived(worker, flight.number, upload.staleness, answer.merged, self.server.version - before)
         self.follows(answer, before)
 
-    def decoded(self, own: _Worker, flight: _Flight, difference: Reals) -> Reals:
+    def decoded(self, own: LivingWorker, flight: Flight, difference: Reals) -> Reals:
         """What the server makes of an upload; what it leaves out stays with the worker where feedback is asked for."""
         compressor, share = self.rules.upload, self.rules.feedback
         if compressor is None:
@@ -431,28 +386,22 @@ class _Run:
         if self.server.version != before and (done or self.arrived_steps >= self.next_point * self.width):
             self.evaluate()
         if done and not self.ended:
-            if self.points[-1][1] != self.server.version:
+            if self.told.points[-1][1] != self.server.version:
                 self.evaluate()
             self.ended = self.ended or "steps"
-        if self.given_up > STARVED * (self.merged + self.dropped) + 1000:
+        if self.told.given_up > STARVED * (self.told.merged + self.told.dropped) + 1000:
             self.ended = self.ended or "starved"
 
-    def gives_up(self, flight: _Flight) -> None:
+    def gives_up(self, flight: Flight) -> None:
         """A round ends without a result; its worker's states stay as they were before it."""
-        own = self.workers[flight.worker]
-        spent = self.now - flight.since_s
-        if flight.phase == "compute":
-            own.compute_s += spent
-            self.computed_s += spent
-        else:
-            own.transfer_s += spent
+        self.spends(flight)
         for key in (flight.transfer, flight.fresh):
             if key is not None:
                 self.setting.transfers.cancel(key, self.now)
                 self.keys.pop(key, None)
         del self.flights[flight.worker]
         self.uncomputed.pop(flight.serial, None)
-        self.given_up += 1
+        self.told.given_up += 1
 
     def is_lost(self, worker: int, serial: int) -> None:
         """The server learns that a round will not arrive: it timed out, or its worker has failed."""
@@ -516,60 +465,35 @@ class _Run:
     def evaluate(self) -> None:
         """Add a point to the curve."""
         score = self.task.evaluate(self.algorithm.reported(self.server))
-        loss = float(score.loss[0])
+        loss, metric = float(score.loss[0]), float(score.metric[0])
         if not isfinite(loss):
             self.ended = "diverged"
             return
         steps = self.arrived_steps // self.width
         every = self.setting.evaluate_every
         self.next_point = (steps // every + 1) * every
-        moved = self.bytes_up + self.bytes_down
-        metric = float(score.metric[0])
-        self.points.append((steps, self.server.version, self.now, loss, metric, self.uploads, moved, self.computed_s))
+        self.told.point(steps, self.server.version, self.now, loss, metric)
         if self.setting.stop_loss is not None and loss <= self.setting.stop_loss:
             self.ended = "target"
 
     def result(self) -> ArrivalCurve:
         """Accounts of rounds on their way are closed at the end."""
         for flight in self.flights.values():
-            own = self.workers[flight.worker]
-            spent = self.now - flight.since_s
-            if flight.phase == "compute":
-                own.compute_s += spent
-            else:
-                own.transfer_s += spent
-        alive = np.array([w.alive_s + max(0.0, self.now - w.alive_since) for w in self.workers])
-        compute = np.array([w.compute_s for w in self.workers])
-        transfer = np.array([w.transfer_s for w in self.workers])
-        histogram = np.zeros(max(self.staleness, default=-1) + 1, np.int64)
-        for late, count in self.staleness.items():
-            histogram[late] = count
-        columns = [np.array(column) for column in zip(*self.points, strict=True)] or [np.zeros(0)] * 8
-        steps, versions, times, loss, metric, uploads, moved, computed = columns
-        return ArrivalCurve(
-            steps=steps.astype(np.int64),
-            server_steps=versions.astype(np.int64),
-            time_s=times,
-            loss=loss,
-            metric=metric,
-            point_uploads=uploads.astype(np.int64),
-            point_bytes=moved,
-            point_compute_s=computed,
-            staleness=histogram,
-            uploads=self.uploads,
-            merged=self.merged,
-            dropped=self.dropped,
-            given_up=self.given_up,
-            failures=sum(w.failures for w in self.workers),
-            bytes_up=self.bytes_up,
-            bytes_down=self.bytes_down,
-            compute_s=compute,
-            transfer_s=transfer,
-            idle_s=np.maximum(alive - compute - transfer, 0.0),
-            down_s=np.maximum(self.now - alive, 0.0),
+            self.spends(flight)
+        return self.told.curve(
+            self.workers,
             duration_s=self.now,
             worker_steps=self.stack.worker_steps,
             server_cpu_s=float(getattr(self.algorithm, "server_cpu_s", 0.0)),
             ended=self.ended,
-            order=self.order.hexdigest(),
         )
+
+    def spends(self, flight: Flight) -> None:
+        """Book the seconds that a round has spent in its phase until now."""
+        own = self.workers[flight.worker]
+        spent = self.now - flight.since_s
+        if flight.phase == "compute":
+            own.compute_s += spent
+            self.told.computed_s += spent
+        else:
+            own.transfer_s += spent

@@ -10,8 +10,8 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.learning.randomness import Draws
 
-_BLOCK = 64
-"""Rounds of a worker whose jitter is drawn at once."""
+_WORKERS, _ROUNDS = 64, 8
+"""Workers and rounds whose draws are made at once."""
 
 
 class Pace(Protocol):
@@ -34,7 +34,7 @@ class DrawnPace:
     """Standard deviation of the logarithm of a round's seconds; their mean stays that of the worker."""
     exponential: bool = False
     """A round takes an exponential time with the worker's mean."""
-    _drawn: dict[int, tuple[int, Floats]] = field(default_factory=dict)
+    _drawn: dict[tuple[int, int], list[list[float]]] = field(default_factory=dict)
 
     def round_s(self, worker: int, round_number: int, steps: int, now_s: float) -> float:
         """See `Pace.round_s`."""
@@ -42,21 +42,27 @@ class DrawnPace:
         seconds = self.step_s * float(self.factors[worker]) * steps
         if not self.jitter and not self.exponential:
             return seconds
-        block, at = divmod(round_number, _BLOCK)
-        known = self._drawn.get(worker)
-        if known is None or known[0] != block:
-            known = self._drawn[worker] = (block, self._multiples(worker, block))
-        return seconds * float(known[1][at])
+        group, row = divmod(worker, _WORKERS)
+        block, at = divmod(round_number, _ROUNDS)
+        known = self._drawn.get((group, block))
+        if known is None:
+            known = self._drawn[group, block] = self._multiples(group, block)
+        return seconds * known[row][at]
 
-    def _multiples(self, worker: int, block: int) -> Floats:
-        rounds = np.arange(block * _BLOCK, (block + 1) * _BLOCK)
-        out = np.ones(_BLOCK)
+    def _multiples(self, group: int, block: int) -> list[list[float]]:
+        """What rounds draw, by worker and round of a block."""
+        first = group * _WORKERS
+        workers = np.arange(first, min(first + _WORKERS, len(self.factors)))
+        rounds = np.arange(block * _ROUNDS, (block + 1) * _ROUNDS)
+        who, when = np.repeat(workers, _ROUNDS), np.tile(rounds, len(workers))
+        out = np.ones(len(who))
         if self.exponential:
-            out *= -np.log1p(-self.draws.uniforms("seconds of a round", worker, rounds, 1)[:, 0])
+            out *= -np.log1p(-self.draws.uniforms("seconds of a round", who, when, 1)[:, 0])
         if self.jitter:
-            normal = self.draws.normals("jitter of a round", worker, rounds, 1)[:, 0]
+            normal = self.draws.normals("jitter of a round", who, when, 1)[:, 0]
             out *= np.exp(self.jitter * normal - 0.5 * self.jitter * self.jitter)
-        return out
+        rows: list[list[float]] = out.reshape(len(workers), _ROUNDS).tolist()
+        return rows
 
 
 def lognormal_factors(workers: int, sigma: float, draws: Draws, samples: Floats | None = None) -> Floats:

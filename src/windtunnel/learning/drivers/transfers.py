@@ -11,6 +11,8 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Literal, Protocol
 
+import numpy as np
+
 from windtunnel.arrays import Floats
 
 Direction = Literal["up", "down"]
@@ -44,6 +46,13 @@ class IndependentLinks:
     """One way; one number, or one of each worker, shape (workers,)."""
     _ends: list[tuple[float, int]] = field(default_factory=list)
     _on_way: set[int] = field(default_factory=set)
+
+    @property
+    def instant(self) -> bool:
+        """Whether messages take no time."""
+        return all(np.all(np.isinf(rate)) for rate in (self.down_bytes_per_s, self.up_bytes_per_s)) and not np.any(
+            self.latency_s
+        )
 
     def start(self, key: int, worker: int, nbytes: float, direction: Direction, now_s: float) -> None:
         """See `Transfers.start`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -17,6 +18,16 @@ from windtunnel.learning.job import Job
 from windtunnel.learning.randomness import Draws
 
 _TRIES = 16
+_BLOCK = 512
+"""Choices of one worker that are drawn at once."""
+
+
+@lru_cache(maxsize=64)
+def _tries(draws: Draws, block: int, workers: int) -> list[list[int]]:
+    """Workers that are tried in turn for each choice of a block."""
+    choices = np.arange(block * _BLOCK, (block + 1) * _BLOCK)
+    tries: list[list[int]] = draws.integers("participant", 0, choices, _TRIES, below=workers).tolist()
+    return tries
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +49,10 @@ class Sample:
     def choose(self, idle: Set[int], workers: int, count: int, choice: int, draws: Draws) -> list[int]:
         """Uniformly; see `Participation.choose`. One worker is drawn by rejection, several by the order of draws."""
         if count == 1:
-            for worker in draws.integers("participant", 0, choice, _TRIES, below=workers)[0].tolist():
-                if worker in idle:
-                    return [worker]
+            block, at = divmod(choice, _BLOCK)
+            for first in _tries(draws, block, workers)[at]:
+                if first in idle:
+                    return [first]
         who = np.array(sorted(idle), np.int64)
         if len(who) <= count:
             return [int(worker) for worker in who]
