@@ -56,8 +56,8 @@ class Sample:
         who = np.array(sorted(idle), np.int64)
         if len(who) <= count:
             return [int(worker) for worker in who]
-        at = np.argsort(draws.uniforms("participants", who, choice, 1)[:, 0], kind="stable")[:count]
-        return sorted(who[at].tolist())
+        order = np.argsort(draws.uniforms("participants", who, choice, 1)[:, 0], kind="stable")
+        return sorted(who[order[:count]].tolist())
 
     def __call__(self, job: Job, round_number: int) -> Ints:
         """The workers of a lock-step round; the first `active` of the draw."""
