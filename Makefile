@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers technique-pages screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned torch real fuzz clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers learning-papers technique-pages screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned torch real fuzz clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -74,7 +74,8 @@ serving-papers: $(COMPILED)  ## re-run the claims of papers on serving (3 minute
 training-papers: $(COMPILED)  ## re-run the claims of papers on training (2 minutes), rewrite docs/generated/training_papers.md
 run-papers: $(COMPILED)  ## re-run the claims of papers on whole runs, rewrite docs/generated/run_papers.md
 cluster-papers: $(COMPILED)  ## re-run the claims of papers on clusters of jobs, rewrite docs/generated/cluster_papers.md
-serving-papers training-papers run-papers cluster-papers: %-papers:
+learning-papers: $(COMPILED)  ## re-run the claims of papers on learning, rewrite docs/generated/learning_papers.md
+serving-papers training-papers run-papers cluster-papers learning-papers: %-papers:
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce --acts-on $* --json > $(OUT)/$@.json
 	$(BIN)/python -m windtunnel.reproduce.pages.claims_page $* $(OUT)/$@.json > docs/generated/$*_papers.md

@@ -50,6 +50,8 @@ def _run(text: str) -> Any:
         return api.simulate_run(scenario, sensitivities=False)
     if "jobs" in scenario:
         return api.simulate_cluster(scenario)
+    if "learning" in scenario:
+        return api.simulate_learning(scenario, cache=False)
     return api.simulate_training(scenario, sensitivities=False)
 
 

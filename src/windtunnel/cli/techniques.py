@@ -42,7 +42,7 @@ def list_(
     family: Annotated[str | None, typer.Option(help="Only this family of the catalogue.")] = None,
     status: Annotated[str | None, typer.Option(help="Only works, partial or planned.")] = None,
     acts_on: Annotated[
-        str | None, typer.Option(help="Only those that act on training, serving, run or cluster.")
+        str | None, typer.Option(help="Only those that act on training, serving, run, cluster or learning.")
     ] = None,
     level: Annotated[str | None, typer.Option(help="Only with a part at this level: plan, graph, segment …")] = None,
     relieves: Annotated[str | None, typer.Option(help="Only those that relieve this: memory, bubble …")] = None,

@@ -2,68 +2,200 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats
+from windtunnel.learning.curves import Learned
+from windtunnel.learning.drivers.arrival_results import ArrivalCurve
 from windtunnel.learning.drivers.lock_step import Curve
-from windtunnel.learning.plain_clock import Clock
 from windtunnel.learning.prepare import ChosenAlgorithm, PreparedLearning
 from windtunnel.learning.records import AlgorithmFigures, TimedCurve
+from windtunnel.learning.timing.lock_step import LockStepTiming
+from windtunnel.learning.validity import Verdict, outer_rounds
 from windtunnel.specs.learning import TargetSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What a whole run has cost; with arrivals, the mean of the seeds."""
+
+    seconds: float
+    bytes_per_worker: float
+    by_link: dict[str, float]
+    joules: float
+    dollars: float
+    utilisation: float | None
+    rounds: int
+    """Exchanges, or steps of the server."""
+    staleness: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmRun:
-    """All seeds of an algorithm on one clock."""
+    """All seeds of an algorithm on the clock."""
 
     algorithm: ChosenAlgorithm
-    clock: Clock
     curves: tuple[TimedCurve, ...]
+    totals: Totals
 
     @property
     def last_losses(self) -> Floats:
-        """Loss at the end of each seed that got there."""
-        return np.array([c.loss[-1] for c in self.curves if c.diverged_at is None and len(c.loss)])
+        """Loss at the end of each seed; infinite where the run diverged."""
+        return np.array([c.loss[-1] if c.diverged_at is None and len(c.loss) else np.inf for c in self.curves])
+
+    @property
+    def finite_losses(self) -> Floats:
+        """The same of the runs that ended."""
+        losses = self.last_losses
+        return np.asarray(losses[np.isfinite(losses)])
 
 
-def timed_curve(x: PreparedLearning, algorithm: ChosenAlgorithm, seed: int, curve: Curve, clock: Clock) -> TimedCurve:
-    """A curve with the clock's sums at its points."""
-    del x
-    at = curve.steps
+def algorithm_run(x: PreparedLearning, algorithm: ChosenAlgorithm, learned: list[tuple[int, Learned]]) -> AlgorithmRun:
+    """Curves of an algorithm on the clock of the target.
+
+    Args:
+        x: The scenario.
+        algorithm: One of its algorithms.
+        learned: Seed and what was learned from it.
+    """
+    if algorithm.kind.driver == "arrivals":
+        late = [(seed, one.curve) for seed, one in learned if isinstance(one.curve, ArrivalCurve)]
+        curves = tuple(_of_arrivals(x, algorithm, seed, curve) for seed, curve in late)
+        return AlgorithmRun(algorithm, curves, _totals_of_arrivals(x, curves, [curve for _, curve in late]))
+    timing = x.timing(algorithm)
+    steady = [(seed, one.curve) for seed, one in learned if isinstance(one.curve, Curve)]
+    curves = tuple(_of_steps(x, algorithm, seed, curve, timing) for seed, curve in steady)
+    return AlgorithmRun(algorithm, curves, _totals_of_steps(x, algorithm, timing))
+
+
+def _of_steps(
+    x: PreparedLearning, algorithm: ChosenAlgorithm, seed: int, curve: Curve, timing: LockStepTiming
+) -> TimedCurve:
+    at = timing.at(curve.steps)
+    nothing = np.full(len(curve.steps), np.nan)
     return TimedCurve(
         algorithm=algorithm.label,
         seed=seed,
-        step=at,
+        step=curve.steps,
         loss=curve.loss,
         metric=curve.metric,
-        time_s=clock.end_s[at],
-        bytes=clock.bytes[at],
-        joules=clock.joules[at],
+        time_s=at.time_s if x.target.timed else nothing,
+        bytes=at.worker_bytes,
+        joules=at.joules if x.target.timed and x.target.powered else nothing,
         diverged_at=curve.diverged_at,
     )
 
 
-def algorithm_figures(x: PreparedLearning, run: AlgorithmRun, baseline: AlgorithmRun | None) -> AlgorithmFigures:
+def _totals_of_steps(x: PreparedLearning, algorithm: ChosenAlgorithm, timing: LockStepTiming) -> Totals:
+    end = timing.at([x.spec.steps])
+    timed = x.target.timed
+    key = x.key(algorithm, x.spec.seed)
+    rounds = outer_rounds(algorithm.kind.build(x.job(key), dict(algorithm.knobs)), x.spec.steps)
+    return Totals(
+        seconds=float(end.time_s[0]) if timed else float("nan"),
+        bytes_per_worker=float(end.worker_bytes[0]),
+        by_link=timing.link_bytes,
+        joules=float(end.joules[0]) if timed and x.target.powered else float("nan"),
+        dollars=float(end.dollars[0]) if timed else float("nan"),
+        utilisation=timing.utilisation if timed else None,
+        rounds=rounds,
+    )
+
+
+def _of_arrivals(x: PreparedLearning, algorithm: ChosenAlgorithm, seed: int, curve: ArrivalCurve) -> TimedCurve:
+    good = curve.ended != "diverged"
+    return TimedCurve(
+        algorithm=algorithm.label,
+        seed=seed,
+        step=curve.steps,
+        loss=curve.loss,
+        metric=curve.metric,
+        time_s=curve.time_s,
+        bytes=curve.point_bytes / x.spec.workers,
+        joules=_joules(x, curve.time_s, curve.point_compute_s, curve.point_bytes),
+        diverged_at=None if good else int(curve.steps[-1]) if len(curve.steps) else 0,
+    )
+
+
+def _joules(x: PreparedLearning, time_s: Floats, compute_s: Floats, nbytes: Floats) -> Floats:
+    """Of all workers: computing, waiting, and bytes on their links."""
+    if not x.target.powered:
+        return np.full(np.shape(time_s), np.nan)
+    t = x.target.target
+    waiting = np.maximum(x.spec.workers * time_s - compute_s, 0.0)
+    per_byte = 0.0 if t.link is None else t.link.joules_per_byte
+    return np.asarray(compute_s * t.step_watts + waiting * t.idle_watts + nbytes * per_byte)
+
+
+def _totals_of_arrivals(x: PreparedLearning, curves: tuple[TimedCurve, ...], found: list[ArrivalCurve]) -> Totals:
+    if not found:
+        nothing = float("nan")
+        return Totals(
+            seconds=nothing,
+            bytes_per_worker=nothing,
+            by_link={},
+            joules=nothing,
+            dollars=nothing,
+            utilisation=None,
+            rounds=0,
+        )
+    workers = x.spec.workers
+    up = float(np.mean([c.bytes_up for c in found]))
+    down = float(np.mean([c.bytes_down for c in found]))
+    seconds = float(np.mean([c.duration_s for c in found]))
+    price = x.target.target.price_per_hour
+    longest = max(len(c.staleness) for c in found)
+    histogram = np.sum([np.pad(c.staleness, (0, longest - len(c.staleness))) for c in found], axis=0)
+    merged = int(histogram.sum())
+    late = np.flatnonzero(histogram)
+    mean = float((histogram * np.arange(longest)).sum() / merged) if merged else 0.0
+    notes = []
+    if any(c.failures for c in found):
+        notes.append(f"{np.mean([c.failures for c in found]):,.1f} failures of workers")
+    if any(c.given_up or c.dropped for c in found):
+        lost = np.mean([c.given_up + c.dropped for c in found])
+        notes.append(f"{lost:,.1f} of {np.mean([c.uploads for c in found]):,.1f} uploads were given up or thrown away")
+    ends = {c.ended for c in found} - {"steps", "diverged", "target"}
+    notes += [f"ended early: {why}" for why in sorted(ends)]
+    return Totals(
+        seconds=seconds,
+        bytes_per_worker=(up + down) / workers,
+        by_link={"up to the server": up, "down from the server": down},
+        joules=float(np.mean([c.joules[-1] for c in curves])) if all(len(c.joules) for c in curves) else np.nan,
+        dollars=np.nan if price is None else workers * seconds / 3600.0 * price,
+        utilisation=float(np.mean([c.utilisation.mean() for c in found])),
+        rounds=min(int(c.server_steps[-1]) if len(c.server_steps) else 0 for c in found),
+        staleness={
+            "mean": mean,
+            "max": int(late[-1]) if merged else 0,
+            "histogram": {str(s): int(histogram[s]) / merged for s in late} if merged else {},
+        },
+        notes=tuple(notes),
+    )
+
+
+def algorithm_figures(
+    x: PreparedLearning, run: AlgorithmRun, baseline: AlgorithmRun | None, verdict: Verdict | None
+) -> AlgorithmFigures:
     """What is told of an algorithm.
 
     Args:
         x: The scenario.
         run: Its curves.
         baseline: Data parallelism, where it is among the algorithms.
+        verdict: Whether its place in the order is resolved; None where that was not asked.
     """
-    losses = run.last_losses
+    losses = run.finite_losses
     ended = len(losses) > 0
     metrics = np.array([c.metric[-1] for c in run.curves if c.diverged_at is None and len(c.metric)])
     reached = [reached_at(c, x.spec.target) for c in run.curves]
     times = np.array([t for t in reached if t is not None])
-    whole = len(times) == len(run.curves) > 0
-    end_s = float(run.clock.end_s[-1])
-    timed = bool(np.isfinite(end_s))
-    target = x.target
-    joules = float(run.clock.joules[-1])
-    money = target.dollars_per_hour
+    whole = len(times) == len(run.curves) > 0 and bool(np.isfinite(times).all())
+    t = run.totals
     return AlgorithmFigures(
         label=run.algorithm.label,
         id=run.algorithm.kind.id,
@@ -75,27 +207,34 @@ def algorithm_figures(x: PreparedLearning, run: AlgorithmRun, baseline: Algorith
         loss_high=float(losses.max()) if ended else None,
         metric=float(metrics.mean()) if len(metrics) and np.isfinite(metrics).all() else None,
         gap=_gap(losses, baseline),
-        hours=end_s / 3600.0 if timed else None,
-        bytes_per_worker=float(run.clock.bytes[-1]),
-        bytes_per_worker_step=float(run.clock.bytes[-1]) / x.spec.steps,
-        bytes_by_link=run.clock.by_link,
-        kwh=joules / 3.6e6 if np.isfinite(joules) else None,
-        cost=money * x.spec.workers * end_s / 3600.0 if timed and money is not None else None,
-        utilisation=run.clock.utilisation,
-        staleness=run.clock.staleness,
-        time_to_target_s=float(times.mean()) if whole and np.isfinite(times).all() else None,
-        time_to_target_band_s=(float(times.min()), float(times.max())) if whole and np.isfinite(times).all() else None,
+        hours=_known(t.seconds, 1 / 3600.0),
+        bytes_per_worker=t.bytes_per_worker,
+        bytes_per_worker_step=t.bytes_per_worker / x.spec.steps,
+        bytes_by_link=t.by_link,
+        kwh=_known(t.joules, 1 / 3.6e6),
+        cost=_known(t.dollars),
+        utilisation=t.utilisation,
+        rounds=t.rounds,
+        staleness=t.staleness,
+        time_to_target_s=float(times.mean()) if whole else None,
+        time_to_target_band_s=(float(times.min()), float(times.max())) if whole else None,
         reached=len(times),
         diverged=tuple((c.seed, c.diverged_at) for c in run.curves if c.diverged_at is not None),
-        resolved=None,
+        resolved=None if verdict is None else verdict.resolved,
+        reasons=() if verdict is None else verdict.reasons,
+        notes=t.notes,
     )
+
+
+def _known(value: float, scale: float = 1.0) -> float | None:
+    return value * scale if np.isfinite(value) else None
 
 
 def _gap(losses: Floats, baseline: AlgorithmRun | None) -> float | None:
     """Mean loss at the end over that of data parallelism, less one."""
-    if baseline is None or not len(losses) or not len(baseline.last_losses):
+    if baseline is None or not len(losses) or not len(baseline.finite_losses):
         return None
-    base = float(baseline.last_losses.mean())
+    base = float(baseline.finite_losses.mean())
     return float(losses.mean()) / base - 1.0 if base > 0 else None
 
 

@@ -8,18 +8,23 @@ import json
 import os
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from windtunnel.learning.algorithms import ALGORITHMS
+from windtunnel.learning.arrival_clock import arrival_setting
+from windtunnel.learning.drivers.arrival_results import ArrivalCurve
+from windtunnel.learning.drivers.arrivals import run_arrivals
 from windtunnel.learning.drivers.lock_step import Curve, learn
 from windtunnel.learning.inner import INNER
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.job import Job
+from windtunnel.learning.one_thread import one_thread
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import Shapes, Task, TaskSetting
 
@@ -47,10 +52,8 @@ class CurveKey:
     split_value: float
     seed: int
     evaluate_every: int
-    folder: str = ""
-    """Where a user's own task is found; empty for ours."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """What else it depends on: seconds and failures, where the clock decides the order of events."""
+    clock: dict[str, Any] = field(default_factory=dict)
+    """What decides the order of events (`arrival_clock.clock_fields`); empty for lock-step algorithms."""
 
     def digest(self) -> str:
         """Hexadecimal digits that stand for the key, the sources of `learning` and the version of NumPy."""
@@ -62,7 +65,7 @@ class CurveKey:
 class Learned:
     """A curve, and how long the machine took for it."""
 
-    curve: Curve
+    curve: Curve | ArrivalCurve
     seconds: float
     """Of this machine, without looking the curve up; 0: it was kept from before."""
     worker_steps: int
@@ -92,42 +95,14 @@ def learn_curve(key: CurveKey) -> Learned:
         begun = time.perf_counter()
         task = task_of(key)
         job = job_of(key, task.shapes)
-        algorithm = ALGORITHMS.get(key.algorithm).build(job, dict(key.algorithm_knobs))
+        kind = ALGORITHMS.get(key.algorithm)
+        algorithm = kind.build(job, dict(key.algorithm_knobs))
+        if kind.driver == "arrivals":
+            setting = arrival_setting(key.clock, task, job, key.evaluate_every)
+            late = run_arrivals(algorithm, task, job, setting)
+            return Learned(late, time.perf_counter() - begun, late.worker_steps)
         curve = learn(algorithm, task, job, key.evaluate_every)
     return Learned(curve, time.perf_counter() - begun, len(curve.train_loss) * key.workers)
-
-
-@contextlib.contextmanager
-def one_thread() -> Any:
-    """Products of matrices on one thread in this block: threads gain little here and change the last bits."""
-    setters = _thread_counts()
-    before = [get() for get, _ in setters]
-    for _, put in setters:
-        put(1)
-    try:
-        yield
-    finally:
-        for (_, put), count in zip(setters, before, strict=True):
-            put(count)
-
-
-@cache
-def _thread_counts() -> tuple[tuple[Any, Any], ...]:
-    """(reader, setter) of the thread count of each OpenBLAS that NumPy brought along; empty where it has another."""
-    import ctypes
-
-    found = []
-    folders = (Path(np.__file__).parent.parent / "numpy.libs", Path(np.__file__).parent / ".dylibs")
-    for path in sorted(p for folder in folders if folder.is_dir() for p in folder.iterdir() if "openblas" in p.name):
-        with contextlib.suppress(OSError):
-            library = ctypes.CDLL(str(path))
-            for prefix, suffix in (("scipy_openblas", "64_"), ("openblas", "64_"), ("openblas", "")):
-                get = getattr(library, f"{prefix}_get_num_threads{suffix}", None)
-                put = getattr(library, f"{prefix}_set_num_threads{suffix}", None)
-                if get is not None and put is not None:
-                    found.append((get, put))
-                    break
-    return tuple(found)
 
 
 @cache
@@ -152,34 +127,27 @@ def kept(key: CurveKey) -> Learned | None:
     path = curves_directory() / f"{key.digest()}.npz"
     try:
         with np.load(path, allow_pickle=False) as data:
-            diverged = int(data["diverged_at"])
-            curve = Curve(
-                data["steps"], data["loss"], data["metric"], data["train_loss"], None if diverged < 0 else diverged
-            )
-            return Learned(curve, 0.0, int(data["worker_steps"]))
-    except (OSError, ValueError, KeyError, EOFError):
+            scalars = json.loads(str(data["scalars"]))
+            kind = ArrivalCurve if scalars.pop("driver") == "arrivals" else Curve
+            worker_steps = scalars.pop("worker_steps_learned")
+            arrays = {name: data[name] for name in data.files if name != "scalars"}
+            return Learned(kind(**arrays, **scalars), 0.0, worker_steps)
+    except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile):
         return None
-    except Exception as error:  # a damaged zip file
-        if type(error).__name__ == "BadZipFile":
-            return None
-        raise
 
 
 def keep(key: CurveKey, learned: Learned) -> None:
     """Write a learned curve where `kept` finds it; what cannot be written is not kept."""
     curve = learned.curve
+    values = {f.name: getattr(curve, f.name) for f in fields(curve)}
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    scalars = {name: value for name, value in values.items() if name not in arrays}
+    scalars |= {"driver": "arrivals" if isinstance(curve, ArrivalCurve) else "lock-step"}
+    scalars |= {"worker_steps_learned": learned.worker_steps}
     with contextlib.suppress(OSError):
         folder = curves_directory()
         folder.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
         with os.fdopen(handle, "wb") as file:
-            np.savez(
-                file,
-                steps=curve.steps,
-                loss=curve.loss,
-                metric=curve.metric,
-                train_loss=curve.train_loss.astype(np.float32),
-                diverged_at=-1 if curve.diverged_at is None else curve.diverged_at,
-                worker_steps=learned.worker_steps,
-            )
+            np.savez(file, **{"scalars": np.array(json.dumps(scalars)), **arrays})  # type: ignore[arg-type]
         Path(name).replace(folder / f"{key.digest()}.npz")

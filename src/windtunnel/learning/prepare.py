@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from windtunnel.catalog.load import load
-from windtunnel.errors import UNSET, ProblemList, attempt
+from windtunnel.catalog.run_tables import failure_profile
+from windtunnel.errors import UNSET, BadInput, ProblemList, attempt
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.base import AlgorithmKind
+from windtunnel.learning.arrival_clock import clock_fields
 from windtunnel.learning.curves import CurveKey, job_of, task_of
 from windtunnel.learning.inner import INNER, InnerKind
+from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import with_defaults
-from windtunnel.learning.plain_clock import Clock, TargetModel, plain_clock
+from windtunnel.learning.scenario_target import ScenarioTarget, scenario_target
 from windtunnel.learning.tasks import TASKS, TaskKind
-from windtunnel.learning.tasks.base import Shapes, params_of
+from windtunnel.learning.tasks.base import Shapes
+from windtunnel.learning.timing.lock_step import LockStepTiming, time_lock_step
 from windtunnel.registry import Registry
 from windtunnel.specs.base import Named, named
 from windtunnel.specs.learning import LearningRateSpec, LearningSpec, SplitSpec
+from windtunnel.specs.run import FailureProfile
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.source import Source
+from windtunnel.techniques import Applied, applied, remarks
 
 BASELINE = "data_parallel"
 _POINTS = 100
@@ -52,21 +59,24 @@ class PreparedLearning:
     """Key of a curve without its algorithm and seed."""
     shapes: Shapes
     """Tensors of the proxy's model."""
-    target: TargetModel
+    target: ScenarioTarget
+    failures: FailureProfile | None
+    """Of workers; None: none."""
     assumed: tuple[tuple[str, str, str], ...]
     """(field, value, why)."""
+    remarks: tuple[str, ...] = ()
+    """On techniques."""
 
-    def target_figures(self) -> dict[str, Any]:
-        """What is timed, as plain data."""
-        t = self.target
-        names = ("model", "parameters", "step_s", "source", "grade", "step_watts", "idle_watts", "dollars_per_hour")
-        return {name: getattr(t, name) for name in names}
+    def job(self, key: CurveKey) -> Job:
+        """The job of a curve on the tensors of the proxy."""
+        return job_of(key, self.shapes)
 
-    def clock(self, algorithm: ChosenAlgorithm) -> Clock:
-        """When the local steps of an algorithm end on the target."""
+    def timing(self, algorithm: ChosenAlgorithm) -> LockStepTiming:
+        """When the local steps of a lock-step algorithm end on the target, and what they send."""
         key = self.key(algorithm, self.spec.seed)
-        built = algorithm.kind.build(job_of(key, self.shapes), dict(algorithm.knobs))
-        return plain_clock(built, self.target, self.spec.link, self.spec.workers, self.spec.steps)
+        target = self.target.target
+        built = algorithm.kind.build(job_of(key, target.shapes), dict(algorithm.knobs))
+        return time_lock_step(built.messages, target, self.spec.workers, self.spec.steps, seed=self.spec.seed)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -80,7 +90,12 @@ class PreparedLearning:
 
     def key(self, algorithm: ChosenAlgorithm, seed: int) -> CurveKey:
         """Key of the curve of an algorithm from a seed."""
-        return replace(self.base, algorithm=algorithm.kind.id, algorithm_knobs=algorithm.knobs, seed=seed)
+        key = replace(self.base, algorithm=algorithm.kind.id, algorithm_knobs=algorithm.knobs, seed=seed)
+        if algorithm.kind.driver != "arrivals":
+            return key
+        t = self.target
+        nodes = (t.nodes, t.devices_per_node)
+        return replace(key, clock=clock_fields(self.spec, t.target.shapes, t.target.step_s, self.failures, nodes))
 
 
 def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> PreparedLearning:
@@ -103,7 +118,8 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
     assumed: list[tuple[str, str, str]] = []
     task, task_knobs = _looked_up(TASKS, spec.task, "learning.task", problems)
     inner, inner_knobs = _looked_up(INNER, spec.inner, "learning.inner", problems)
-    algorithms = _algorithms(spec, problems)
+    chosen = applied(scenario.techniques, problems)
+    algorithms = _algorithms(spec, chosen, problems)
     split, split_value = _split(spec, task, problems)
     lr = _learning_rate(spec, inner, assumed)
     problems.raise_if_any()
@@ -126,8 +142,12 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
         evaluate_every=every,
     )
     built = attempt("learning.task", lambda: task_of(base), problems)
+    task_shapes = built.shapes if built is not None else ()
+    target = scenario_target(scenario, spec, task_shapes, folder, problems)
+    failures = attempt("learning.failures", lambda: _failures(spec), problems)
     problems.raise_if_any()
-    task_shapes = built.shapes
+    assert target is not None
+    _assumed_clock(target, algorithms, assumed)
     prepared = PreparedLearning(
         scenario=scenario,
         spec=spec,
@@ -136,8 +156,10 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
         algorithms=algorithms,
         base=base,
         shapes=task_shapes,
-        target=_target(scenario, spec, task_shapes, folder, assumed, problems),
+        target=target,
+        failures=failures,
         assumed=tuple(assumed),
+        remarks=remarks(chosen, scenario, "learning"),
     )
     _build_all(prepared, problems)
     problems.raise_if_any()
@@ -156,8 +178,8 @@ def _looked_up(registry: Registry[Any], value: Named, field: str, problems: Prob
     return kind, with_defaults(kind.knobs, given, f"{field}.{name}", problems)
 
 
-def _algorithms(spec: LearningSpec, problems: ProblemList) -> tuple[ChosenAlgorithm, ...]:
-    """Algorithms with labels that tell them apart."""
+def _algorithms(spec: LearningSpec, chosen: tuple[Applied, ...], problems: ProblemList) -> tuple[ChosenAlgorithm, ...]:
+    """Algorithms with labels that tell them apart; those of techniques that are not listed come last."""
     if not spec.algorithms:
         problems.add("learning.algorithms", UNSET, "must name one algorithm or more")
     found: list[tuple[AlgorithmKind, dict[str, Any], dict[str, Any]]] = []
@@ -168,6 +190,15 @@ def _algorithms(spec: LearningSpec, problems: ProblemList) -> tuple[ChosenAlgori
             kind, knobs = _looked_up(ALGORITHMS, one, where, problems)
             if kind is not None:
                 found.append((kind, knobs, dict(given or {})))
+    listed = {kind.id for kind, _, _ in found}
+    for item in chosen:
+        name = item.technique.algorithm
+        if not name or name in listed:
+            continue
+        kind = attempt("techniques", partial(ALGORITHMS.get, name, "techniques"), problems)
+        if kind is not None:
+            given = {knob: value for knob, value in item.knobs.items() if knob in kind.knobs}
+            found.append((kind, with_defaults(kind.knobs, given, f"techniques.{item.technique.id}", problems), given))
     counts = Counter(kind.id for kind, _, _ in found)
     out: list[ChosenAlgorithm] = []
     for kind, knobs, given in found:
@@ -210,36 +241,33 @@ def _learning_rate(spec: LearningSpec, inner: InnerKind | None, assumed: list[tu
 
 
 def _build_all(x: PreparedLearning, problems: ProblemList) -> None:
-    """Build the task and every algorithm once, so that what does not go together is said before anything is learned."""
+    """Build every algorithm once, so that what does not go together is said before anything is learned."""
     job = job_of(x.base, x.shapes)
     for at, algorithm in enumerate(x.algorithms):
-        where = f"learning.algorithms.{at}"
+        try:
+            algorithm.kind.build(job, dict(algorithm.knobs))
+        except BadInput as error:
+            own = f"learning.algorithms.{algorithm.kind.id}"
+            listed = at < len(x.spec.algorithms)
+            where = f"learning.algorithms.{at}.{algorithm.kind.id}" if listed else f"techniques.{algorithm.kind.id}"
+            for problem in error.problems:
+                inside = problem.field.removeprefix(own).strip(".")
+                field = f"{where}.{inside}".strip(".")
+                problems.extend([replace(problem, field=field)])
 
-        def build(algorithm: ChosenAlgorithm = algorithm) -> Any:
-            return algorithm.kind.build(job, dict(algorithm.knobs))
 
-        attempt(where, build, problems)
+def _failures(spec: LearningSpec) -> FailureProfile | None:
+    """The failure profile of workers, looked up."""
+    if isinstance(spec.failures, str):
+        return None if spec.failures == "none" else failure_profile(spec.failures, "learning.failures")
+    return spec.failures
 
 
-def _target(
-    scenario: Scenario,
-    spec: LearningSpec,
-    shapes: Shapes,
-    folder: Path,
-    assumed: list[tuple[str, str, str]],
-    problems: ProblemList,
-) -> TargetModel:
-    """What is timed."""
-    del scenario, folder, assumed, problems
-    parameters = spec.parameters
-    own = ((int(parameters),),) if parameters else shapes
-    return TargetModel(
-        model="",
-        parameters=float(params_of(own)),
-        shapes=own,
-        step_s=spec.step_s,
-        source="learning.step_s",
-        grade="assumed",
-        step_watts=spec.step_watts,
-        idle_watts=spec.idle_watts,
-    )
+def _assumed_clock(
+    target: ScenarioTarget, algorithms: tuple[ChosenAlgorithm, ...], assumed: list[tuple[str, str, str]]
+) -> None:
+    """What the clock takes for granted."""
+    late = [a.label for a in algorithms if a.kind.driver == "arrivals"]
+    if late and not target.timed:
+        why = f"not stated; the order in which uploads of {', '.join(late)} arrive depends on it"
+        assumed.append(("learning.step_s", "1", why))

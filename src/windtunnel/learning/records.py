@@ -23,7 +23,7 @@ class TimedCurve:
     time_s: Floats
     """Simulated seconds of the target; NaN where nothing says how long a step takes."""
     bytes: Floats
-    """That one worker has sent, of the target's messages."""
+    """That one worker has sent, of the target's messages; with a server, sent and received."""
     joules: Floats
     """Of all workers; NaN where nothing says their watts."""
     diverged_at: int | None = None
@@ -62,6 +62,8 @@ class AlgorithmFigures:
     cost: float | None
     utilisation: float | None
     """Share of the workers' time in steps."""
+    rounds: int
+    """Exchanges, or steps of the server."""
     staleness: dict[str, Any]
     """mean, max and histogram {steps of the server since the fetch: share}; empty where there is none."""
     time_to_target_s: float | None

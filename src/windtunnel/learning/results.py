@@ -41,6 +41,11 @@ class LearningResult:
     version: str = ""
     simulated_in_s: float = 0.0
 
+    @property
+    def last(self) -> AlgorithmFigures:
+        """Figures of the last algorithm, which is the one that a technique of the scenario adds."""
+        return self.algorithms[-1]
+
     def of(self, label: str) -> AlgorithmFigures:
         """Figures of one algorithm.
 

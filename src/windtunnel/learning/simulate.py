@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from windtunnel.learning import curves
-from windtunnel.learning.algorithm_figures import AlgorithmRun, algorithm_figures, timed_curve
+from windtunnel.learning.algorithm_figures import algorithm_figures, algorithm_run
 from windtunnel.learning.curves import CurveKey, Learned
-from windtunnel.learning.prepare import ChosenAlgorithm, PreparedLearning, prepare_learning
+from windtunnel.learning.gate import gate_keys, verdicts
+from windtunnel.learning.prepare import PreparedLearning, prepare_learning
+from windtunnel.learning.records import AlgorithmFigures
 from windtunnel.learning.results import LearningResult
 from windtunnel.specs.source import Source
 
@@ -64,7 +66,7 @@ def simulate_learning(
 
     begun = time.perf_counter()
     x = prepare_learning(source, tuple(overrides))
-    wanted = [x.key(a, seed) for seed in x.seeds for a in x.algorithms]
+    wanted = [x.key(a, seed) for seed in x.seeds for a in x.algorithms] + gate_keys(x)
     learning = learn_all(wanted, cache=cache, report=report)
     return _result(x, learning, __version__, begun)
 
@@ -137,10 +139,15 @@ def _in_processes(missing: list[CurveKey], done: Callable[[CurveKey, Learned], N
 
 def _result(x: PreparedLearning, learning: Learning, version: str, begun: float) -> LearningResult:
     """Curves on the clock, and the figures of each algorithm."""
-    runs = [_run_of(x, algorithm, learning) for algorithm in x.algorithms]
-    baseline = next((r for r in runs if x.baseline is not None and r.algorithm is x.baseline), None)
-    figures = tuple(algorithm_figures(x, run, baseline) for run in runs)
-    warnings = [
+    runs = [
+        algorithm_run(x, a, [(s, one) for s in x.seeds if (one := learning.of(x.key(a, s))) is not None])
+        for a in x.algorithms
+    ]
+    baseline = next((r for r in runs if r.algorithm is x.baseline), None)
+    judged = verdicts(x, runs, learning.of)
+    figures = tuple(algorithm_figures(x, run, baseline, judged.get(run.algorithm.label)) for run in runs)
+    warnings = [*x.remarks]
+    warnings += [
         f"{a.label}, seed {seed}: the loss was not finite at step {step:,}; results up to there are kept"
         for a in figures
         for seed, step in a.diverged
@@ -159,10 +166,12 @@ def _result(x: PreparedLearning, learning: Learning, version: str, begun: float)
         curves=tuple(c for run in runs for c in run.curves),
         algorithms=figures,
         goal=_goal(x),
-        target=x.target_figures(),
+        target=x.target.figures(),
         worker_steps_per_s=learning.worker_steps_per_s,
         assumed=x.assumed,
         warnings=tuple(warnings),
+        notes=_notes(x, figures),
+        grades=_grades(x),
         interrupted=learning.interrupted,
         scenario=x.scenario.model_dump(mode="json", exclude_unset=True),
         citations=tuple(dict.fromkeys(a.kind.source for a in x.algorithms if a.kind.source)),
@@ -171,15 +180,22 @@ def _result(x: PreparedLearning, learning: Learning, version: str, begun: float)
     )
 
 
-def _run_of(x: PreparedLearning, algorithm: ChosenAlgorithm, learning: Learning) -> AlgorithmRun:
-    """All seeds of an algorithm, timed."""
-    learned = [(seed, found) for seed in x.seeds if (found := learning.of(x.key(algorithm, seed))) is not None]
-    clock = x.clock(algorithm)
-    return AlgorithmRun(
-        algorithm=algorithm,
-        clock=clock,
-        curves=tuple(timed_curve(x, algorithm, seed, one.curve, clock) for seed, one in learned),
-    )
+def _notes(x: PreparedLearning, figures: tuple[AlgorithmFigures, ...]) -> tuple[str, ...]:
+    """What a reader has to know of the figures."""
+    out = ["the small task orders algorithms; its losses, and gaps between them, are not those of a larger model"]
+    out += [f"{a.label}: {note}" for a in figures for note in a.notes]
+    steady = [a.label for a in x.algorithms if a.kind.driver != "arrivals"]
+    if x.failures is not None and steady:
+        out.append(f"failures act on asynchronous algorithms alone; {', '.join(steady)} run without")
+    return tuple(out)
+
+
+def _grades(x: PreparedLearning) -> dict[str, str]:
+    """How well each figure is known."""
+    out = {"order and gaps of losses": "assumed", "bytes": "analytic"}
+    if x.target.timed:
+        out |= {"seconds of a step": x.target.grade, "seconds of messages": "analytic"}
+    return out
 
 
 def _goal(x: PreparedLearning) -> dict[str, float]:

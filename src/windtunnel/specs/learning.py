@@ -110,6 +110,9 @@ class LearningSpec(Spec):
     seeds: Annotated[int, Field(gt=0, le=1000)] = 1
     """Runs with seeds from `seed` on."""
     seed: int = Field(default=1, ge=0, le=2**31)
+    gate: bool = True
+    """Whether runs at twice the learning rate and of one worker alone judge if the order of algorithms may be believed.
+    They are made where there are two seeds and two algorithms or more, and about double the work."""
     evaluate_every: Count | None = None
     """Local steps between points of a curve; absent: 100 points."""
     target: TargetSpec | None = None

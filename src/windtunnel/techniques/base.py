@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from windtunnel.specs.workload import TrainingSpec
     from windtunnel.techniques.step_options import StepOptions
 
-Level = Literal["plan", "graph", "segment", "pair", "schedule", "step", "run", "jobs"]
-LEVELS: tuple[Level, ...] = ("plan", "graph", "segment", "pair", "schedule", "step", "run", "jobs")
+Level = Literal["plan", "graph", "segment", "pair", "schedule", "step", "run", "jobs", "learning"]
+LEVELS: tuple[Level, ...] = ("plan", "graph", "segment", "pair", "schedule", "step", "run", "jobs", "learning")
 """The order in which passes run."""
 
-Work = Literal["training", "serving", "run", "cluster"]
-WORK: tuple[Work, ...] = ("training", "serving", "run", "cluster")
-"""What a scenario can be simulated as: one training step, requests, a whole training run (which has steps), or jobs
-that share a cluster."""
+Work = Literal["training", "serving", "run", "cluster", "learning"]
+WORK: tuple[Work, ...] = ("training", "serving", "run", "cluster", "learning")
+"""What a scenario can be simulated as: one training step, requests, a whole training run (which has steps), jobs
+that share a cluster, or algorithms that train a small task for real."""
 
 Kind = Literal["technique", "search", "predictor", "meter"]
 """What a published system is: a pass that changes what runs, a search among things that can run, a predictor learned
@@ -71,9 +71,10 @@ HOOKS: Mapping[str, tuple[Level, ...]] = {
     "run": ("run",),
     "run_section": ("run",),
     "jobs_section": ("jobs",),
+    "algorithm": ("learning",),
 }
 """Hook → levels that it acts at; a `plan` hook may choose the schedule."""
-_SECTIONS: Mapping[str, Work] = {"run_section": "run", "jobs_section": "cluster"}
+_SECTIONS: Mapping[str, Work] = {"run_section": "run", "jobs_section": "cluster", "algorithm": "learning"}
 """Hooks that do not act on a training step → what they act on."""
 
 
@@ -222,6 +223,9 @@ class Technique:
     (`run.failures` is never a name); what is not for this run is left as it is. May raise `BadInput`."""
     jobs_section: Callable[[JobsSpec, dict[str, Any]], JobsSpec] | None = None
     """Level jobs: policies, placement and power of jobs that share a cluster (`jobs:`). May raise `BadInput`."""
+    algorithm: str = ""
+    """Level learning: id of the algorithm that a comparison of `windtunnel learn` gets. Knobs of the same names are
+    handed to it."""
     serving: ServingPart | None = None
     """What it changes about serving."""
     saves: str = ""
@@ -263,8 +267,11 @@ class Technique:
         return {*self.after, *self.requires}
 
     def idle(self, work: Work) -> str:
-        """Why it cannot act on this kind of work at all; empty where it can. A run has training steps."""
-        wanted = {"training", "run"} if work == "run" else {work}
+        """Why it cannot act on this kind of work at all; empty where it can.
+
+        A run has training steps, and so has the target of algorithms that learn.
+        """
+        wanted = {"training", work} if work in ("run", "learning") else {work}
         return "" if wanted & {*self.scopes} else f"it acts on {' and '.join(_NAMES[x] for x in self.scopes)} alone"
 
     def reason(self, work: Work, scenario: Scenario) -> str | None:
@@ -275,6 +282,8 @@ class Technique:
             return why
         if work == "cluster":
             return self.applies_to_jobs(scenario)
+        if work == "learning" and self.algorithm:
+            return None
         if work != "run":
             return self.applies_to(scenario)
         asked = {"training": self.applies_to, "run": self.applies_to_run}
@@ -287,6 +296,7 @@ _NAMES: Mapping[str, str] = {
     "serving": "serving",
     "run": "whole runs (`windtunnel run`)",
     "cluster": "jobs on a cluster (`windtunnel cluster`)",
+    "learning": "algorithms (`windtunnel learn`)",
 }
 
 

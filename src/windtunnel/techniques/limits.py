@@ -94,8 +94,8 @@ class Limits:
     measure: str = "step_time_s"
     """Field of the result that it makes smaller, parts of it by dots (`tpot_s.mean`).
 
-    Scenarios with a `serving` section are served, those with `run` are whole runs, those with `jobs` clusters, and
-    others are trained."""
+    Scenarios with a `serving` section are served, those with `run` are whole runs, those with `jobs` clusters,
+    those with `learning` compare algorithms (`last.hours`), and others are trained."""
     larger: bool = False
     """Whether more of `measure` is better (throughput)."""
     free: Mapping[str, Any] | None = None
@@ -121,7 +121,7 @@ class Limits:
     @property
     def trains(self) -> bool:
         """Whether the cases are single training steps."""
-        return not {"serving", "run", "jobs"} & {*self.scenario}
+        return not {"serving", "run", "jobs", "learning"} & {*self.scenario}
 
     def value(self, result: Any, name: str = "") -> float:
         """What a result says of `measure`, or of another field."""

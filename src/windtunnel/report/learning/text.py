@@ -24,7 +24,7 @@ def target_line(result: LearningResult) -> str:
     what = t["model"] or f"{count(t['parameters'])} parameters"
     if t["step_s"] is None:
         return f"bytes are of {what}; nothing says how long a step takes, so there are no hours"
-    return f"times and bytes are of {what}: a local step takes {seconds(t['step_s'])} ({t['source']}, {t['grade']})"
+    return f"times and bytes are of {what}: a local step takes {seconds(t['step_s'])}, {t['source']} ({t['grade']})"
 
 
 def loss_text(a: AlgorithmFigures) -> str:
