@@ -63,6 +63,7 @@ OPTIONS = {
         "--force",
         "--free",
         "--json",
+        "--objective",
         "--output",
         "--report",
         "--set",

@@ -40,6 +40,14 @@ def plan(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the scenario with the best plan, for `train`.")
     ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to make best (search.objective): step_time, days, run_cost, carbon_kg …; several by commas.",
+            show_default=False,
+        ),
+    ] = None,
     free: Annotated[
         bool, typer.Option("--free", help="Search also the axes that `plan` sets, and say how far that plan is off.")
     ] = False,
@@ -85,6 +93,8 @@ def plan(
     large that the search ends by itself after some 25 s.
     """
     check_targets(output, html, inputs=[scenario])
+    if objective is not None:
+        overrides = [*(overrides or ()), f"search.objective={f'[{objective}]' if ',' in objective else objective}"]
     check_export(export, target_version, wrapper, force=force)
     from windtunnel import api
     from windtunnel.cli.plan_progress import stopped_words, words

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from windtunnel.arrays import Floats
 from windtunnel.runs.checkpoint.tier_seconds import WRITER_BYTES_PER_S
 from windtunnel.runs.degraded_steps import SIMULATED, SIMULATED_OF_SPOT, degraded_steps, nodes_per_replica
 from windtunnel.runs.reduced_pipelines import reduced_pipelines
-from windtunnel.runs.reshaped_plans import reshaped_plans
+from windtunnel.runs.reshaped_plans import FewerNodes, reshaped_plans
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.results.training_result import TrainingResult
@@ -21,13 +20,13 @@ def nodes_per_unit(run: RunSpec, prepared: PreparedStep) -> int:
     return nodes_per_replica(member.plan, member.cluster) if run.recovery.policy in ("restart", "shrink") else 1
 
 
-def slower_by_missing(run: RunSpec, scenario: Scenario, prepared: PreparedStep, step: TrainingResult) -> Floats:
-    """Factor on step time with 0, 1, 2 … units missing, shape (D + 1,); D is 0 where all are waited for."""
+def slower_by_missing(run: RunSpec, scenario: Scenario, prepared: PreparedStep, step: TrainingResult) -> FewerNodes:
+    """Factor on step time with 0, 1, 2 … units missing; one entry where all are waited for."""
     recovery, member = run.recovery, prepared.members[0]
     if recovery.policy == "restart":
-        return np.ones(1)
+        return FewerNodes(np.ones(1))
     if recovery.policy == "shrink":
-        return degraded_steps(
+        slow = degraded_steps(
             scenario,
             member.plan,
             member.cluster,
@@ -35,11 +34,12 @@ def slower_by_missing(run: RunSpec, scenario: Scenario, prepared: PreparedStep, 
             least=recovery.least_replicas,
             simulated=SIMULATED_OF_SPOT if run.spot else SIMULATED,
         )
+        return FewerNodes(slow)
     if recovery.policy == "reshape":
         least = recovery.least_replicas
         return reshaped_plans(scenario, member.plan, member.cluster, step_time_s=step.step_time_s, least=least)
     layers = prepared.model.num_hidden_layers
-    return reduced_pipelines(member.plan, member.cluster, step, layers=layers, recovery=recovery)
+    return FewerNodes(reduced_pipelines(member.plan, member.cluster, step, layers=layers, recovery=recovery))
 
 
 def convert_s(run: RunSpec, size: float) -> float:

@@ -23,7 +23,7 @@ from windtunnel.runs.in_process_restart import in_process_restart_s
 from windtunnel.runs.rate_intervals import assumed_of_rates, rate_shapes
 from windtunnel.runs.spot.market import market_drawer
 from windtunnel.runs.step_waits import Waited, step_waits
-from windtunnel.specs.run import DAY_S, CheckpointTier, FailureProfile, RunSpec
+from windtunnel.specs.run import DAY_S, CheckpointTier, FailureProfile, Policy, RunSpec
 from windtunnel.techniques import Applied, applied, idle, on_run_section
 from windtunnel.training.step_figures.checkpoint_bytes import CheckpointBytes, checkpoint_bytes
 
@@ -62,6 +62,8 @@ class PreparedRun:
     """(field, value, why)."""
     waited: Waited | None = None
     """What workers of unequal speed cost a step; None: all are alike."""
+    replans: tuple[tuple[int, str], ...] = ()
+    """Nodes missing from which on another plan is run, and that plan in words; empty where the plan stays."""
 
     @property
     def techniques(self) -> tuple[Applied, ...]:
@@ -104,7 +106,7 @@ def prepare_run(scenario: Scenario, folder: Path, step: TrainingResult, prepared
     steps = run.steps if run.steps is not None else math.ceil((run.tokens or 0.0) / tokens_per_step)
     passes = max((row["forward_s"] + row["backward_s"] for row in step.stages), default=0.0) * plan.m
     slow = slower_by_missing(run, scenario, prepared, step)
-    figures = StepFigures(step.step_time_s, float(steps), min(passes, step.step_time_s), slow)
+    figures = StepFigures(step.step_time_s, float(steps), min(passes, step.step_time_s), slow.slow)
     parts = run_parts(run, profile, prepared, figures, folder)
     return PreparedRun(
         scenario=scenario,
@@ -118,6 +120,7 @@ def prepare_run(scenario: Scenario, folder: Path, step: TrainingResult, prepared
         steps=parts.steps,
         tokens=float(steps) * tokens_per_step,
         waited=parts.waited,
+        replans=slow.changes,
         state=parts.state,
         tiers=parts.tiers,
         levels=parts.levels,
@@ -131,6 +134,18 @@ def with_spares(x: PreparedRun, spares: int) -> PreparedRun:
     program = replace(x.program, nodes=x.program.nodes._replace(spares=spares))
     market = _market(x.run, x.folder, program.nodes, program.job.work_s)
     return x.with_program(replace(program, draw_market=market))
+
+
+def with_policy(x: PreparedRun, policy: Policy) -> PreparedRun:
+    """The same run with another policy for missing nodes.
+
+    Raises:
+        BadInput: saves follow each other faster than they can be written.
+    """
+    run = x.run.model_copy(update={"recovery": x.run.recovery.model_copy(update={"policy": policy})})
+    fewer = slower_by_missing(run, x.scenario, x.prepared, x.step)
+    job = x.program.job._replace(slow_by_missing=fewer.slow)
+    return replace(with_run(x.with_program(replace(x.program, job=job)), run), replans=fewer.changes)
 
 
 def with_run(x: PreparedRun, run: RunSpec) -> PreparedRun:

@@ -76,6 +76,11 @@ class RunResult:
     spot: dict[str, Any] | None = None
     """A spot fleet: nodes_held and nodes_in_job (means), reclaims and reclaimed_nodes of the running job,
     price_per_device_hour, and on_demand: days, cost and price_per_device_hour of the same run on nodes that stay."""
+    replans: tuple[dict[str, Any], ...] = ()
+    """Of `policy: reshape`: nodes left, and the plan from there on; the first is the scenario's own."""
+    replicas_only: dict[str, Any] | None = None
+    """Of `policy: reshape`, the same run under `shrink` in the same random numbers: days, cost, and days_more: mean,
+    low and high (80 %) of what it takes longer."""
     spares_curve: tuple[dict[str, Any], ...] = ()
     """Days and cost by number of hot spares: spares, days, cost."""
     interval_curve: tuple[dict[str, float], ...] = ()

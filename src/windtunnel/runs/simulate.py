@@ -22,7 +22,7 @@ from windtunnel.runs.checks import run_problems, spares_problem
 from windtunnel.runs.ettr import sliding
 from windtunnel.runs.event_loop.program import CLASSES, DEGRADED, LOST, STRAGGLER, WORK, Program, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
-from windtunnel.runs.prepare import SPOT_SHARE, PreparedRun, prepare_run
+from windtunnel.runs.prepare import SPOT_SHARE, PreparedRun, prepare_run, with_policy
 from windtunnel.runs.progress_log import ProgressLog, read_progress_log
 from windtunnel.runs.rate_intervals import shape_under_way
 from windtunnel.runs.results import RunResult, day_figures, joint_band, shares, stop_rows
@@ -174,6 +174,8 @@ def _result(x: PreparedRun, run: Runs, sensitivities: bool) -> RunResult:
         tokens=x.tokens,
         failure_profile=x.profile.name or "of the scenario",
         spot=_spot(x, run, found) if x.run.spot is not None else None,
+        replans=tuple({"nodes": x.program.nodes.job - n, "plan": words} for n, words in x.replans),
+        replicas_only=_replicas_only(x, run, found),
         sensitivities=changes,
         sensitivity_intervals=ends,
         spares_curve=_spares_curve(x, run) if sensitivities and x.run.spot is None else (),
@@ -346,6 +348,23 @@ def _spot(x: PreparedRun, run: Runs, runs: Sequence[Replication]) -> dict[str, o
     }
 
 
+def _replicas_only(x: PreparedRun, run: Runs, own: Sequence[Replication]) -> dict[str, object] | None:
+    """The same run where whole replicas are all that goes and comes; None where the plan stays anyhow."""
+    if x.run.recovery.policy != "reshape":
+        return None
+    other = with_policy(x, "shrink")
+    runs = loop_of(other, 0, min(x.run.replications, _SENSITIVITY_RUNS), run)
+    seconds = np.array([r.seconds for r in runs]).mean(axis=0)
+    more = np.array([r.wall_s for r in runs]) - np.array([r.wall_s for r in own[: len(runs)]])
+    error = _TAIL * float(more.std(ddof=1)) / len(more) ** 0.5 if len(more) > 1 else math.inf
+    middle, days = float(more.mean()), float(seconds.sum()) / DAY_S
+    return {
+        "days": days,
+        "cost": _bill(other, seconds, days, runs)[1],
+        "days_more": {"mean": middle / DAY_S, "low": (middle - error) / DAY_S, "high": (middle + error) / DAY_S},
+    }
+
+
 def _told(seconds: float) -> str:
     """Seconds below two minutes, minutes below two hours, hours."""
     if seconds < 120:
@@ -412,6 +431,12 @@ def _warnings(x: PreparedRun, finished: float) -> list[str]:
         out.append(f"run.recovery.timeouts do not nest: {timeouts.wrong_order}; {rule}")
     if timeouts is not None and not any(c.hang for c in x.profile.causes):
         out.append("run.recovery.timeouts change nothing: no cause of the failures is a hang (hang: true)")
+    slow = x.program.job.slow_by_missing
+    if x.replans and len(slow) > 1 and slow[1] <= 1.0:
+        out.append(
+            f"{x.replans[1][1]} is as fast on fewer nodes as the plan on all of them: search plans first "
+            "(`windtunnel plan --objective days`)"
+        )
     if x.run.spot is not None and x.run.recovery.policy == "restart":
         out.append(
             "run.recovery.policy restart waits for all nodes of the spot fleet after each reclaim; shrink goes on"

@@ -39,6 +39,8 @@ def _seconds_or_auto(value: Any) -> Any:
 Amount = Annotated[float, BeforeValidator(_number, json_schema_input_type=float | str), Field(gt=0, le=1e24)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
+Policy = Literal["restart", "shrink", "reshape", "reroute", "rebalance"]
+"""What a job does without some of its nodes (`RecoverySpec.policy`)."""
 Radius = Literal["process", "node", "rack", "job"]
 
 
@@ -230,7 +232,7 @@ class TimeoutsSpec(Spec):
 class RecoverySpec(Spec):
     """What happens after a failure, and with which nodes."""
 
-    policy: Literal["restart", "shrink", "reshape", "reroute", "rebalance"] = "restart"
+    policy: Policy = "restart"
     """`restart` waits for a full set of nodes; the others go on with what is left and grow again: `shrink` with whole
     replicas, `reshape` under the best plan for the nodes, `reroute` with micro-batches of missing ranks computed by the
     same stage of other replicas, `rebalance` so too, with layers moved between stages and clocks raised."""

@@ -44,6 +44,7 @@ def figure_rows(result: RunResult) -> list[tuple[str, str, str]]:
         ),
     ]
     rows += _spot_rows(result)
+    rows += _replan_rows(result)
     energy = f"{result.energy_kwh / 1e3:,.{0 if result.energy_kwh >= 1e5 else 1}f} MWh"
     if result.carbon_kg is not None:
         rows.append(("energy", energy, f"{result.carbon_kg / 1e3:,.{0 if result.carbon_kg >= 1e5 else 1}f} t CO₂"))
@@ -76,6 +77,26 @@ def _spot_rows(result: RunResult) -> list[tuple[str, str, str]]:
     price = f"at {dollars(other['price_per_device_hour'])} an hour, spot {dollars(spot['price_per_device_hour'])}"
     ratio = f"spot costs {percent(result.cost / other['cost'])} of it"
     return [*rows, ("on demand", f"{in_days(other['days'])}, {money(other['cost'])}", f"{price}; {ratio}")]
+
+
+_SHOWN_PLANS = 3
+
+
+def _replan_rows(result: RunResult) -> list[tuple[str, str, str]]:
+    """Plans on fewer nodes, and the same run where whole replicas alone go and come."""
+    rows = []
+    if len(result.replans) > 1:
+        told = [f"{r['nodes']} nodes {r['plan']}" for r in result.replans[1 : 1 + _SHOWN_PLANS]]
+        more = f" and {len(result.replans) - 1 - len(told)} more" if len(result.replans) - 1 > len(told) else ""
+        rows.append(("fewer nodes", "re-planned", f"from {'; from '.join(told)}{more}"))
+    other = result.replicas_only
+    if other is None:
+        return rows
+    by, cost = other["days_more"], "" if other["cost"] is None else f", {money(other['cost'])}"
+    sure = "" if by["low"] > 0 or by["high"] < 0 else "; not resolved"
+    ends = f"({_signed(by['low'])} to {_signed(by['high'])})".replace("-", "−")
+    note = f"policy shrink, the plan stays: {_signed(by['mean']).replace('-', '−')} {ends}{sure}"
+    return [*rows, ("replicas alone", f"{in_days(other['days'])}{cost}", note)]
 
 
 def money(value: float) -> str:

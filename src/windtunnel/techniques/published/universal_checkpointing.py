@@ -37,7 +37,7 @@ TECHNIQUE = Technique(
     ),
     levels=("run",),
     status="partial",
-    missing="plans of fewer nodes are searched over pipeline depths alone; a run does not wait where that is shorter",
+    missing="plans of fewer nodes are searched near the plan itself; a run does not wait where that is shorter",
     knobs={
         "processes": Knob(8, 0, 100000, "processes that convert; 0: loaded as it is"),
         "least_nodes": Knob(0.5, 0.1, 1.0, "share of the nodes below which the run waits"),
