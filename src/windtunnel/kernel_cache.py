@@ -24,7 +24,7 @@ KERNEL_SOURCES = (
     "serving/event_loop/kernels/*.py",
     "arrays.py",
     "clusters/event_loop/*kernel.py",
-    "clusters/event_loop/records.py",
+    "clusters/event_loop/*records.py",
     "runs/event_loop/kernels/*.py",
     "runs/event_loop/program.py",
     "splitmix64/jitted.py",

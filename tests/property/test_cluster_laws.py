@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from windtunnel.clusters.event_loop.power_records import NO_FEEDS, Feeds
 from windtunnel.clusters.event_loop.records import (
+    BEST_FIT,
     BREAKS,
     CAPACITY,
     CLAIM,
@@ -15,8 +17,10 @@ from windtunnel.clusters.event_loop.records import (
     FAILED,
     NO_CAUSES,
     PAUSE,
+    RANKED,
     RELEASE,
     SKIP,
+    SPREAD,
     STATIC,
     STRICT,
     WITHDRAW,
@@ -106,6 +110,57 @@ def _befallen(seed: int) -> tuple[JobTable, Rules, Outages, np.ndarray, Causes]:
     )
     rules = rules._replace(preempted_save=bool(rng.integers(2)))
     return jobs, rules, Outages(time_s, where, size, kind, cause_of), capacity, causes
+
+
+def _ranked(seed: int) -> tuple[JobTable, Rules, Outages, np.ndarray, Causes, Feeds]:
+    """The same with ranks, guaranteed first seconds, placements that relax, and rows of nodes under tight feeds."""
+    jobs, rules, outages, capacity, causes = _befallen(seed)
+    rng = np.random.default_rng([seed, 2])
+    n, rows = len(jobs.submit_s), int(rng.integers(1, 1 + len(capacity)))
+    if seed % 2:
+        rules = rules._replace(kind=RANKED, preemptive=True, blocking=SKIP)
+        jobs = jobs._replace(key=-1e10 * rng.integers(0, 3, n))
+    rules = rules._replace(
+        guaranteed_s=0.0 if rules.repack else float(rng.choice([0.0, 25.0])),
+        relax_s=float(rng.choice([1e300, 0.0, 20.0])),
+        relaxed=int(rng.choice([BEST_FIT, SPREAD])),
+    )
+    row_of = rng.integers(0, rows, len(capacity))
+    busy_w = 100.0 * np.array([capacity[row_of == row].sum() for row in range(rows)])
+    speed = np.tile([1.0, 0.9, 0.75, 0.3], (n, 1))
+    peak_w = np.rint(90.0 * speed)  # whole watts: sums do not depend on their order
+    feeds = NO_FEEDS._replace(
+        row_of=row_of,
+        limit_w=np.maximum(busy_w * rng.choice([0.6, 0.9, 1.2], rows), 1.0),
+        idle_w=busy_w / 10,
+        mean_w=peak_w / 2,
+        peak_w=peak_w,
+        speed=speed,
+        high=rng.integers(0, 2, n),
+        fleet=np.where(rng.random(n) < 0.2, 0, -1),
+        fleet_w=np.rint(rng.integers(10, 90, (1, 3, 1)) * speed[None, :1]),
+        begin_s=float(jobs.submit_s[0]),
+        delay_s=4.0,
+        caps=bool(rng.integers(4)),
+    )
+    return jobs, rules, outages, capacity, causes, feeds
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_feeds_ranks_and_delays_in_the_kernel_are_those_of_its_twin(first: int) -> None:
+    capped = 0
+    for seed in range(first, first + 50):
+        jobs, rules, outages, capacity, causes, feeds = _ranked(seed)
+        twin = run_queue(jobs, rules, outages, capacity, twin=True, causes=causes, feeds=feeds)
+        with always_compiled():
+            kernel = run_queue(jobs, rules, outages, capacity, causes=causes, feeds=feeds)
+        assert _same(twin, kernel), seed
+        assert twin.power is not None and kernel.power is not None
+        assert all(np.array_equal(x, y) for x, y in zip(twin.power, kernel.power, strict=True)), seed
+        assert np.array_equal(twin.held_back_s, kernel.held_back_s) and np.array_equal(twin.brakes, kernel.brakes)
+        assert np.isfinite(twin.end_s).all(), seed
+        capped += bool((twin.held_back_s > 0).any())
+    assert capped > 10
 
 
 def _same(a: Course, b: Course) -> bool:

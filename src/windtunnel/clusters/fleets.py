@@ -154,7 +154,7 @@ def with_replicas(fleets: tuple[Fleet, ...], table: JobTable, begin_s: float, ho
         devices=np.array([one.replica.devices for one in own], np.int64),
         work_s=np.full(count, FOREVER_S),
         estimate_s=np.full(count, FOREVER_S),
-        key=np.array([begin_s - one.priority * step_s for one in own]),
+        key=np.array([-(one.priority + 0.5) * step_s for one in own]),  # before jobs of the same priority
         overhead_s=np.array([one.start_up_s for one in own]),
         spread_speed=np.ones(count),
         save_s=np.full(count, 10 * FOREVER_S),  # what a failure undoes is all that it did: when it failed is then known

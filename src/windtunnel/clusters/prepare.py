@@ -16,7 +16,7 @@ from windtunnel.clusters.elastic import ElasticJobs
 from windtunnel.clusters.elastic_batches import BatchJobs
 from windtunnel.clusters.elastic_jobs import elastic_jobs
 from windtunnel.clusters.elastic_policies import ELASTIC_POLICIES, ElasticPolicy
-from windtunnel.clusters.event_loop.records import PLACEMENTS, JobTable, Rules
+from windtunnel.clusters.event_loop.records import NEVER, JobTable, Rules
 from windtunnel.clusters.event_loop.reference import Twin
 from windtunnel.clusters.fleets import (
     Fleet,
@@ -27,6 +27,7 @@ from windtunnel.clusters.job_mix import generate_mix
 from windtunnel.clusters.jobs import Jobs
 from windtunnel.clusters.knobs import read_knobs
 from windtunnel.clusters.outages import draw_outages
+from windtunnel.clusters.placements import PLACEMENTS
 from windtunnel.clusters.pod_policies import POD_POLICIES
 from windtunnel.clusters.policies import POLICIES, QueuePolicy
 from windtunnel.clusters.replica_figures import replica_figures
@@ -60,7 +61,7 @@ _POLICY_KINDS: tuple[Registry[Any], ...] = (
     ELASTIC_POLICIES,
 )
 PRIORITY_S = 1e10
-"""Seconds of waiting that one step of priority outweighs: more than any trace has."""
+"""Distance of two priorities in the queue's key: more seconds than any trace has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,20 +271,46 @@ def _decide(policy: AnyPolicy, jobs: Jobs, knobs: Mapping[str, Any], spec: JobsS
 
 def _rules(policy: AnyPolicy, knobs: Mapping[str, Any], jobs: Jobs, spec: JobsSpec) -> Rules:
     queue = policy if isinstance(policy, QueuePolicy) else QueuePolicy(name="", source="")
+    place_id, given = named(spec.placement)
+    place = PLACEMENTS.get(place_id, field="jobs.placement")
+    own = place.read(given, f"jobs.placement.{place_id}")
+    repack = (queue.preemptive or isinstance(policy, SharingPolicy)) and (
+        spec.overhead_at or jobs.overhead_at
+    ) == "decisions"
+    _check_guarantee(spec, policy, repack)
     return Rules(
         kind=queue.kind,
         preemptive=queue.preemptive,
         blocking=queue.blocking,
-        placement=PLACEMENTS[spec.placement],
-        repack=(queue.preemptive or isinstance(policy, SharingPolicy))
-        and (spec.overhead_at or jobs.overhead_at) == "decisions",
+        placement=place.kind,
+        repack=repack,
         limits=np.zeros(0) if queue.limits is None else queue.limits(jobs, knobs),
         spread_speed=spec.spread_speed,
         save_s=spec.outages.save_interval_s if spec.outages is not None and spec.outages.save_interval_s else 1e-9,
         depth=int(knobs.get("depth", 1)),
         tick_s=0.0 if spec.round_s is None else spec.round_s,
         preempted_save=spec.preempted_jobs == "save",
+        guaranteed_s=spec.guaranteed_run,
+        relax_s=NEVER if place.relaxed is None else float(own["wait_s"]),
+        relaxed=place.kind if place.relaxed is None else place.relaxed,
     )
+
+
+def _check_guarantee(spec: JobsSpec, policy: AnyPolicy, repack: bool) -> None:
+    """Refuse a guarantee where nothing keeps it.
+
+    Raises:
+        BadInput: the policy never preempts, or moves all jobs at every decision.
+    """
+    if spec.guaranteed_run <= 0:
+        return
+    if not isinstance(policy, QueuePolicy) or not policy.preemptive:
+        kept = ", ".join(name for name, one in POLICIES.items() if one.preemptive)
+        rule = f"needs a policy of queues that preempts: {kept}"
+        raise BadInput(Problem("jobs.guaranteed_run", rule, spec.guaranteed_run))
+    if repack:
+        rule = "needs `overhead_at: starts`: with `decisions` everything is placed anew at each of them"
+        raise BadInput(Problem("jobs.guaranteed_run", rule, spec.guaranteed_run))
 
 
 def _jobs(scenario: Scenario, spec: JobsSpec, folder: Path, table: Throughputs | None, room: Room) -> Jobs:
@@ -382,7 +409,7 @@ def _key(jobs: Jobs, policy: QueuePolicy) -> Floats:
         return jobs.estimates
     if policy.key == "priority":
         levels = np.zeros(len(jobs)) if jobs.priority is None else jobs.priority
-        return jobs.submit_s - levels * PRIORITY_S
+        return -levels * PRIORITY_S
     if policy.key == "deadline_s":
         if jobs.deadline_s is None:
             raise BadInput(Problem("jobs.policy", "needs deadlines, and the trace has none (column deadline_s)", "edf"))

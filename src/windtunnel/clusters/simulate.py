@@ -207,7 +207,7 @@ def _result(ready: Prepared, course: Course, served: tuple[FleetCourse, ...], pa
     return ClusterResult(
         scenario_name=ready.scenario.name,
         policy=ready.policy_id,
-        placement=spec.placement,
+        placement=named(spec.placement)[0],
         seed=spec.seed,
         jobs=len(jct[rows]),
         jct_s=spread(jct[rows]),

@@ -193,9 +193,10 @@ class JobsSpec(Spec):
     """Serving beside the jobs, with policy `priority`."""
     policy: Named = "fifo"
     """Who is next: an id, or `{id: {knob: value}}`."""
-    placement: Literal["consolidated", "best_fit", "spread"] = "consolidated"
+    placement: Named = "consolidated"
     """consolidated: on as few nodes as can hold the job, and it waits for them; best_fit: on the fewest nodes that have
-    room now; spread: one device after the other on the node with most idle ones."""
+    room now; spread: one device after the other on the node with most idle ones; delay: consolidated, but a job that
+    has waited for `wait_s` (600) takes the fewest nodes that have room: `{delay: {wait_s: 1800}}`."""
     start_overhead_s: Seconds | None = None
     """Seconds without progress after each start of a job (image, weights, data). Absent: 0, or what the format says."""
     overhead_at: Literal["starts", "decisions"] | None = None
@@ -211,6 +212,8 @@ class JobsSpec(Spec):
     preempted_jobs: Literal["save", "lose"] = "save"
     """Whether a job that has to give way saves first, or goes back to its last checkpoint
     (`outages.save_interval_s`)."""
+    guaranteed_run: Seconds = Field(default=0.0, ge=0)
+    """Seconds from its start in which nobody preempts a job (Slurm's `PreemptExemptTime`); failures stop it anyway."""
     job_watts_per_device: Watts | None = None
     """Watts of a device that runs a job. Absent: the trace's own, or the device's design power."""
     idle_watts_per_device: Watts | None = None
@@ -241,10 +244,9 @@ class JobsSpec(Spec):
         if (self.trace is None) == (self.generate is None):
             rule = "is required, or `generate` in its place" if self.trace is None else "is given beside `generate`"
             raise Inconsistent([Problem("trace", rule)])
-        if isinstance(self.policy, dict) and len(self.policy) != 1:
-            raise Inconsistent([Problem("policy", "must be one id, or one id with its knobs", _plain(self.policy))])
+        rule = "must be one id, or one id with its knobs"
+        given = {"policy": self.policy, "placement": self.placement}
+        wrong = {name: list(own) for name, own in given.items() if isinstance(own, dict) and len(own) != 1}
+        if wrong:
+            raise Inconsistent([Problem(name, rule, own) for name, own in wrong.items()])
         return self
-
-
-def _plain(value: dict[str, dict[str, Any]]) -> list[str]:
-    return list(value)

@@ -71,8 +71,18 @@ def roll_back(j: int, now: float, jobs: JobTable, state: State) -> None:
 
 
 @helper
+def note_held_back(j: int, now: float, state: State) -> None:
+    """Write down what a locked clock has taken from a job since it was last looked at."""
+    since = max(state.ready[j], state.locked[j])
+    if now > since:
+        state.held_back[j] += (now - since) * (1.0 - state.clock_speed[j])
+    state.locked[j] = now
+
+
+@helper
 def hang(j: int, now: float, jobs: JobTable, state: State) -> None:
     """Stand still, with devices held, until somebody knows."""
+    note_held_back(j, now, state)
     roll_back(j, now, jobs, state)
     state.ready[j] = NEVER
     set_end(j, state)

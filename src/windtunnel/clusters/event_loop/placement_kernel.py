@@ -6,8 +6,20 @@
 from __future__ import annotations
 
 from windtunnel.arrays import Ints
-from windtunnel.clusters.event_loop.records import BEST_FIT, CONSOLIDATED, State
+from windtunnel.clusters.event_loop.records import BEST_FIT, CONSOLIDATED, NEVER, Rules, State
 from windtunnel.jit import helper
+
+
+@helper
+def placement_of(j: int, now: float, rules: Rules, state: State) -> int:
+    """The placement that is good enough for a waiting job: a relaxed one if it has waited for long."""
+    return rules.relaxed if now >= state.queued[j] + rules.relax_s else rules.placement
+
+
+@helper
+def is_relaxed(j: int, now: float, rules: Rules, state: State) -> bool:
+    """Whether no job of the same size has a placement that is good enough and easier to find."""
+    return rules.relax_s >= NEVER or now >= state.queued[j] + rules.relax_s
 
 
 @helper

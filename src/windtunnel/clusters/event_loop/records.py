@@ -9,17 +9,18 @@ import numpy.typing as npt
 
 from windtunnel.arrays import Floats, Ints
 
-STATIC, REMAINING, REMAINING_DEVICES, ATTAINED = 0, 1, 2, 3
-"""What orders the queue: a number a job that never changes, seconds left, seconds left times devices, or the level of
-device-seconds received and then the place in the queue of that level."""
+STATIC, REMAINING, REMAINING_DEVICES, ATTAINED, RANKED = 0, 1, 2, 3, 4
+"""What orders the queue: a number a job that never changes; seconds left; seconds left times devices; the level of
+device-seconds received and then the place in the queue of that level; or a rank, the column `key`, inside which those
+that run stay before those that wait, older starts and earlier submissions first: only a lower rank gives way."""
 SKIP, STRICT, EASY = 0, 1, 2
 """When a job finds no room: later ones may start, none may, or those that do not delay it may."""
 CONSOLIDATED, BEST_FIT, SPREAD = 0, 1, 2
-PLACEMENTS = {"consolidated": CONSOLIDATED, "best_fit": BEST_FIT, "spread": SPREAD}
 WAITING, RUNNING, DONE, AHEAD = 1, 2, 3, 0
 NEVER = 1e300
 LEVEL, WAITS = 4e9, 2e9
-"""Distance of two levels in a key, and of those that wait from those that run: above any place in a queue."""
+"""Distance of two levels in a key, and of those that wait from those that run: above any place in a queue, and above
+the seconds of any trace. Two ranks are further apart than that."""
 CAPACITY, CLAIM, BREAKS, CRASHES, PAUSE, RELEASE, WITHDRAW = range(7)
 """What an event of `Outages` is: a node's capacity changes and its jobs stop where it falls; it changes and only as
 many jobs stop as no longer fit; a node fails and nobody knows yet; the processes of one device fail; a job (in the
@@ -73,6 +74,11 @@ class Rules(NamedTuple):
     """Seconds between two decisions; 0: at every arrival and end."""
     preempted_save: bool = True
     """Whether a job that has to give way saves first; otherwise it goes back to its last checkpoint."""
+    guaranteed_s: float = 0.0
+    """Seconds from its start in which nobody preempts a job."""
+    relax_s: float = NEVER
+    """Seconds that a job waits for nodes by `placement`; from then on `relaxed` is good enough."""
+    relaxed: int = BEST_FIT
 
 
 class Outages(NamedTuple):
@@ -141,6 +147,16 @@ class State(NamedTuple):
     end: Floats
     run_s: Floats
     """Seconds on devices, overheads included."""
+    queued: Floats
+    """When the job last joined the queue."""
+    clock_speed: Floats
+    """Speed at the clock that its rows' feeds allow, over that at the full clock; part of `speed`."""
+    lock: Ints
+    """That clock: FULL … of `power_records`."""
+    locked: Floats
+    """Since when `held_back` lacks what the clock takes."""
+    held_back: Floats
+    """Seconds of progress that locked clocks have taken."""
     starts: Ints
     level: Ints
     """Of device-seconds received (ATTAINED)."""
@@ -224,6 +240,11 @@ def new_state(jobs: JobTable, capacity: Ints, width: int) -> State:
         first_start=np.full(n, np.nan),
         end=np.full(n, np.nan),
         run_s=floats(),
+        queued=floats(),
+        clock_speed=np.ones(n),
+        lock=ints(n),
+        locked=floats(),
+        held_back=floats(),
         starts=ints(n),
         level=ints(n),
         place=floats(),

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from windtunnel.clusters.event_loop.power_records import FULL, NO_FEEDS, Feeds
+from windtunnel.clusters.event_loop.power_twin import PowerTwin
 from windtunnel.clusters.event_loop.records import (
     ATTAINED,
     BEST_FIT,
@@ -28,6 +30,7 @@ from windtunnel.clusters.event_loop.records import (
     PAUSE,
     PAUSED,
     PREEMPTED,
+    RANKED,
     RELEASE,
     REMAINING,
     REMAINING_DEVICES,
@@ -35,6 +38,7 @@ from windtunnel.clusters.event_loop.records import (
     RESTARTS,
     SOUND,
     STRICT,
+    WAITS,
     WITHDRAW,
     Causes,
     JobTable,
@@ -71,6 +75,11 @@ class _Job:
     lost: float = 0.0
     draws: int = 0
     level: int = 0
+    queued: float = 0.0
+    clock_speed: float = 1.0
+    lock: int = FULL
+    locked: float = 0.0
+    held_back: float = 0.0
     on: Nodes = field(default_factory=list)
 
     def left(self, now: float) -> float:
@@ -78,6 +87,13 @@ class _Job:
 
     def devices_on(self, node: int) -> int:
         return sum(uses for n, uses in self.on if n == node)
+
+    def note_held_back(self, now: float) -> None:
+        """Write down what a locked clock has taken since it was last looked at."""
+        since = max(self.ready, self.locked)
+        if now > since:
+            self.held_back += (now - since) * (1.0 - self.clock_speed)
+        self.locked = now
 
     def set_end(self) -> None:
         self.finish, self.fate = self.ready + self.remaining / self.speed, SOUND
@@ -114,6 +130,7 @@ class Twin:
         capacity: Iterable[int],
         choose: Chooser | None = None,
         causes: Causes = NO_CAUSES,
+        feeds: Feeds = NO_FEEDS,
     ) -> None:
         self.table, self.rules, self.outages = filled(jobs, rules), rules, all_told(outages)
         self.choose, self.causes = choose, causes
@@ -131,6 +148,7 @@ class Twin:
         self.slowed = [1.0] * len(self.capacity)
         self.ended = 0
         self.events = 0
+        self.power = PowerTwin(feeds)
 
     def run(self) -> None:
         """Run until all jobs have ended."""
@@ -142,14 +160,22 @@ class Twin:
                 times.append(float(self.table.submit_s[arrived]))
             if changed < len(out.time_s):
                 times.append(float(out.time_s[changed]))
+            times += self._relaxes(now)
             tick = self.rules.tick_s
             if self.waiting or self.rules.repack:
                 times += [self._tick(now, 1.0)] if tick > 0 else []
                 times += self._crossings(now) if self.rules.kind == ATTAINED and tick <= 0 else []
+                times += self._guarantees(now)
             if not times or min(times) >= NEVER:
                 return
-            now = max(min(times), now)
             self.events += 1
+            wakes = self.power.next_wake(now)
+            now = max(min(times), now)
+            if wakes < now:
+                now = wakes
+                self.power.act(now)
+                self.power.read(now, self.running)
+                continue
             for job in [job for job in self._in_order() if job.finish <= now]:
                 self._finish(job, now)
             while changed < len(out.time_s) and out.time_s[changed] <= now:
@@ -157,14 +183,15 @@ class Twin:
                 changed += 1
             while arrived < len(self.jobs) and self.table.submit_s[arrived] <= now:
                 if not self.table.held[arrived]:
-                    self._join(self.jobs[arrived])
+                    self._join(self.jobs[arrived], now)
                 arrived += 1
-            if tick > 0 and now > self._tick(now, 0.0):
-                continue
-            if self.rules.preemptive and (self.waiting or self.rules.repack):
-                self._decide_preemptive(now)
-            elif self.waiting:
-                self._decide_queue(now)
+            if tick <= 0 or now <= self._tick(now, 0.0):
+                if self.rules.preemptive and (self.waiting or self.rules.repack):
+                    self._decide_preemptive(now)
+                elif self.waiting:
+                    self._decide_queue(now)
+            self.power.act(now)
+            self.power.read(now, self.running)
 
     def _tick(self, now: float, after: float) -> float:
         """The last moment of decision, or one after it."""
@@ -180,6 +207,10 @@ class Twin:
             return left * job.devices, job.number
         if kind == ATTAINED:
             return float(job.level), self.line.index(job)
+        if kind == RANKED:
+            rank, first = float(self.table.key[job.number]), float(self.table.submit_s[0])
+            own = job.started - first if runs else WAITS + (float(self.table.submit_s[job.number]) - first)
+            return rank + own, job.number
         return float(self.table.key[job.number]), job.number
 
     def _fall(self, now: float) -> None:
@@ -204,18 +235,37 @@ class Twin:
             if above:
                 yield now + (above[0] - attained) / job.devices
 
+    def _guarantees(self, now: float) -> list[float]:
+        """When running jobs may be preempted."""
+        if self.rules.tick_s > 0 or self.rules.guaranteed_s <= 0 or not self.rules.preemptive:
+            return []
+        ends = [job.started + self.rules.guaranteed_s for job in self.running]
+        return [end for end in ends if end > now]
+
+    def _relaxes(self, now: float) -> list[float]:
+        """When waiting jobs take nodes by the relaxed placement."""
+        if self.rules.tick_s > 0 or self.rules.relax_s >= NEVER:
+            return []
+        moments = [job.queued + self.rules.relax_s for job in self.waiting]
+        return [moment for moment in moments if moment > now]
+
     # -- nodes
 
-    def place(self, devices: int, room: list[int]) -> Nodes:
-        """Nodes for a job, none where there is no room."""
+    def placement(self, job: _Job, now: float) -> int:
+        """The placement that is good enough for a waiting job."""
+        return self.rules.relaxed if now >= job.queued + self.rules.relax_s else self.rules.placement
+
+    def place(self, devices: int, room: list[int], kind: int | None = None) -> Nodes:
+        """Nodes for a job, none where there is no room; `kind` of placement: that of the rules."""
+        kind = self.rules.placement if kind is None else kind
         largest = max(self.capacity)
         if largest == 0:
             return []
-        if self.rules.placement == CONSOLIDATED:
+        if kind == CONSOLIDATED:
             return _one(devices, room) if devices <= largest else self._whole(devices, largest, room)
         if sum(max(r, 0) for r in room) < devices:
             return []
-        if self.rules.placement == BEST_FIT:
+        if kind == BEST_FIT:
             return _one(devices, room) or _fewest(devices, room)
         return _spread(devices, room)
 
@@ -231,9 +281,11 @@ class Twin:
         fewest = -(-job.devices // max(1, *self.capacity))
         speed = 1.0 if len(nodes) <= fewest else float(self.table.spread_speed[job.number])
         job.on, job.speed = nodes, speed / max(self.slowed[n] for n, _ in nodes)
+        job.clock_speed, job.lock = 1.0, FULL
 
     def _set_finish(self, job: _Job, now: float) -> None:
         job.ready = now + float(self.table.overhead_s[job.number])
+        job.locked = now
         if any(n in self.broken for n, _ in job.on):
             job.ready = NEVER
         if job.fails_at <= now:
@@ -249,6 +301,7 @@ class Twin:
         self._set_finish(job, now)
 
     def _stop(self, job: _Job, now: float, why: int, saves: bool) -> None:
+        job.note_held_back(now)
         if saves:
             left = job.left(now)
         else:
@@ -259,7 +312,8 @@ class Twin:
         job.remaining = left
         self.segments.append((job.number, job.started, now, job.on[0][0], len(job.on), why, job.lost))
 
-    def _join(self, job: _Job) -> None:
+    def _join(self, job: _Job, now: float) -> None:
+        job.queued = now
         self.ahead.discard(job.number)
         self.waiting.append(job)
         self.line.append(job)
@@ -284,7 +338,7 @@ class Twin:
         elif why == PAUSED:
             self.ahead.add(job.number)
         else:
-            self._join(job)
+            self._join(job, now)
 
     # -- failures, and what else comes from outside
 
@@ -314,6 +368,7 @@ class Twin:
             job.fails_at = now + self._stream(job).exponential() / self.causes.per_job_s
 
     def _hang(self, job: _Job, now: float) -> None:
+        job.note_held_back(now)
         job.roll_back(now, float(self.table.save_s[job.number]))
         job.ready = NEVER
         job.set_end()
@@ -354,7 +409,7 @@ class Twin:
                 self.ahead.add(node)
         elif kind == RELEASE:
             if node in self.ahead:
-                self._join(self.jobs[node])
+                self._join(self.jobs[node], now)
         else:
             saves = cause >= 0 and bool(self.causes.drains[cause] or self.causes.slow[cause] > 1)
             self._change(node, int(out.capacity[row]), kind, saves, now)
@@ -399,13 +454,13 @@ class Twin:
     def _decide_queue(self, now: float) -> None:
         if self.choose is not None:
             for job in self.choose(self):
-                nodes = self.place(job.devices, self.free)
+                nodes = self.place(job.devices, self.free, self.placement(job, now))
                 if nodes:
                     self.start_waiting(job, now, nodes)
             return
         order = sorted(self.waiting, key=lambda job: self.key(job, now))
         for at, job in enumerate(order):
-            nodes = self.place(job.devices, self.free)
+            nodes = self.place(job.devices, self.free, self.placement(job, now))
             if nodes:
                 self.start_waiting(job, now, nodes)
             elif self.rules.blocking == STRICT:
@@ -421,7 +476,7 @@ class Twin:
             ends = now + overhead + told / float(self.table.spread_speed[job.number])
             sooner = ends <= reserved
             room = self.free if sooner else [min(a, b) for a, b in zip(self.free, beside, strict=True)]
-            nodes = self.place(job.devices, room)
+            nodes = self.place(job.devices, room, self.placement(job, now))
             if nodes:
                 self.start_waiting(job, now, nodes)
                 if not sooner:
@@ -429,12 +484,14 @@ class Twin:
 
     def _reserve(self, head: _Job, now: float) -> tuple[float, list[int]]:
         room = list(self.free)
-        ends = sorted({max(job.expected_end, now) for job in self.running})
-        for end in ends:
+        ends = {max(job.expected_end, now) for job in self.running}
+        relaxes = head.queued + self.rules.relax_s
+        ends |= {relaxes} if now < relaxes < NEVER else set()
+        for end in sorted(ends):
             for job in self.running:
                 if max(job.expected_end, now) == end:
                     _add(room, job.on, 1)
-            nodes = self.place(head.devices, room)
+            nodes = self.place(head.devices, room, self.placement(head, end))
             if nodes:
                 _add(room, nodes, -1)
                 return end, room
@@ -447,8 +504,15 @@ class Twin:
         room, unseen = list(self.capacity), [job for job in order if job.number in runs]
         after: list[_Job] = []
         stuck = False
+        guaranteed = [job for job in unseen if self._is_guaranteed(job, now)]
+        for job in guaranteed:
+            unseen.remove(job)
+            _add(room, job.on, -1)
         for job in order:
             ran = job.number in runs
+            if job in guaranteed:
+                after.append(job)
+                continue
             if ran:
                 unseen.remove(job)
             if not ran and stuck:
@@ -457,9 +521,10 @@ class Twin:
                 _add(room, job.on, -1)
                 after.append(job)
                 continue
-            nodes = self._find(job, room, unseen)
+            nodes = self._find(job, room, unseen, now)
             _add(room, nodes, -1)
             if ran and nodes and self.rules.repack:
+                job.note_held_back(now)
                 job.remaining = job.left(now)
                 self._take(job, nodes)
                 self._set_finish(job, now)
@@ -473,18 +538,32 @@ class Twin:
                 stuck = True
         kept = {job.number for job in after}
         self.waiting = [job for job in order if job.number not in kept]
+        for job in self.waiting:
+            job.queued = now if job.number in runs else job.queued
         self.running, self.free = after, room
         self.line = [*self.running, *self.waiting]
 
-    def _find(self, job: _Job, room: list[int], unseen: list[_Job]) -> Nodes:
-        """Nodes where nobody runs if possible, else where only later jobs run."""
-        if not self.rules.repack:
-            idle = list(room)
-            for other in unseen:
-                _add(idle, other.on, -1)
-            if nodes := self.place(job.devices, idle):
+    def _is_guaranteed(self, job: _Job, now: float) -> bool:
+        return now < job.started + self.rules.guaranteed_s
+
+    def _find(self, job: _Job, room: list[int], unseen: list[_Job], now: float) -> Nodes:
+        """Nodes where nobody runs if possible, else where as few of the last jobs as it takes give way."""
+        kind = self.rules.placement if job in self.running else self.placement(job, now)
+        if self.rules.repack:
+            return self.place(job.devices, room, kind)
+        idle = list(room)
+        for other in unseen:
+            _add(idle, other.on, -1)
+        if nodes := self.place(job.devices, idle, kind):
+            return nodes
+        for other in reversed(unseen):
+            ranks = self.table.key[other.number] > self.table.key[job.number]
+            if self.rules.kind == RANKED and not ranks:
+                continue
+            _add(idle, other.on, 1)
+            if nodes := self.place(job.devices, idle, kind):
                 return nodes
-        return self.place(job.devices, room)
+        return []
 
 
 def _add(room: list[int], nodes: Nodes, sign: int) -> None:

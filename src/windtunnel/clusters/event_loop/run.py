@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
+from windtunnel.clusters.event_loop.power_records import NO_FEEDS, Feeds, PowerLog, new_feed_state, new_log
 from windtunnel.clusters.event_loop.records import (
     ENDED,
     ENDED_WELL,
@@ -32,6 +34,8 @@ from windtunnel.progress import counting
 _KERNEL = "clusters.queue"
 _TWIN_EVENT_S = 2e-4
 """Seconds of one event of the twin with ten jobs in the room."""
+_POWER_EVENTS = 20.0
+"""Events of locks and brakes beside one of a job, at worst."""
 _EVENTS = 20_000
 """Events between two looks of a progress line."""
 
@@ -50,6 +54,12 @@ class Course:
     segments: Segments
     """Sorted by start, then job."""
     events: int
+    held_back_s: Floats | None = None
+    """Seconds of progress that locked clocks took from each job; None: no feeds."""
+    power: PowerLog | None = None
+    """Watts and clocks of rows; None: no feeds."""
+    brakes: Ints | None = None
+    """Times that each row's brake came."""
     held: Floats | None = None
     """Devices of each segment where jobs share them or change their number; None: the job's."""
 
@@ -69,6 +79,7 @@ def run_queue(
     choose: Chooser | None = None,
     twin: bool = False,
     causes: Causes = NO_CAUSES,
+    feeds: Feeds = NO_FEEDS,
 ) -> Course:
     """Simulate all jobs.
 
@@ -80,11 +91,13 @@ def run_queue(
         choose: a policy in Python, which the plain loop runs.
         twin: run the plain loop anyway.
         causes: of failures.
+        feeds: of rows of nodes that share them.
     """
     expected_s = _twin_seconds(len(jobs.submit_s), len(capacity), len(causes.known_s))
+    expected_s *= _POWER_EVENTS if len(feeds.limit_w) else 1.0
     if twin or choose is not None or runs_on_twin(_KERNEL, expected_s):
-        return _by_twin(Twin(jobs, rules, outages, capacity.tolist(), choose, causes))
-    return _by_kernel(filled(jobs, rules), rules, all_told(outages), capacity, causes)
+        return _by_twin(Twin(jobs, rules, outages, capacity.tolist(), choose, causes, feeds))
+    return _by_kernel(filled(jobs, rules), rules, all_told(outages), capacity, causes, feeds)
 
 
 def _twin_seconds(num_jobs: int, num_nodes: int, num_causes: int) -> float:
@@ -107,17 +120,31 @@ def _by_twin(run: Twin) -> Course:
         kills=np.array([job.kills for job in run.jobs]),
         segments=own,
         events=run.events,
+        **_of_feeds(
+            run.power.feeds,
+            np.array([job.held_back for job in run.jobs]),
+            PowerLog._make(np.array(column) for column in zip(*run.power.log, strict=True)) if run.power.log else None,
+            np.array([row.brakes for row in run.power.rows], np.int64),
+        ),
     )
 
 
-def _by_kernel(jobs: JobTable, rules: Rules, outages: Outages, capacity: Ints, causes: Causes) -> Course:
+def _of_feeds(feeds: Feeds, held_back_s: Floats, log: PowerLog | None, brakes: Ints) -> dict[str, Any]:
+    """Fields of a course that only rows with feeds have."""
+    return {"held_back_s": held_back_s, "power": log, "brakes": brakes} if len(feeds.limit_w) else {}
+
+
+def _by_kernel(jobs: JobTable, rules: Rules, outages: Outages, capacity: Ints, causes: Causes, feeds: Feeds) -> Course:
     from windtunnel.clusters.event_loop.queue_kernel import advance
 
     most, n = int(jobs.devices.max()), len(jobs.submit_s)
     state = new_state(jobs, capacity, min(len(capacity), most))
     segments = new_segments(4 * n + 4 * len(state.slot_width) + 8)
+    rows, log = new_feed_state(feeds), new_log((8 * n + 8) * len(feeds.limit_w))
     with counting("jobs", lambda: (float(state.at[ENDED]), float(n))):
-        while not advance(jobs, rules, causes, outages, state, segments, _EVENTS):
+        while not advance(jobs, rules, causes, outages, state, segments, feeds, rows, log, _EVENTS):
+            if rows.at[0] + len(feeds.limit_w) > len(log.time_s):
+                log = PowerLog._make(np.resize(column, 2 * len(column)) for column in log)
             if state.at[NUM_SEGMENTS] + 2 * len(state.slot_width) + 2 > len(segments.job):
                 segments = _rows(segments, np.arange(2 * len(segments.job)) % len(segments.job))
     mark_compiled(_KERNEL)
@@ -131,6 +158,7 @@ def _by_kernel(jobs: JobTable, rules: Rules, outages: Outages, capacity: Ints, c
         kills=state.kills,
         segments=_rows(segments, order),
         events=int(state.at[EVENTS]),
+        **_of_feeds(feeds, state.held_back, PowerLog._make(column[: rows.at[0]] for column in log), rows.brakes),
     )
 
 

@@ -23,7 +23,7 @@ class QueuePolicy:
     kind: int = STATIC
     """What orders the queue (`event_loop/records.py`)."""
     key: Literal["submit_s", "estimate_s", "deadline_s", "priority"] = "submit_s"
-    """Column that STATIC orders by, and that breaks ties of levels."""
+    """Column that STATIC and RANKED order by, and that breaks ties of levels."""
     preemptive: bool = False
     blocking: int = SKIP
     knobs: Knobs = field(default_factory=dict)
