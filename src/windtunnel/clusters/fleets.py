@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Ints
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.clusters.event_loop.records import FAILED, RELEASE, WITHDRAW, Causes, JobTable, Outages, Segments
 from windtunnel.clusters.event_loop.run import Course
+from windtunnel.clusters.power_course import RowSeries
 from windtunnel.clusters.replica_figures import ReplicaFigures
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.jobs import DiurnalLoad, ServingFleetSpec
@@ -41,6 +42,19 @@ class Fleet:
     most: int
     priority: int
     start_up_s: float
+    at_clock: tuple[ReplicaFigures, ...] = ()
+    """The replica at each clock that feeds may lock, the full one first; empty: there are no feeds."""
+
+    def watts_at_clock(self, hours: int) -> Floats:
+        """Watts of a replica's device by hour and clock; shape (hours, CLOCKS). At each clock its share of the load.
+
+        A slower replica that cannot answer its share draws what it draws at the most that it sustains.
+        """
+        each = self.loads(hours) / np.maximum(self.wanted(hours), 1)
+        columns = [at.watts_at(np.minimum(each, at.rate_per_s)) for at in self.at_clock]
+        known = [one for one in columns if one is not None]
+        assert len(known) == len(columns), "feeds need a device with a design power, so that watts are known"
+        return np.stack(known, axis=1)
 
     def loads(self, hours: int) -> Floats:
         """Requests a second in each of that many hours."""
@@ -123,6 +137,10 @@ class ReplicaRows:
     """When replicas join and are withdrawn."""
     until_s: float
     """All replicas are withdrawn then."""
+    fleets: tuple[Fleet, ...]
+    begin_s: float
+    hours: int
+    """That are planned from `begin_s` on."""
 
 
 def with_replicas(fleets: tuple[Fleet, ...], table: JobTable, begin_s: float, hours: int, step_s: float) -> ReplicaRows:
@@ -165,7 +183,15 @@ def with_replicas(fleets: tuple[Fleet, ...], table: JobTable, begin_s: float, ho
     time_s: Floats = np.array([row[0] for row in rows], np.float64)
     none = np.full(len(rows), -1, np.int64)
     events = Outages(time_s, whole[:, 0].copy(), np.zeros(len(rows), np.int64), whole[:, 1].copy(), none)
-    return ReplicaRows(fleet=np.array(fleet_of, np.int64), table=both, events=events, until_s=begin_s + HOUR_S * hours)
+    return ReplicaRows(
+        fleet=np.array(fleet_of, np.int64),
+        table=both,
+        events=events,
+        until_s=begin_s + HOUR_S * hours,
+        fleets=fleets,
+        begin_s=begin_s,
+        hours=hours,
+    )
 
 
 def without_replicas(course: Course, jobs: int) -> Course:
@@ -180,6 +206,16 @@ def without_replicas(course: Course, jobs: int) -> Course:
         kills=course.kills[:jobs],
         segments=Segments._make(column[s.job < jobs] for column in s),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locks:
+    """Clocks of rows over time, as fleets feel them. A replica is taken to stand in the row of its first node."""
+
+    rows: tuple[RowSeries, ...]
+    row_of: Ints
+    """Of each node."""
+    high_priority: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +302,7 @@ def fleet_courses(
     span: tuple[float, float],
     busy_w: float | None,
     price_per_device_hour: float | None,
+    locks: Locks | None = None,
 ) -> tuple[FleetCourse, ...]:
     """What became of each fleet.
 
@@ -277,6 +314,7 @@ def fleet_courses(
         span: first submission, last end of a job.
         busy_w: of a device where the replica's own watts are not known.
         price_per_device_hour: of a device.
+        locks: clocks of rows; None: there are no feeds.
     """
     jobs = len(rows.table.submit_s) - len(rows.fleet)
     s = course.segments
@@ -285,7 +323,7 @@ def fleet_courses(
         here = (s.job >= jobs) & (s.start_s < span[1])
         here[here] = rows.fleet[s.job[here] - jobs] == f
         own = Segments._make(column[here] for column in s)
-        out.append(_one_course(fleet, own, causes, span, busy_w, price_per_device_hour))
+        out.append(_one_course(fleet, own, causes, span, busy_w, price_per_device_hour, locks))
     return tuple(out)
 
 
@@ -296,6 +334,7 @@ def _one_course(
     span: tuple[float, float],
     busy_w: float | None,
     price: float | None,
+    locks: Locks | None,
 ) -> FleetCourse:
     begin, end = span
     length = end - begin
@@ -306,13 +345,18 @@ def _one_course(
     ready = np.minimum(start + fleet.start_up_s, stop)
     hung = (s.why == FAILED) & ((s.lost_s > 0) | (not causes.drains.any() and not (causes.slow > 1).any()))
     until = np.where(hung, np.minimum(ready + s.lost_s, stop), stop)
-    unmet, answering = _unmet(fleet.replica.rate_per_s, loads, edges, ready, until)
+    moments = np.unique(np.concatenate([edges, start, ready, until, stop, *_turns(locks, begin)]))
+    moments = moments[(moments >= 0) & (moments <= edges[-1])]
+    clocked = _clocked(fleet, s.node, locks, begin + (moments[1:] + moments[:-1]) / 2)
+    unmet, answering = _unmet(clocked, loads, edges, moments, (ready, until))
     watts = fleet.replica.watts_at(loads / np.maximum(wanted, 1))
     if watts is None:
         watts = np.full(hours, np.nan if busy_w is None else busy_w)
     cut_start, cut_end, hour = _cut_at_hours(start, stop)
     held = _sums(hour, cut_end - cut_start, hours) * fleet.replica.devices
     joules = float((held * watts)[held > 0].sum())
+    if locks is not None:
+        joules = _joules(fleet, clocked, fleet.watts_at_clock(hours), moments, (start, stop))
     return FleetCourse(
         fleet=fleet,
         hour_s=edges[:-1],
@@ -354,13 +398,53 @@ def _sums(hour: Ints, values: Floats, hours: int) -> Floats:
     return out
 
 
-def _unmet(rate: float, loads: Floats, edges: Floats, ready: Floats, until: Floats) -> tuple[Floats, Floats]:
+def _turns(locks: Locks | None, begin: float) -> list[Floats]:
+    """Moments at which clocks change, seconds after the first submission."""
+    return [] if locks is None else [one.time_s - begin for one in locks.rows]
+
+
+_Clocked = list[tuple[Mask, Ints, Floats]]
+"""For each row of nodes: which stretches stand there, its clock in each piece of time, the rate at each clock."""
+
+
+def _clocked(fleet: Fleet, node: Ints, locks: Locks | None, middle: Floats) -> _Clocked:
+    """Clocks of a fleet's stretches in the middle of pieces of time; one row at the full clock where none is locked."""
+    if locks is None:
+        return [(np.ones(len(node), np.bool_), np.zeros(len(middle), np.int64), np.array([fleet.replica.rate_per_s]))]
+    rates = np.array([at.rate_per_s for at in fleet.at_clock])
+    rates = np.minimum(rates, fleet.replica.rate_per_s)
+    rows = locks.row_of[node]
+    high = fleet.priority >= locks.high_priority
+    return [(rows == row, locks.rows[row].clocks(middle, high), rates) for row in np.unique(rows).tolist()]
+
+
+def _count(begins: Floats, ends: Floats, middle: Floats) -> Floats:
+    """Stretches that hold at some moments."""
+    found = np.searchsorted(np.sort(begins), middle) - np.searchsorted(np.sort(ends), middle)
+    return found.astype(np.float64)
+
+
+def _joules(fleet: Fleet, clocked: _Clocked, watts: Floats, moments: Floats, holds: tuple[Floats, Floats]) -> float:
+    """Energy of a fleet's devices at the clocks that they had."""
+    width, middle = np.diff(moments), (moments[1:] + moments[:-1]) / 2
+    hour = np.minimum((middle // HOUR_S).astype(np.int64), len(watts) - 1)
+    parts = [
+        (_count(holds[0][here], holds[1][here], middle) * width) @ watts[hour, clock] for here, clock, _ in clocked
+    ]
+    return float(sum(parts)) * fleet.replica.devices
+
+
+def _unmet(
+    clocked: _Clocked, loads: Floats, edges: Floats, moments: Floats, answers: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
     """Requests of each hour beyond what the answering replicas sustain, and the mean number that answer."""
-    times = np.unique(np.concatenate([edges, ready, until]))
-    times = times[(times >= 0) & (times <= edges[-1])]
-    width, middle = np.diff(times), (times[1:] + times[:-1]) / 2
-    count = np.searchsorted(np.sort(ready), middle) - np.searchsorted(np.sort(until), middle)
+    width, middle = np.diff(moments), (moments[1:] + moments[:-1]) / 2
     hour = np.minimum(np.searchsorted(edges, middle, side="right") - 1, len(loads) - 1)
-    beyond = _sums(hour, np.maximum(loads[hour] - count * rate, 0.0) * width, len(loads))
+    count, sustained = np.zeros(len(middle)), np.zeros(len(middle))
+    for here, clock, rates in clocked:
+        own = _count(answers[0][here], answers[1][here], middle)
+        count += own
+        sustained += own * rates[clock]
+    beyond = _sums(hour, np.maximum(loads[hour] - sustained, 0.0) * width, len(loads))
     there = _sums(hour, count * width, len(loads))
     return beyond, there / np.maximum(np.diff(edges), 1e-9)

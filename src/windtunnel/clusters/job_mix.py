@@ -14,17 +14,20 @@ from windtunnel.specs.jobs import GenerateSpec, JobClassSpec
 def generate_mix(spec: GenerateSpec, seed: int) -> Jobs:
     """Jobs of a Poisson process, each of a class by the classes' shares; lengths are log-normal.
 
+    Gaps, classes and lengths come each from a stream of their own, one number a job, so that job j is the same whatever
+    `count` is: more jobs follow those of a smaller count.
+
     Args:
         spec: how many, how often, of which classes.
         seed: of the draws.
     """
     classes = spec.classes
-    rng = np.random.default_rng([seed, 5])
+    gaps, kinds, lengths = (np.random.default_rng([seed, 5, stream]) for stream in range(3))
     n = spec.count
-    submit = np.cumsum(rng.exponential(3600.0 / spec.rate_per_hour, n))
+    submit = np.cumsum(gaps.exponential(3600.0 / spec.rate_per_hour, n))
     shares = np.array([one.share for one in classes])
-    which = rng.choice(len(classes), n, p=shares / shares.sum())
-    noise = rng.standard_normal(n)
+    which = kinds.choice(len(classes), n, p=shares / shares.sum())
+    noise = lengths.standard_normal(n)
     length = np.array([_length(classes[k], z) for k, z in zip(which, noise, strict=True)])
     stepped = np.array([one.steps is not None for one in classes])[which]
     devices = np.array([one.devices for one in classes], np.int64)[which]

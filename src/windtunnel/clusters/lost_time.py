@@ -25,23 +25,32 @@ class LostTime:
     """The same of other jobs that had to give way."""
     starts: float
     """First starts, and starts after a pause."""
+    capped: float
+    """Locked clocks of rows that share a feed."""
     standing: float
     """Failures that nobody knew of yet, stragglers, and jobs on more nodes than they need."""
 
     @property
     def held(self) -> float:
         """All device-hours of jobs."""
-        return self.useful + self.failures + self.restarts + self.preemptions + self.starts + self.standing
+        return (
+            self.useful + self.failures + self.restarts + self.preemptions + self.starts + self.capped + self.standing
+        )
 
     def to_dict(self) -> dict[str, float]:
         """Device-hours by class, and the useful share."""
-        names = ("useful", "failures", "restarts", "preemptions", "starts", "standing")
+        names = ("useful", "failures", "restarts", "preemptions", "starts", "capped", "standing")
         classes = {f"{name}_device_h": getattr(self, name) for name in names}
         return classes | {"goodput": self.useful / self.held if self.held > 0 else 1.0}
 
 
 def lost_time(
-    segments: Segments, devices: Ints, work_s: Floats, overhead_s: Floats, held: Floats | None = None
+    segments: Segments,
+    devices: Ints,
+    work_s: Floats,
+    overhead_s: Floats,
+    held: Floats | None = None,
+    capped: float = 0.0,
 ) -> LostTime:
     """What became of the device time that jobs held.
 
@@ -51,6 +60,7 @@ def lost_time(
         work_s: of each job.
         overhead_s: of a start of each job.
         held: devices of each segment, where they are not the job's.
+        capped: device-hours that locked clocks took.
     """
     s = segments
     each = (devices[s.job] if held is None else held) / _HOUR_S
@@ -67,13 +77,14 @@ def lost_time(
     preemptions = float(undone[given_way & ~by_restart].sum() + overhead[after_other].sum())
     starts = float(overhead[(before != FAILED) & (before != PREEMPTED)].sum())
     whole = float(((s.end_s - s.start_s) * each).sum())
-    standing = max(whole - useful - failures - restarts - preemptions - starts, 0.0)
+    standing = max(whole - useful - failures - restarts - preemptions - starts - capped, 0.0)
     return LostTime(
         useful=useful,
         failures=failures,
         restarts=restarts,
         preemptions=preemptions,
         starts=starts,
+        capped=capped,
         standing=standing,
     )
 

@@ -123,6 +123,22 @@ def beside_fleets(load: Load, fleets: Sequence[Floats], begin_s: float) -> Load:
     )
 
 
+def with_watts(load: Load, time_s: Floats, watts: Floats) -> Load:
+    """A load whose watts above idle change at other moments too; `watts[i]` hold from `time_s[i]` on."""
+    times = np.unique(np.concatenate([load.time_s, time_s[time_s <= load.time_s[-1]]]))
+    at = np.searchsorted(load.time_s, times, side="right") - 1
+    own = watts[np.maximum(np.searchsorted(time_s, times, side="right") - 1, 0)]
+    return replace(
+        load,
+        time_s=times,
+        busy=load.busy[at],
+        waiting=load.waiting[at],
+        present=load.present[at],
+        watts=own,
+        fleets=tuple(held[at] for held in load.fleets),
+    )
+
+
 def finish_time_fairness(jobs: Jobs, load: Load, end_s: Floats, devices: int, submit_s: Floats) -> Floats:
     """Completion time over that of a job which owns its share of the room: one of as many parts as jobs are present.
 
@@ -148,8 +164,13 @@ def time_mean(values: Floats | Sequence[bool], load: Load) -> float:
     return float((np.asarray(values, np.float64) * lengths).sum() / total) if total > 0 else 0.0
 
 
-def time_quantile(values: Floats, load: Load, share: float) -> float:
+def weighted_quantile(values: Floats, lengths: Floats, share: float) -> float:
     """The value that is not exceeded for that share of the time."""
     order = np.argsort(values, kind="stable")
-    passed = np.cumsum(load.lengths[order])
+    passed = np.cumsum(lengths[order])
     return float(values[order][min(np.searchsorted(passed, share * passed[-1]), len(values) - 1)])
+
+
+def time_quantile(values: Floats, load: Load, share: float) -> float:
+    """The value that is not exceeded for that share of the time."""
+    return weighted_quantile(values, load.lengths, share)

@@ -24,6 +24,7 @@ from windtunnel.clusters.fleets import (
     replicas_that_fit,
 )
 from windtunnel.clusters.job_mix import generate_mix
+from windtunnel.clusters.job_power import JobPower, job_power
 from windtunnel.clusters.jobs import Jobs
 from windtunnel.clusters.knobs import read_knobs
 from windtunnel.clusters.outages import draw_outages
@@ -135,6 +136,8 @@ class Prepared:
     measured: slice
     fleets: tuple[Fleet, ...]
     """Serving beside the jobs."""
+    power: JobPower | None
+    """Of rows of nodes that share feeds."""
     assumed: tuple[tuple[str, str, str], ...]
     techniques: tuple[Applied, ...] = ()
     """Published systems that act on the jobs section."""
@@ -153,7 +156,8 @@ def prepare_cluster(given: ClusterSource) -> Prepared:
         table = None if spec.throughputs is None else read_throughputs(folder / spec.throughputs)
         policy_id, policy, knobs = _policy(spec, table, room)
         profiles = applications_of(spec, folder)
-        jobs = with_profiled_work(_jobs(scenario, spec, folder, table, room), profiles, room)
+        times = StepTimes(scenario.cluster)
+        jobs = with_profiled_work(_jobs(spec, folder, table, room, times), profiles, room)
         if jobs.kind_speed is not None and not isinstance(policy, RoundPolicy):
             _check_one_kind(policy_id, room)
         round_jobs = None
@@ -168,7 +172,8 @@ def prepare_cluster(given: ClusterSource) -> Prepared:
         elastic = None
         if isinstance(policy, ElasticPolicy):
             elastic = _elastic(jobs, spec, (table, profiles), room)
-        fleets = _fleets(scenario, spec, folder, room, policy_id)
+        fleets = _fleets(spec, folder, room, policy_id, times)
+        power = _power(spec, jobs, room, times, folder, policy)
         rules = _rules(policy, knobs, jobs, spec)
         key = _key(jobs, policy) if isinstance(policy, QueuePolicy) else jobs.submit_s
     except BadInput as error:
@@ -201,7 +206,13 @@ def prepare_cluster(given: ClusterSource) -> Prepared:
         knobs=knobs,
         measured=slice(*spec.generate.measure) if spec.generate and spec.generate.measure else slice(0, len(jobs)),
         fleets=fleets,
-        assumed=(*notes, *room.assumed, *(note for fleet in fleets for note in _fleet_notes(fleet))),
+        power=power,
+        assumed=(
+            *notes,
+            *room.assumed,
+            *(note for i, fleet in enumerate(fleets) for note in _fleet_notes(fleet, f"jobs.serving.{i}")),
+            *(() if power is None else (power.note,)),
+        ),
         techniques=given.techniques,
         remarks=given.remarks,
     )
@@ -313,8 +324,23 @@ def _check_guarantee(spec: JobsSpec, policy: AnyPolicy, repack: bool) -> None:
         raise BadInput(Problem("jobs.guaranteed_run", rule, spec.guaranteed_run))
 
 
-def _jobs(scenario: Scenario, spec: JobsSpec, folder: Path, table: Throughputs | None, room: Room) -> Jobs:
-    times = StepTimes(scenario.cluster)
+def _power(
+    spec: JobsSpec, jobs: Jobs, room: Room, times: StepTimes, folder: Path, policy: AnyPolicy
+) -> JobPower | None:
+    """Feeds of rows of nodes, and what jobs draw at each clock.
+
+    Raises:
+        BadInput: a policy without them, or devices of which nobody knows what they draw.
+    """
+    if spec.power is None:
+        return None
+    if not isinstance(policy, QueuePolicy):
+        rule = f"is simulated with policies of queues: {', '.join(POLICIES.list())}"
+        raise BadInput(Problem("jobs.power", rule, named(spec.policy)[0]))
+    return job_power(spec.power, jobs, room, times, folder if spec.trace is None else (folder / spec.trace).parent)
+
+
+def _jobs(spec: JobsSpec, folder: Path, table: Throughputs | None, room: Room, times: StepTimes) -> Jobs:
     if spec.trace is not None:
         file = folder / spec.trace
         return with_simulated_speeds(read_trace(file, spec.format, spec.time_unit_s), times, file.parent)
@@ -328,7 +354,7 @@ def _jobs(scenario: Scenario, spec: JobsSpec, folder: Path, table: Throughputs |
     return generate(spec.generate, table, kinds[0], spec.seed)
 
 
-def _fleets(scenario: Scenario, spec: JobsSpec, folder: Path, room: Room, policy_id: str) -> tuple[Fleet, ...]:
+def _fleets(spec: JobsSpec, folder: Path, room: Room, policy_id: str, times: StepTimes) -> tuple[Fleet, ...]:
     """Serving beside the jobs, each fleet's replica simulated on the room's devices.
 
     Raises:
@@ -339,7 +365,7 @@ def _fleets(scenario: Scenario, spec: JobsSpec, folder: Path, room: Room, policy
     if policy_id != "priority":
         rule = "needs policy priority: replicas take the devices of jobs of lower priority"
         raise BadInput(Problem("jobs.serving", rule, policy_id))
-    kinds = StepTimes(scenario.cluster).kinds()
+    kinds = times.kinds()
     if len(kinds) > 1:
         raise BadInput(Problem("jobs.serving", "is simulated on one kind of device", ", ".join(kinds)))
     found: list[Fleet] = []
@@ -363,8 +389,11 @@ def _fleet(
 ) -> Fleet:
     loads = read_load(own, folder, spec.start, f"{field}.load")
     label, part = next(iter(kinds.items()))
+    locks = (1.0,) if spec.power is None else spec.power.clocks
+    parts = [part if lock == 1.0 else part.model_copy(update={"clock_share": lock}) for lock in locks]
     try:
-        replica = replica_figures(folder / own.scenario, part, label)
+        at_clock = tuple(replica_figures(folder / own.scenario, one, label) for one in parts)
+        replica = at_clock[0]
     except WindtunnelError as error:
         rule = f"cannot serve on {label}: {str(error).strip().splitlines()[0]}"
         raise BadInput(Problem(f"{field}.scenario", rule, own.scenario)) from None
@@ -381,16 +410,19 @@ def _fleet(
         most=own.most or most,
         priority=own.priority,
         start_up_s=replica.start_up_s if own.start_up is None else own.start_up,
+        at_clock=() if spec.power is None else at_clock,
     )
 
 
-def _fleet_notes(fleet: Fleet) -> list[tuple[str, str, str]]:
-    """What a reader has to know of a fleet."""
+def _fleet_notes(fleet: Fleet, field: str) -> list[tuple[str, str, str]]:
+    """What a reader has to know of a fleet; `field`: where it is written."""
     own = fleet.replica
     rate = f"{own.rate_per_s:.3g} requests/s a replica of {own.devices} devices"
     why = f"fleet {fleet.name}: simulated under its objective, {own.low_per_s:.3g} to {own.high_per_s:.3g}"
     start = own.assumed if fleet.start_up_s == own.start_up_s else ()
-    return [("jobs.serving", rate, why), *start]
+    parts = [(f"{field}.start_up", value, f"{name.rsplit('.', 1)[-1]}: {told}") for name, value, told in start]
+    dropped = [(field, name, "of its scenario is not read: a fleet has its own") for name in own.dropped]
+    return [(field, rate, why), *parts, *dropped]
 
 
 def _elastic(

@@ -48,6 +48,8 @@ class ReplicaFigures:
     watts: Floats
     """Mean of one device at those loads, rising; empty: not known."""
     assumed: tuple[tuple[str, str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    """Sections of the scenario that a fleet does not read."""
 
     def watts_at(self, load_per_s: Floats) -> Floats | None:
         """Mean watts of a device of a replica that gets that load; None: not known."""
@@ -98,6 +100,7 @@ def _simulated(scenario_json: str, room_json: str, label: str) -> ReplicaFigures
         load_per_s=loads,
         watts=watts,
         assumed=found.assumed,
+        dropped=() if scenario.serving is None or scenario.serving.autoscale is None else ("serving.autoscale",),
     )
 
 

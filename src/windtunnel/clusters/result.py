@@ -11,6 +11,7 @@ from windtunnel.clusters.fleets import FleetCourse
 from windtunnel.clusters.jobs import Jobs
 from windtunnel.clusters.lost_time import LostTime
 from windtunnel.clusters.metrics import Load, Spread
+from windtunnel.clusters.power_course import PowerCourse
 from windtunnel.clusters.room import Room
 
 
@@ -59,6 +60,8 @@ class ClusterResult:
     run_s: Floats
     segments: Segments
     load: Load
+    feeds: PowerCourse | None = None
+    """Rows of nodes under their feeds; None: there are none."""
     serving: tuple[FleetCourse, ...] = ()
     """Fleets beside the jobs."""
     assumed: tuple[tuple[str, str, str], ...] = ()
@@ -91,6 +94,7 @@ class ClusterResult:
             "cost": self.cost,
             "currency": "USD",
             "power_w": self.power_w,
+            "feeds": None if self.feeds is None else self.feeds.to_dict(),
             "allocated_share": list(self.allocated_share),
             "serving": [one.to_dict() for one in self.serving],
             "seed": self.seed,

@@ -10,8 +10,11 @@ import numpy as np
 from windtunnel import catalog
 from windtunnel.arrays import Floats
 from windtunnel.clusters.jobs import Jobs
+from windtunnel.cost.clock import cap_of_lock, idle_w
+from windtunnel.cost.coefficients import coefficients
 from windtunnel.errors import BadInput, Problem, WindtunnelError
 from windtunnel.specs.cluster import ClusterRef, MixedClusterRef
+from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
 
 _MOST_PROBLEMS = 20
@@ -33,6 +36,12 @@ class Step:
     seconds: float
     watts: float
     """Mean of one device; 0: not known."""
+    busy_watts: float
+    """The same without the seconds in which a stage waits for another one or for the exchange of gradients."""
+
+
+_WAITS = ("bubble", "exposed pp", "exposed dp", "exposed offload")
+"""Classes of time of a step in which a device idles long enough for a meter to see it."""
 
 
 @dataclass(slots=True)
@@ -40,7 +49,7 @@ class StepTimes:
     """Seconds of a step, and watts of a device in it, by scenario and layout, each simulated once."""
 
     cluster: str | ClusterRef | MixedClusterRef
-    known: dict[tuple[str, Layout], Step] = field(default_factory=dict)
+    known: dict[tuple[str, Layout, float], Step] = field(default_factory=dict)
 
     def kinds(self) -> dict[str, ClusterRef]:
         """The room's kinds of devices, each as a cluster to cut a job's part from."""
@@ -48,19 +57,24 @@ class StepTimes:
         refs = [_as_ref(group) for group in groups]
         return {_label(ref): ref for ref in refs}
 
-    def step(self, file: Path, layout: Layout) -> Step:
+    def step(self, file: Path, layout: Layout, lock: float = 1.0) -> Step:
         """One step.
+
+        Args:
+            file: training scenario.
+            layout: of its devices.
+            lock: of the clock, a share of the highest one.
 
         Raises:
             BadInput: the scenario, or what its plan asks of the devices.
             Infeasible: the scenario does not fit them.
         """
-        at = str(file), layout
+        at = str(file), layout, lock
         if at not in self.known:
-            self.known[at] = self._simulated(file, layout)
+            self.known[at] = self._simulated(file, layout, lock)
         return self.known[at]
 
-    def _simulated(self, file: Path, layout: Layout) -> Step:
+    def _simulated(self, file: Path, layout: Layout, lock: float) -> Step:
         from windtunnel.specs.loader import load_scenario
         from windtunnel.training.predict import simulate_training
 
@@ -68,10 +82,31 @@ class StepTimes:
         part = self.kinds()[layout.kind].model_copy(
             update={"nodes": layout.nodes, "devices_per_node": layout.each, "scale_up_domain": None}
         )
+        if lock < 1.0 and scenario.training is not None:
+            part = _locked(part, scenario.training.framework, lock)
         plan = scenario.plan.model_copy(update={"dp": "auto"})
         own: Scenario = scenario.model_copy(update={"cluster": part, "plan": plan, "jobs": None})
         result = simulate_training(own, sensitivities=False)
-        return Step(float(result.step_time_s), float(result.mean_power_w))
+        seconds, watts = float(result.step_time_s), float(result.mean_power_w)
+        idle = idle_w(device_of(part))
+        waits = sum(result.breakdown.get(name, 0.0) for name in _WAITS) / sum(result.breakdown.values())
+        return Step(seconds, watts, idle + (watts - idle) / max(1.0 - waits, 1e-3) if watts > 0 else 0.0)
+
+
+def device_of(part: ClusterRef) -> DeviceSpec:
+    """The device of a part of the room.
+
+    Raises:
+        BadInput: the catalogue does not know it.
+    """
+    return part.device if isinstance(part.device, DeviceSpec) else catalog.device(part.device)
+
+
+def _locked(part: ClusterRef, framework: str, lock: float) -> ClusterRef:
+    """The part with the cap of power that leaves the rate of a locked clock."""
+    device = device_of(part)
+    cap = cap_of_lock(device, coefficients(framework, device), lock)
+    return part.model_copy(update={"power_cap_w": min(cap, part.power_cap_w or cap)})
 
 
 def packed(kind: str, devices: int, per_node: int) -> Layout | None:

@@ -14,11 +14,13 @@ from windtunnel.clusters.carbon_shift import as_events, merged
 from windtunnel.clusters.elastic import run_elastic
 from windtunnel.clusters.elastic_batches import BatchJobs, run_batches
 from windtunnel.clusters.elastic_policies import ElasticPolicy
+from windtunnel.clusters.event_loop.power_records import NO_FEEDS
 from windtunnel.clusters.event_loop.records import PAUSED, Outages, all_told, filled
 from windtunnel.clusters.event_loop.run import Course, run_queue
 from windtunnel.clusters.fleets import (
     HOUR_S,
     FleetCourse,
+    Locks,
     ReplicaRows,
     fleet_courses,
     with_replicas,
@@ -34,10 +36,13 @@ from windtunnel.clusters.metrics import (
     spread,
     time_mean,
     time_quantile,
+    weighted_quantile,
+    with_watts,
 )
 from windtunnel.clusters.outages import causes_of, draw_outages
 from windtunnel.clusters.pod_policies import POD_POLICIES
 from windtunnel.clusters.pods import place_pods, read_nodes, read_pods
+from windtunnel.clusters.power_course import PowerCourse, power_course, series_of
 from windtunnel.clusters.prepare import PRIORITY_S, ClusterSource, Prepared, prepare_cluster, read_cluster
 from windtunnel.clusters.result import ClusterResult, PodResult
 from windtunnel.clusters.room import Room
@@ -143,7 +148,12 @@ def _with_fleets(ready: Prepared, twin: bool) -> tuple[Course, tuple[FleetCourse
         )
     causes = causes_of(ready.spec.outages, int(room.capacity.max()), ready.spec.seed)
     span = begin, float(alone.end_s.max())
-    return alone, fleet_courses(ready.fleets, rows, course, causes, span, room.busy_w, room.price_per_device_hour)
+    locks = None
+    if ready.power is not None and course.power is not None:
+        series = series_of(course.power, len(ready.power.limit_w))
+        locks = Locks(rows=series, row_of=ready.power.row_of, high_priority=ready.power.spec.high_priority)
+    price = room.price_per_device_hour
+    return alone, fleet_courses(ready.fleets, rows, course, causes, span, room.busy_w, price, locks)
 
 
 def _course(ready: Prepared, twin: bool, replicas: ReplicaRows | None = None) -> Course:
@@ -172,7 +182,8 @@ def _course(ready: Prepared, twin: bool, replicas: ReplicaRows | None = None) ->
     events = _outages(ready, 0.0 if replicas is None else replicas.until_s)
     if replicas is not None:
         events = merged(all_told(events), replicas.events)
-    return run_queue(ready.table, ready.rules, events, ready.room.capacity, choose, twin, causes)
+    feeds = NO_FEEDS if ready.power is None else ready.power.feeds(replicas)
+    return run_queue(ready.table, ready.rules, events, ready.room.capacity, choose, twin, causes, feeds)
 
 
 def _outages(ready: Prepared, until_s: float = 0.0) -> Outages:
@@ -197,12 +208,19 @@ def _result(ready: Prepared, course: Course, served: tuple[FleetCourse, ...], pa
     load = load_over_time(jobs, course.segments, course.end_s, above, course.held)
     if served:
         load = beside_fleets(load, [_stretches(one, idle_w) for one in served], float(jobs.submit_s[0]))
+    fed = _fed(ready, course)
+    if fed is not None:
+        load = with_watts(load, fed.time_s, fed.mean_w - (idle_w or 0.0) * room.devices)
     fairness = finish_time_fairness(jobs, load, course.end_s, room.devices, jobs.submit_s)[rows]
     jct = course.end_s - jobs.submit_s
     makespan = float(course.end_s.max() - jobs.submit_s[0])
     busy_share = (load.busy + load.serving) / room.devices
     power = _power(load, room, spec)
     energy = None if power is None else power["mean"] * makespan / _KWH
+    if fed is not None and power is not None:
+        lengths = np.diff(fed.time_s, append=float(course.end_s.max()))
+        power["p99"] = weighted_quantile(fed.reading_w, lengths, 0.99) * spec.pue
+        power["peak"] = float(fed.reading_w.max()) * spec.pue
     price = room.price_per_device_hour
     return ClusterResult(
         scenario_name=ready.scenario.name,
@@ -220,11 +238,19 @@ def _result(ready: Prepared, course: Course, served: tuple[FleetCourse, ...], pa
         deadlines_met=_deadlines_met(jobs, course.end_s),
         preemptions=int((course.starts - 1 - course.kills).sum() - (course.segments.why == PAUSED).sum()),
         outage_kills=int(course.kills.sum()),
-        lost=lost_time(course.segments, jobs.devices, jobs.work_s, ready.table.overhead_s, course.held),
+        lost=lost_time(
+            course.segments,
+            jobs.devices,
+            jobs.work_s,
+            ready.table.overhead_s,
+            course.held,
+            0.0 if fed is None else fed.low.lost_device_h + fed.high.lost_device_h,
+        ),
         energy_kwh=energy,
         carbon_kg=_carbon_kg(ready, load),
         cost=None if price is None else price * room.devices * makespan / 3600,
         power_w=power,
+        feeds=fed,
         pue=spec.pue,
         allocated_share=(),
         simulated_in_s=passed_s,
@@ -241,6 +267,20 @@ def _result(ready: Prepared, course: Course, served: tuple[FleetCourse, ...], pa
         techniques=tuple(t.technique.id for t in ready.techniques),
         citations=tuple(t.technique.paper.line() for t in ready.techniques),
         warnings=ready.remarks,
+    )
+
+
+def _fed(ready: Prepared, course: Course) -> PowerCourse | None:
+    """What became of rows under their feeds; None where there are none."""
+    power, jobs = ready.power, ready.jobs
+    if power is None or course.power is None or course.brakes is None or course.held_back_s is None:
+        return None
+    return power_course(
+        series_of(course.power, len(power.limit_w)),
+        power.limit_w,
+        course.brakes,
+        (float(jobs.submit_s[0]), float(course.end_s.max())),
+        (power.high == 1, jobs.devices.astype(np.float64), course.run_s, course.held_back_s[: len(jobs)]),
     )
 
 

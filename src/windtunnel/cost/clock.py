@@ -77,6 +77,20 @@ def capped_clock(device: DeviceSpec, coefficients: Coefficients, cap_w: float | 
     return max(power_limit(device, coefficients, cap_w) / nominal, LEAST_CLOCK)
 
 
+def cap_of_lock(device: DeviceSpec, coefficients: Coefficients, lock: float) -> float:
+    """Watts whose cap leaves the matrix rate that a locked clock allows; the board's own where it does not bind.
+
+    A lock is a share of the highest clock, at which products reach `KERNEL_LIMIT`; a board that its power holds below
+    that does not notice a lock above the clock where it settles anyway.
+
+    Source: module docstring. Valid for: locks of 0.3 to 1; boards with a TDP.
+    """
+    board_w = device.tdp_w or 0.0
+    allowed = min(power_limit(device, coefficients, board_w), KERNEL_LIMIT * lock)
+    energy = board_j_per_flop(device, coefficients)
+    return min(allowed * energy * device.peak("bf16"), board_w) if energy else board_w
+
+
 def at_clock(device: DeviceSpec, coefficients: Coefficients, clock: float) -> Coefficients:
     """Coefficients of this board at `clock`, a share of its own sustained rate.
 

@@ -168,6 +168,68 @@ class ServingFleetSpec(Spec):
         return self
 
 
+class PowerSpec(Spec):
+    """Rows of nodes that share a feed each, which may carry less than all of them at once.
+
+    Above the thresholds clocks are locked, low priority first, and above the limit a brake slows the whole row. As in
+    POLCA (Patel et al. 2024, arXiv 2308.12908, sections 5 and 6), whose numbers the defaults are.
+    """
+
+    nodes_per_row: Count | None = None
+    """Absent: all nodes are one row. The last row has what is left."""
+    limit: Watts | None = Field(default=None, gt=0)
+    """What one row's feed carries."""
+    oversubscribed: float | None = Field(default=None, ge=0, le=10)
+    """In place of `limit`: share of nodes that each row has more than its feed carries at their design power."""
+    beside_devices: Watts = Field(default=0.0, ge=0, le=1e6)
+    """Watts of a node beside its devices (processors, memory, fans) while these draw their design power."""
+    beside_constant: Share = 0.5
+    """Share of them that is drawn always; the rest is in proportion to what the devices draw."""
+    high_priority: int = Field(default=1, ge=-1000, le=1000)
+    """Jobs and fleets of this priority or a higher one are of high priority, the others of low."""
+    caps: bool = True
+    """Whether clocks are locked at the thresholds; the brake is there anyway."""
+    first: float = Field(default=0.80, gt=0, le=1)
+    """Share of the limit above which low priority is locked to `first_clock`."""
+    second: float = Field(default=0.89, gt=0, le=1)
+    """Share above which low priority is locked to `second_clock`, and, if that has not helped, high priority to
+    `first_clock`."""
+    release: float = Field(default=0.05, gt=0, le=0.5)
+    """How far below its threshold a row has to fall before a lock is taken back."""
+    first_clock: float = Field(default=0.904, ge=0.3, le=1)
+    """Of the highest clock: 1,275 of 1,410 MHz."""
+    second_clock: float = Field(default=0.787, ge=0.3, le=1)
+    """1,110 of 1,410 MHz."""
+    brake_clock: float = Field(default=0.3, ge=0.3, le=1)
+    """The least that is modelled; POLCA's brake goes to 0.2."""
+    delay: Seconds = Field(default=40.0, ge=0, le=86400)
+    """Until a lock or its release acts, out of band; one command a row at a time."""
+    brake_after: Seconds = Field(default=5.0, ge=0, le=86400)
+    """From the limit being passed to the brake."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> PowerSpec:
+        if (self.limit is None) == (self.oversubscribed is None):
+            raise ValueError("needs one of `limit` and `oversubscribed`")
+        wrong = []
+        if self.second < self.first:
+            wrong.append(Problem("second", f"must not be below first = {self.first:g}", self.second))
+        if self.release >= self.first:
+            wrong.append(Problem("release", f"must be below first = {self.first:g}", self.release))
+        clocks = {"second_clock": self.first_clock, "brake_clock": self.second_clock}
+        for name, above in clocks.items():
+            if getattr(self, name) > above:
+                wrong.append(Problem(name, f"must not be above the clock before it, {above:g}", getattr(self, name)))
+        if wrong:
+            raise Inconsistent(wrong)
+        return self
+
+    @property
+    def clocks(self) -> tuple[float, float, float, float]:
+        """None locked, first, second, brake."""
+        return 1.0, self.first_clock, self.second_clock, self.brake_clock
+
+
 class JobsSpec(Spec):
     """What `windtunnel cluster` simulates."""
 
@@ -218,6 +280,8 @@ class JobsSpec(Spec):
     """Watts of a device that runs a job. Absent: the trace's own, or the device's design power."""
     idle_watts_per_device: Watts | None = None
     """Watts of a device without a job. Absent: the device's, as the catalogue has it."""
+    power: PowerSpec | None = None
+    """Feeds of rows of nodes, with caps. Absent: none; watts are only counted."""
     pue: float = Field(default=1.0, ge=1, le=5)
     """Power of the whole room over that of its devices."""
     grid: str | GridSpec | None = None

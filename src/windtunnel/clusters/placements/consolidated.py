@@ -3,4 +3,11 @@
 from windtunnel.clusters.event_loop.records import CONSOLIDATED
 from windtunnel.clusters.placements.base import PLACEMENTS, Placement
 
-PLACEMENTS.add("consolidated", Placement(name="As few nodes as can hold the job", source="Gu et al., NSDI 2019 (Tiresias), section 4.2", kind=CONSOLIDATED))
+PLACEMENTS.add(
+    "consolidated",
+    Placement(
+        name="As few nodes as can hold the job",
+        source="Gu et al., NSDI 2019 (Tiresias), section 4.2",
+        kind=CONSOLIDATED,
+    ),
+)

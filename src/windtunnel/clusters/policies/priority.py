@@ -1,8 +1,8 @@
 """Highest priority first; only jobs of a lower priority are preempted, the lowest and youngest of them first.
 
-Equal ones wait in the order of their submission. As Slurm does: jobs take nodes that idle if they can; where they cannot,
-candidates are taken off one by one until the job fits, and those that hold none of its nodes stay. A job that starts
-again after a failure so keeps its own sound nodes, which idle then, and preempts only for what is missing.
+Equal ones wait in the order of their submission. As Slurm does: jobs take nodes that idle if they can; where they
+cannot, candidates are taken off one by one until the job fits, and those that hold none of its nodes stay. A job that
+starts again after a failure so keeps its own sound nodes, which idle then, and preempts only for what is missing.
 """
 
 from windtunnel.clusters.event_loop.records import RANKED
