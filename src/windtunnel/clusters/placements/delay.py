@@ -12,7 +12,7 @@ PLACEMENTS.add(
     "delay",
     Placement(
         name="As few nodes as can hold the job; after a time, what has room",
-        source="Zaharia et al., EuroSys 2010, section 4 (waits for local slots); for GPUs: Jeon et al., ATC 2019 (Philly)",
+        source="Zaharia et al., EuroSys 2010, section 4 (waits for local slots); for GPUs Jeon et al., ATC 2019",
         kind=CONSOLIDATED,
         relaxed=BEST_FIT,
         knobs={"wait_s": 600.0},

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ import numpy as np
 from windtunnel import api, catalog
 from windtunnel.arrays import Floats
 from windtunnel.clusters.power_row import RowCourse, RowRequests, RowRules, ServerPower, simulate_row
+from windtunnel.clusters.result import ClusterResult
 from windtunnel.cost.clock import idle_w
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results, served
@@ -132,8 +136,8 @@ def peak_inference(values: Values) -> float:
 
 
 @lru_cache(maxsize=8)
-def _training_w() -> float:
-    """Mean watts of a device in a training step."""
+def _training_row(constant: float) -> float:
+    """Peak reading of a row of `windtunnel cluster` that runs the training job alone, over its provisioned watts."""
     own = fixed("training")
     step: Values = {
         "model": own["model"],
@@ -141,13 +145,25 @@ def _training_w() -> float:
         "training": {"seq_len": own["seq_len"], "global_batch": own["global_batch"], "framework": "megatron_deepspeed"},
         "plan": {"tp": own["tp"], "pp": own["pp"], "mbs": own["mbs"], "zero": 1},
     }
-    return float(api.simulate_training(step, sensitivities=False).mean_power_w)
+    devices = own["nodes"] * fixed("server")["devices_per_node"]
+    beside = fixed("server_w") - fixed("server")["devices_per_node"] * float(
+        catalog.device(fixed("server")["device"]).tdp_w or 0.0
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "step.json"
+        file.write_text(json.dumps(step))
+        job = {"name": "training", "devices": devices, "scenario": str(file), "steps": 10}
+        feeds = {"oversubscribed": 0.0, "beside_devices": beside, "beside_constant": constant, "caps": False}
+        jobs = {"generate": {"rate_per_hour": 1, "count": 1, "classes": [job]}, "power": feeds}
+        result = api.simulate_cluster({"cluster": {**fixed("server"), "nodes": own["nodes"]}, "jobs": jobs})
+    assert isinstance(result, ClusterResult) and result.feeds is not None
+    (row,) = result.feeds.rows
+    return row.peak_w / row.limit_w
 
 
 def peak_training(values: Values) -> float:
     """Watts of servers in a training step over what they are provisioned for."""
-    watts = np.array([_training_w()])
-    return float(server_w(watts, values["constant"])[0] / fixed("server_w"))
+    return _training_row(values["constant"])
 
 
 def loss(values: Values) -> float:

@@ -10,6 +10,7 @@ from windtunnel.report.quantities import dollars, percent
 if TYPE_CHECKING:
     from windtunnel.clusters.fleets import FleetCourse
     from windtunnel.clusters.metrics import Spread
+    from windtunnel.clusters.power_course import PowerCourse
     from windtunnel.clusters.result import ClusterResult, PodResult
 
 
@@ -47,11 +48,24 @@ def figures(result: ClusterResult) -> list[tuple[str, str]]:
             f"mean {power['mean'] / 1e3:,.3g} kW, p99 {power['p99'] / 1e3:,.3g} kW, peak {power['peak'] / 1e3:,.3g} kW"
         )
         rows += [("power", watts), ("energy", f"{result.energy_kwh:,.4g} kWh")]
+    if result.feeds is not None:
+        rows += feed_rows(result.feeds)
     if result.carbon_kg is not None:
         rows.append(("carbon", f"{result.carbon_kg:,.4g} kg CO₂"))
     if result.cost is not None:
         rows.append(("cost", f"{dollars(result.cost)} for all devices over the makespan"))
     return rows
+
+
+def feed_rows(feeds: PowerCourse) -> list[tuple[str, str]]:
+    """What feeds carried, and what their caps took."""
+    worst = max(feeds.rows, key=lambda row: row.peak_w / row.limit_w)
+    count = f"{len(feeds.rows)} rows of" if len(feeds.rows) > 1 else "one of"
+    carried = f"{count} {worst.limit_w / 1e3:,.3g} kW; peak {percent(worst.peak_w / worst.limit_w)} of the limit"
+    locks = f"locked for {duration(feeds.seconds_capped)}, {feeds.brakes:,} brakes"
+    told = ((name, own) for name, own in (("low", feeds.low), ("high", feeds.high)) if own.jobs)
+    slowed = [f"{own.jobs:,} jobs of {name} priority {percent(own.slowdown - 1.0)} slower" for name, own in told]
+    return [("feeds", carried), ("locked clocks", "; ".join([locks, *slowed]))]
 
 
 def fleet_cells(one: FleetCourse) -> tuple[str, str, str, str, str]:
@@ -79,6 +93,7 @@ def device_time(result: ClusterResult) -> str:
         ("given way to restarts", lost.restarts),
         ("given way to others", lost.preemptions),
         ("first starts", lost.starts),
+        ("locked clocks", lost.capped),
         ("standing or slow", lost.standing),
     )
     told = [f"{name} {percent(hours / lost.held)}" for name, hours in named if hours > 5e-4 * lost.held]

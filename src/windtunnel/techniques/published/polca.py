@@ -1,21 +1,42 @@
 """More servers under one feed than it could carry at once: clocks are locked when the row's power comes near its limit.
 
-Servers of low priority give way first, those of high priority next; both locks act late because they go out of band,
-and a brake slows every server when the feed would fail. The model is `clusters/power_row.py`, over the watts of the
-serving simulator.
+Jobs and fleets of low priority give way first, those of high priority next; both locks act late because they go out of
+band, and a brake slows every server when the feed would fail. In `windtunnel cluster` it sets `jobs.power`: rows, their
+limit and the manager's numbers; watts and speeds at each clock are simulated from the jobs' scenarios. Requests one by
+one in a row alone: `clusters/power_row.py`.
+
+What it costs: time of what is locked. Training, whose watts stay high for a whole step, leaves little room.
 
 Source: Patel et al. 2024 (POLCA), sections 5 and 6.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from windtunnel.errors import BadInput, Problem
+from windtunnel.specs.jobs import JobsSpec, PowerSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Knob, Paper, Technique
+
+
+def _fed(jobs: JobsSpec, knobs: dict[str, Any]) -> JobsSpec:
+    """Feeds with the two thresholds. Rows and a limit that the scenario states stay."""
+    if knobs["second"] < knobs["first"]:
+        rule = f"must not be below first = {knobs['first']:g}"
+        raise BadInput(Problem("techniques.polca.second", rule, knobs["second"]))
+    thresholds = {"first": knobs["first"], "second": knobs["second"], "caps": True}
+    if jobs.power is None:
+        own = PowerSpec(oversubscribed=knobs["oversubscribed"], **thresholds)
+    else:
+        own = jobs.power.model_copy(update=thresholds)
+    return jobs.model_copy(update={"power": own})
+
 
 TECHNIQUE = Technique(
     id="polca",
     family="cluster-plan",
-    summary="clocks, brakes and slow-downs of a row of servers that share a feed too small for all of them",
+    summary="rows of servers share feeds too small for all of them: clocks of low priority are locked first",
     paper=Paper(
         "POLCA: Power Oversubscription in LLM Cloud Providers",
         2024,
@@ -23,12 +44,21 @@ TECHNIQUE = Technique(
         "Patel, Pratyush and others",
         "ASPLOS 2024",
     ),
-    levels=(),
-    kind="meter",
-    about=("cluster",),
-    use="`windtunnel reproduce polca`, `clusters.power_row.simulate_row`",
+    levels=("jobs",),
+    knobs={
+        "oversubscribed": Knob(
+            0.3, 0.0, 10.0, "nodes of a row beyond what its feed carries at design power, as a share"
+        ),
+        "first": Knob(0.80, 0.06, 1.0, "share of the limit above which low priority is locked to the first clock"),
+        "second": Knob(0.89, 0.06, 1.0, "share above which low goes to the second clock, then high to the first"),
+    },
+    edits=(("jobs", "power"),),
+    saves="feeds and room for more servers",
+    resource="energy",
+    jobs_section=_fed,
+    use="`windtunnel cluster` with the technique; requests one by one: `windtunnel reproduce polca`",
     status="partial",
-    missing="caps of power on the jobs of `windtunnel cluster`: a row of servers is simulated by itself",
+    missing="in `cluster` a replica draws the mean of its hour; single requests are those of `power_row.py`",
     experiment="polca",
 )
 
