@@ -19,10 +19,11 @@ import numpy as np
 from windtunnel.arrays import Ints, Reals
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms import _parts as parts
-from windtunnel.learning.algorithms._dct import DctTopK
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.cast import Cast
+from windtunnel.learning.compressors.dct import Dct, forward, inverse
+from windtunnel.learning.compressors.topk import largest
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message, WireFormat
@@ -48,6 +49,17 @@ class Share:
         return max(1, round(self.fraction * size))
 
 
+@dataclass(frozen=True, slots=True)
+class WholePositions:
+    """What `Dct` sends, with each position in 32 bits; a `WireFormat`."""
+
+    dct: Dct
+
+    def nbytes(self, shapes: Shapes) -> float:
+        """Values and positions of what is sent of each chunk."""
+        return sum(k for (k,) in self.dct.kept_shapes(shapes)) * (self.dct.bits + 32) / 8.0
+
+
 @dataclass(slots=True)
 class Detonation(Composed):
     """Nodes of `node` workers each, which always hold the same parameters."""
@@ -58,7 +70,8 @@ class Detonation(Composed):
     sign: bool = True
     lr_in_momentum: bool = True
     of_senders: bool = True
-    dct: DctTopK = field(default_factory=DctTopK)
+    dct: Dct = field(default_factory=Dct)
+    packed: bool = False
     share: Share = field(default_factory=lambda: Share(1.0))
 
     @property
@@ -103,7 +116,8 @@ class Detonation(Composed):
                     )
                 )
         if self.nodes > 1:
-            wire: WireFormat = self.dct if self.replicator == "demo" else self.share
+            demo: WireFormat = self.dct if self.packed else WholePositions(self.dct)
+            wire = demo if self.replicator == "demo" else self.share
             kind: Literal["all_gather", "all_reduce"] = "all_gather" if self.replicator == "demo" else "all_reduce"
             for shard in range(self.node):
                 members = tuple(range(shard, self.job.workers, self.node)) if self.node > 1 else ()
@@ -124,16 +138,19 @@ class Detonation(Composed):
         update, at = np.empty(e.shape[1], e.dtype), 0
         for shape in self.job.shapes:
             here = slice(at, at + prod(shape))
-            positions, kept = self.dct.select(e[:, here], shape)
-            sent = self.dct.dense(positions, kept, shape)
-            e[:, here] -= self.dct.restore(sent, shape)
+            chunks = self.dct.chunks(shape)
+            found = forward(e[:, here], chunks)
+            where = largest(found, min(self.dct.k, chunks.size))
+            sent, senders = np.zeros_like(found), np.zeros_like(found)
+            np.put_along_axis(sent, where, np.take_along_axis(found, where, axis=2), axis=2)
+            np.put_along_axis(senders, where, 1.0, axis=2)
+            e[:, here] -= inverse(sent, chunks)
             total = sent.sum(axis=0, keepdims=True)
             if self.of_senders:
-                ones = np.ones_like(kept)
-                total /= np.maximum(self.dct.dense(positions, ones, shape).sum(axis=0, keepdims=True), 1)
+                total /= np.maximum(senders.sum(axis=0, keepdims=True), 1.0)
             else:
                 total /= e.dtype.type(self.nodes)
-            update[here] = self.dct.restore(total, shape)[0]
+            update[here] = inverse(total, chunks)[0]
             at += prod(shape)
         return update
 
@@ -161,8 +178,6 @@ def build(job: Job, knobs: dict[str, Any]) -> Detonation:
         problems.add("node", node, f"must divide the {job.workers} workers")
     if knobs["replicator"] == "demo" and knobs["k"] > chunk * chunk:
         problems.add("k", knobs["k"], f"a chunk has {chunk * chunk} coefficients; allowed: 1 to {chunk * chunk}")
-    if chunk * chunk > 2 ** knobs["index_bits"]:
-        problems.add("index_bits", knobs["index_bits"], f"a chunk has {chunk * chunk} positions; allowed: 32")
     problems.raise_if_any()
     fraction = 1.0 if knobs["replicator"] == "full" else knobs["fraction"]
     return Detonation(
@@ -173,7 +188,8 @@ def build(job: Job, knobs: dict[str, Any]) -> Detonation:
         sign=knobs["sign"] and knobs["replicator"] != "full",
         lr_in_momentum=knobs["lr_in_momentum"],
         of_senders=knobs["mean"] == "senders",
-        dct=DctTopK(chunk, knobs["k"], knobs["bits"], knobs["index_bits"]),
+        dct=Dct(k=knobs["k"], chunk=chunk, bits=knobs["bits"]),
+        packed=knobs["positions"] == "packed",
         share=Share(fraction, knobs["bits"]),
     )
 
@@ -195,11 +211,11 @@ ALGORITHMS.add(
             "lr_in_momentum": Knob(True, doc="e ← βe + ηg as the public code; false: e ← βe + g"),
             "mean": Knob("senders", choices=("senders", "all"), doc="a coefficient's mean is over those that sent it"),
             "bits": Knob(32, choices=(16, 32, 64), doc="bits of a value on its way"),
-            "index_bits": Knob(32, choices=(16, 32), doc="bits of a position on its way"),
+            "positions": Knob("int32", choices=("int32", "packed"), doc="32 bits each, or as few as a chunk needs"),
         },
         family="low-comm",
         source="From et al. 2025 (arXiv 2502.06728); DeMo: arXiv 2411.19870, algorithm 1",
         deviates="the public code (be29e5c) averages a coefficient over those that sent it: `mean`; with `sign` off "
-        "its learning rate counts twice: `lr_in_momentum`",
+        "its learning rate counts twice: `lr_in_momentum`; positions travel as 32-bit integers: `positions`",
     ),
 )

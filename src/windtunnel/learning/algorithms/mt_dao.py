@@ -82,7 +82,7 @@ def build(job: Job, knobs: dict[str, Any]) -> MultiTimescale:
         problems.add("", type(job.inner).__name__.lower(), rule)
     betas = _numbers(knobs["betas"], "betas", 0.999999, problems)
     weights = _numbers(knobs["weights"], "weights", 1.0, problems)
-    if len(betas) != len(weights):
+    if betas and weights and len(betas) != len(weights):
         problems.add("weights", list(weights), f"needs one weight for each of {len(betas)} betas")
     if sum(weights) > 1.0 + 1e-12:
         problems.add("weights", list(weights), "are shares of the step; allowed: a sum up to 1")

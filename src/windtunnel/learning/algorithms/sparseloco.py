@@ -42,7 +42,7 @@ ALGORITHMS.add(
         knobs={
             "period": Knob(15, 1, 1_000_000, "H: local steps of a round"),
             "outer_lr": Knob(1.0, 0.0, 10.0, "outer learning rate"),
-            **parts.wire_knobs(compressor={"topk": {"fraction": 0.02, "chunk": 4096}}, feedback=0.999),
+            **parts.wire_knobs(compressor={"chain": {"fraction": 0.02, "chunk": 4096, "bits": 2}}, feedback=0.999),
         },
         family="low-comm",
         source="Sarfi et al. 2025 (arXiv 2508.15706), algorithm 1",
