@@ -66,6 +66,7 @@ bench: setup  ## speed figures
 	$(BIN)/python benchmarks/bench_serving_planner.py
 	$(BIN)/python benchmarks/bench_advise.py
 	$(BIN)/python benchmarks/bench_runs.py
+	$(BIN)/python benchmarks/bench_learning.py
 
 goldens: setup  ## write the stored predictions of the examples anew
 	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py -p no:xdist -q

@@ -74,7 +74,7 @@ class DenseNet:
         for layer in reversed(range(len(self.sizes) - 1)):
             below = x if layer == 0 else self.kept(f"layer{layer - 1}", len(x), x.shape[1], self.sizes[layer])
             np.matmul(below.transpose(0, 2, 1), dy, out=gradients[2 * layer])
-            np.add.reduce(dy, axis=1, out=gradients[2 * layer + 1])
+            np.matmul(self._ones(dy), dy, out=gradients[2 * layer + 1][:, None, :])
             if layer == 0:
                 if dx is not None:
                     np.matmul(dy, tensors[0].transpose(0, 2, 1), out=dx)
@@ -89,6 +89,12 @@ class DenseNet:
             back *= below
             dy = back
 
+    def _ones(self, dy: Reals) -> Reals:
+        """Shape (rows, 1, batch): a product with ones adds up a batch sooner than a reduction does."""
+        ones = self.kept("ones", len(dy), 1, dy.shape[1])
+        ones[:] = 1.0
+        return ones
+
 
 def softmax_loss(kept: Kept, logits: Reals, labels: Ints) -> Floats:
     """Cross-entropy against labels; `logits` become its gradient.
@@ -102,22 +108,32 @@ def softmax_loss(kept: Kept, logits: Reals, labels: Ints) -> Floats:
         Mean of each row's batch, shape (rows,).
     """
     rows, batch, classes = logits.shape
-    top = kept("softmax top", rows, batch, 1)
-    np.maximum.reduce(logits, axis=2, keepdims=True, out=top)
-    logits -= top
+    logits -= _largest(kept, logits)
     at = kept("softmax at", rows, batch, dtype=np.int64)
     np.add(labels, classes * np.arange(rows * batch).reshape(rows, batch), out=at)
     flat, hit = logits.reshape(-1), kept("softmax hit", rows, batch)
     np.take(flat, at, out=hit, mode="clip")
     np.exp(logits, out=logits)
-    total = top
-    np.add.reduce(logits, axis=2, keepdims=True, out=total)
-    np.multiply(total, logits.dtype.type(batch), out=top)
-    logits /= top
-    flat[at] -= logits.dtype.type(1.0 / batch)
-    total /= logits.dtype.type(batch)
+    ones, total = kept("softmax ones", rows, classes, 1), kept("softmax total", rows, batch, 1)
+    ones[:] = 1.0
+    np.matmul(logits, ones, out=total)
     np.subtract(np.log(total[:, :, 0]), hit, out=hit)
+    total *= total.dtype.type(batch)
+    logits /= total
+    flat[at] -= logits.dtype.type(1.0 / batch)
     return np.asarray(hit.mean(axis=1, dtype=np.float64))
+
+
+def _largest(kept: Kept, logits: Reals) -> Reals:
+    """Largest logit of each sample, shape (rows, batch, 1): the halves against each other, again and again."""
+    width = (logits.shape[2] + 1) // 2
+    best = kept("softmax best", *logits.shape[:2], width)
+    np.maximum(logits[:, :, :width], logits[:, :, -width:], out=best)
+    while width > 1:
+        half = (width + 1) // 2
+        np.maximum(best[:, :, :half], best[:, :, width - half : width], out=best[:, :, :half])
+        width = half
+    return best[:, :, :1]
 
 
 def expected_loss(logits: Reals, law: Floats) -> tuple[float, float]:

@@ -45,12 +45,13 @@ class NgramNet:
         """
         rows, batch, _ = contexts.shape
         hot, x = self._inputs(rows, batch)
+        tokens = contexts.reshape(-1)
         hot[:] = 0.0
-        flat = np.arange(rows * batch * self.context) * self.vocabulary
-        flat += contexts.reshape(-1)
-        hot.reshape(-1)[flat] = 1.0
-        table = params[:, : self._table].reshape(rows, self.vocabulary, self.embedding)
-        np.matmul(hot, table, out=x)
+        hot.reshape(-1)[np.arange(len(tokens)) * self.vocabulary + tokens] = 1.0
+        tables = self.kept("tables", rows, self._table)
+        tables[:] = params[:, : self._table]
+        entries = (contexts.reshape(rows, -1) + np.arange(rows)[:, None] * self.vocabulary).reshape(-1)
+        np.take(tables.reshape(-1, self.embedding), entries, axis=0, out=x.reshape(-1, self.embedding), mode="clip")
         return self.dense.forward(params[:, self._table :], x.reshape(rows, batch, -1))
 
     def backward(self, params: Reals, dy: Reals, out: Reals) -> None:
