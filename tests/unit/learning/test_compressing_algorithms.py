@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import ceil, prod
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.learning.algorithms import ALGORITHMS
+from windtunnel.learning.algorithms._levels import least_bytes
 from windtunnel.learning.compressors.low_rank import matrices
 from windtunnel.learning.drivers.lock_step import learn
 from windtunnel.learning.inner.adamw import AdamW
@@ -66,6 +68,9 @@ RUNS = [
     ("qsdp", {}, None),
     ("qsdp", {"keep": "lattice", "weight_bits": 6, "gradient_bits": 4}, None),
     ("dettmers-8bit", {}, None),
+    ("tagc", {"fraction": 0.1, "cells": 0.6}, None),
+    ("l-greco", {"base": "quantised", "period": 20}, None),
+    ("l-greco", {"base": "low_rank", "period": 20}, None),
     ("data_parallel", {"compressor": {"topk": {"fraction": 0.1}}, "feedback": 1.0}, None),
 ]
 
@@ -344,3 +349,88 @@ def test_a_compressor_that_needs_feedback_is_refused_without():
     """One clear line."""
     with pytest.raises(BadInput, match="never sends what it leaves out"):
         built("data_parallel", job_of(task_of()), compressor="sign")
+
+
+# -- L-GreCo
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_choice_of_levels_equals_brute_force(seed):
+    """6 layers of 4 levels: the least bytes of all 4,096 choices within the budget, exactly."""
+    random = np.random.default_rng(seed)
+    nbytes = np.sort(random.integers(1, 1000, (6, 4)), axis=1).astype(float)
+    errors = -np.sort(-random.exponential(1.0, (6, 4)), axis=1)
+    budget = float(errors[:, 1].sum())
+    every = np.array(list(product(range(4), repeat=6)))
+    sums = nbytes[np.arange(6), every].sum(axis=1)
+    fits = errors[np.arange(6), every].sum(axis=1) <= budget
+    chosen = least_bytes(nbytes, errors, budget)
+    assert errors[np.arange(6), chosen].sum() <= budget * (1 + 1e-12)
+    assert nbytes[np.arange(6), chosen].sum() == sums[fits].min()
+    assert nbytes[np.arange(6), chosen].sum() <= nbytes[:, 1].sum()
+
+
+def test_many_layers_stay_within_the_budget():
+    """100 layers of 8 levels, more partial choices than are kept: within the budget, 5 % below the uniform bytes."""
+    random = np.random.default_rng(1)
+    nbytes = np.outer(random.uniform(1, 100, 100), np.arange(1, 9))
+    errors = np.outer(random.exponential(1.0, 100), 4.0 ** -np.arange(8))
+    budget = float(errors[:, 3].sum())
+    chosen = least_bytes(nbytes, errors, budget)
+    rows = np.arange(100)
+    assert errors[rows, chosen].sum() <= budget * (1 + 1e-9)
+    assert nbytes[rows, chosen].sum() < 0.95 * nbytes[:, 3].sum()
+
+
+def test_a_budget_below_the_least_errors_is_refused():
+    """Said in one line."""
+    with pytest.raises(ValueError, match="above the budget"):
+        least_bytes(np.ones((2, 2)), np.ones((2, 2)), 1.0)
+
+
+@pytest.mark.parametrize("base", ["topk", "quantised", "low_rank"])
+def test_choice_on_real_gradients_needs_fewer_bytes_at_no_more_error(base):
+    """Measured on a task's own gradients; messages follow the choice."""
+    task = task_of(id="markov-lm", documents=256, held_out=64)
+    job = job_of(task)
+    algorithm = built("l-greco", job, base=base)
+    state, gradients = algorithm.start(task.initial()), np.empty((4, sum(map(prod, task.shapes))), np.float32)
+    task.gradients(state.params, job.everyone, np.zeros(4, np.int64), gradients)
+    before = algorithm.messages(0)[0].nbytes(task.shapes)
+    nbytes, errors = algorithm.measured(gradients, 0)
+    algorithm.choose(gradients, 0)
+    rows = np.arange(len(nbytes))
+    assert errors[rows, algorithm.chosen].sum() <= errors[:, algorithm.uniform].sum() * (1 + 1e-12)
+    assert nbytes[rows, algorithm.chosen].sum() <= nbytes[:, algorithm.uniform].sum()
+    assert algorithm.messages(0)[0].nbytes(task.shapes) == pytest.approx(nbytes[rows, algorithm.chosen].sum())
+    assert algorithm.messages(0)[0].nbytes(task.shapes) <= before
+
+
+# -- TAGC
+
+
+def test_tagc_with_room_is_the_mean_of_the_sparsified():
+    """Peeling ends, so everyone steps on the mean of what workers kept, to 1e-12; vectors travel whole."""
+    task = task_of()
+    algorithm = built("tagc", job_of(task), fraction=0.05, cells=0.6, bits=64)
+    state = algorithm.start(task.initial())
+    each = np.random.default_rng(0).standard_normal(state.params.shape)
+    gradients = each.copy()
+    algorithm.before_step(state, gradients, 0)
+    assert algorithm.estimated == [0]
+    kept = each - state.residual["gradients"]
+    np.testing.assert_allclose(gradients, np.repeat(kept.mean(axis=0, keepdims=True), 4, axis=0), atol=1e-12)
+    at, inside = algorithm._inside()
+    assert ((kept[:, at] != 0).sum(axis=1) == round(0.05 * len(at))).all()
+    assert algorithm.messages(0)[0].nbytes(task.shapes) == pytest.approx(
+        algorithm.wire.sketch.nbytes(inside) + 4 * (gradients.shape[1] - len(at))
+    )
+
+
+def test_tagc_without_room_says_how_many_it_estimates():
+    """Cells below the joined positions."""
+    task = task_of()
+    algorithm = built("tagc", job_of(task), fraction=0.2, cells=0.2)
+    state = algorithm.start(task.initial())
+    algorithm.before_step(state, np.random.default_rng(0).standard_normal(state.params.shape), 0)
+    assert algorithm.estimated[0] > 0
