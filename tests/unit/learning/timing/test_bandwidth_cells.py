@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 from tests.unit.learning.timing.published import cells, grid_steps, rows
+
 from windtunnel.learning.compose import Every
 from windtunnel.learning.messages import Fragment, Message, Plain
 from windtunnel.learning.timing.bandwidth import bandwidth_for
