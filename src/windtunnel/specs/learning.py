@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from windtunnel.specs.base import BytesPerS, Count, Named, Seconds, Spec
 from windtunnel.specs.run import Amount, FailureProfile
@@ -49,9 +49,38 @@ class TargetSpec(Spec):
         return self
 
 
+def _link_or_preset(schema: dict[str, Any]) -> None:
+    """A preset's name may stand for the whole link."""
+    schema["anyOf"] = [*schema.get("anyOf", []), {"enum": list(LINK_PRESETS), "type": "string"}]
+
+
+LINK_PRESETS: dict[str, dict[str, str]] = {
+    "wan": {"bandwidth": "1 Gb/s", "latency": "40 ms"},
+    "cellular-5g": {"bandwidth": "200 Mb/s", "uplink": "20 Mb/s", "latency": "15 ms"},
+    "wifi": {"bandwidth": "300 Mb/s", "latency": "3 ms", "shared": "300 Mb/s"},
+    "ethernet": {"bandwidth": "1 Gb/s", "latency": "100 us"},
+    "data-centre": {"bandwidth": "400 Gb/s", "latency": "5 us"},
+}
+"""Typical links, assumed: a site's way through the public internet to another continent's, a phone, a radio channel
+that all workers share, an office switch, a server's port. A field that is given beside a preset stands for its own."""
+
+
+class SiteSpec(Spec):
+    """Workers that stand together: they share one way out, which is the link, and have fast links among themselves."""
+
+    workers: Annotated[int, Field(gt=0, le=100_000)]
+    """Of one site; the last site has what is left."""
+    bandwidth: BytesPerS = Field(gt=0)
+    """Of a worker's link inside its site, one direction."""
+    latency: Seconds = 0.0
+
+
 class WorkerLinkSpec(Spec):
     """The link between a worker and the others, or its server. One worker is one whole copy of `cluster`."""
 
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(required=[]))  # a preset fills them
+    preset: Literal["wan", "cellular-5g", "wifi", "ethernet", "data-centre"] | None = None
+    """Fields of a typical link, assumed; those given stand for their own. `link: wan` is short for it."""
     bandwidth: BytesPerS = Field(gt=0)
     """Rate of a worker's link in one direction: `1 Gb/s`."""
     uplink: BytesPerS | None = Field(default=None, gt=0)
@@ -60,6 +89,10 @@ class WorkerLinkSpec(Spec):
     """One way."""
     shared: BytesPerS | None = Field(default=None, gt=0)
     """Rate of what all workers' links meet in (a base station, a server's port); absent: they do not meet."""
+    site: SiteSpec | None = None
+    """Workers stand in sites, and the link is a site's; absent: each worker has a link of its own."""
+    algorithm: Literal["fastest", "ring", "tree", "hierarchical"] = "fastest"
+    """Of collectives among workers: of each message the fastest, or always the same."""
     connections: Count = 1
     """Connections that each message is spread over."""
     window_bytes: float | None = Field(default=None, gt=0, le=1e12)
@@ -70,6 +103,15 @@ class WorkerLinkSpec(Spec):
     latency_spread: float = Field(default=0.0, ge=0, le=5)
     """Standard deviation of the logarithm of latencies between pairs of workers."""
     joules_per_byte: float = Field(default=0.0, ge=0, le=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            given = {"preset": given}
+        if isinstance(given, dict) and given.get("preset") in LINK_PRESETS:
+            return {**LINK_PRESETS[given["preset"]], **{k: v for k, v in given.items() if v is not None}}
+        return given
 
 
 class SpeedsSpec(Spec):
@@ -116,8 +158,8 @@ class LearningSpec(Spec):
     evaluate_every: Count | None = None
     """Local steps between points of a curve; absent: 100 points."""
     target: TargetSpec | None = None
-    link: WorkerLinkSpec | None = None
-    """Absent: messages take no time."""
+    link: Annotated[WorkerLinkSpec | None, Field(json_schema_extra=_link_or_preset)] = None
+    """Absent: messages take no time; a preset's name alone is enough: `wan`."""
     speeds: SpeedsSpec | None = None
     step_s: Annotated[Seconds, Field(gt=0)] | None = None
     """Seconds of one local step of the target; absent: predicted from `model`, `cluster` and `training`."""

@@ -40,6 +40,10 @@ class Link:
     """Of collectives: ring, tree, hierarchical, or the fastest of them for each message."""
 
 
+NO_TIME = Link(up_bytes_per_s=inf, down_bytes_per_s=inf)
+"""Over which messages have bytes but take no time."""
+
+
 def connection_bytes_per_s(
     latency_s: float, window_bytes: float | None, loss: float, segment_bytes: float = SEGMENT_BYTES
 ) -> float:
@@ -66,4 +70,8 @@ def link_of(spec: WorkerLinkSpec) -> Link:
         shared_bytes_per_s=inf if spec.shared is None else spec.shared,
         latency_spread=spec.latency_spread,
         joules_per_byte=spec.joules_per_byte,
+        site=None
+        if spec.site is None
+        else Site(workers=spec.site.workers, bytes_per_s=spec.site.bandwidth, latency_s=spec.site.latency),
+        algorithm=spec.algorithm,
     )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from windtunnel import engine
 from windtunnel.arrays import Floats
 from windtunnel.learning.timing.exchanges import Exchanges
+from windtunnel.learning.timing.links import NO_TIME
 from windtunnel.learning.timing.payloads import Payloads
 from windtunnel.learning.timing.schedule import Messages, Schedule, read_schedule
 from windtunnel.learning.timing.steady import Begins, simulate_begins
@@ -91,7 +92,7 @@ def time_lock_step(
     """
     run = LockStepRun.of(messages, target, workers, steps, seed)
     begins, speeds = run.begins(), run.speeds
-    sent, on_links = _traffic(run.schedule, run.payloads, run.exchanges, workers)
+    sent, on_links = _traffic(run.schedule, run.payloads, run.exchanges or Exchanges(NO_TIME, seed), workers)
     compute = target.step_s * steps * speeds.factors if not speeds.by_round else begins.computed_s
     total = float(begins.time_s[-1])
     link = target.link
@@ -189,7 +190,7 @@ def _lanes_differ(schedule: Schedule, target: Target, speeds: DrawnSpeeds) -> bo
 
 
 def _traffic(
-    schedule: Schedule, payloads: Payloads, exchanges: Exchanges | None, workers: int
+    schedule: Schedule, payloads: Payloads, exchanges: Exchanges, workers: int
 ) -> tuple[Floats, dict[str, float]]:
     """Bytes that one worker has sent before each step, on average, and bytes of all on each link."""
     sent = np.zeros(len(schedule.kinds))
@@ -198,9 +199,6 @@ def _traffic(
         for message in found:
             nbytes = payloads.whole(message)
             taking_part = len(message.participants) or workers
-            if exchanges is None:
-                sent[i] += nbytes * taking_part / workers
-                continue
             exchange = exchanges.of(message, workers, nbytes)
             sent[i] += exchange.sent_per_byte * nbytes * taking_part / workers
             way_out[i] += exchange.way_out_per_byte * nbytes
