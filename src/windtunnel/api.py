@@ -13,6 +13,7 @@ from windtunnel.training.predict import prepare, simulate_training
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pandas as pd
 
     from windtunnel.advice import Advice
     from windtunnel.clusters.result import ClusterResult, PodResult
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.serving.sweeps.field_sweep import FieldSweep
     from windtunnel.serving.sweeps.load_sweep import SweepResult
+    from windtunnel.sweep.define import Asked
+    from windtunnel.sweep.estimate import Estimate
+    from windtunnel.sweep.execute import Progress as SweepProgress
+    from windtunnel.sweep.start import Sweep, Where
 
 __all__ = [
     "FitChange",
@@ -40,13 +45,17 @@ __all__ = [
     "chosen_by_planner",
     "compare",
     "doctor",
+    "estimate_sweep",
     "explain",
+    "export_sweep",
     "fit",
     "forecast_run",
     "import_torch_module",
     "plan",
     "prepare",
+    "query_sweep",
     "rank_devices",
+    "resume_sweep",
     "scenario_schema",
     "search_run",
     "sets_every_axis",
@@ -56,8 +65,10 @@ __all__ = [
     "simulate_run",
     "simulate_serving",
     "simulate_training",
+    "start_sweep",
     "sweep_serving",
     "sweep_serving_field",
+    "sweep_status",
     "validate",
     "with_recommended_plan",
 ]
@@ -321,6 +332,69 @@ def sweep_serving_field(
     from windtunnel.serving.sweeps.field_sweep import read_field, sweep_field
 
     return sweep_field(source, read_field(axis, points, linear=linear), overrides=overrides, report=report)
+
+
+def start_sweep(
+    asked: Asked,
+    out: str | Path | None = None,
+    where: Where | None = None,
+    *,
+    extend: bool = False,
+    report: Callable[[SweepProgress], None] = lambda _: None,
+) -> Sweep:
+    """Compute a sweep, or what a folder of it lacks; see `windtunnel.sweep.start.start`."""
+    from windtunnel.sweep.start import start
+
+    return start(asked, out, where, extend=extend, report=report)
+
+
+def resume_sweep(
+    folder: str | Path,
+    where: Where | None = None,
+    *,
+    retry: bool = False,
+    report: Callable[[SweepProgress], None] = lambda _: None,
+) -> Sweep:
+    """Compute the cells that a sweep's folder lacks; see `windtunnel.sweep.start.resume`."""
+    from windtunnel.sweep.start import resume
+
+    return resume(folder, where, retry=retry, report=report)
+
+
+def estimate_sweep(asked: Asked) -> Estimate:
+    """What a sweep would take; see `windtunnel.sweep.estimate.estimate`."""
+    from windtunnel.sweep.start import forecast
+
+    return forecast(asked)
+
+
+def sweep_status(folder: str | Path) -> dict[str, Any]:
+    """How far a sweep is, and why cells have no answer.
+
+    Raises:
+        BadInput: the folder is no sweep.
+    """
+    from windtunnel.sweep.start import summary
+
+    return summary(Path(folder))
+
+
+def query_sweep(folder: str | Path, sql: str) -> pd.DataFrame:
+    """Rows of an SQL query over a sweep; see `windtunnel.sweep.views.query`."""
+    from windtunnel.sweep.views import query
+
+    return query(Path(folder), sql)
+
+
+def export_sweep(folder: str | Path, target: str | Path, view: str = "cells") -> int:
+    """Write a view of a sweep as CSV, Parquet or JSON; the number of its rows.
+
+    Raises:
+        BadInput: an unknown view or kind of file.
+    """
+    from windtunnel.sweep.views import export
+
+    return export(Path(folder), Path(target), view)
 
 
 def compare(a: Source, b: Source) -> Comparison:

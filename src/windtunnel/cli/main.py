@@ -33,6 +33,7 @@ from windtunnel.cli import (
     rerun,
     schema,
     serve,
+    sweep,
     techniques,
     train,
     validate,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 VERBS = {
     "Predict": ("train", "serve", "run", "cluster", "learn", "fit", "compare", "explain"),
-    "Decide": ("plan", "advise", "check"),
+    "Decide": ("plan", "advise", "sweep", "check"),
     "Catalogue": ("models", "devices", "clusters", "techniques", "catalog"),
     "Bring and write files": ("init", "import", "schema", "rerun"),
     "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
@@ -135,6 +136,7 @@ for _verb in (
     _verb.register(app)
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(techniques.app, name="techniques")
+app.add_typer(sweep.app, name="sweep")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -72,7 +72,7 @@ def load_scenario_with_source(
     data, lines, problems = _read(source)
     _override(data, overrides, lines, problems)
     _expand_shorthands(data)
-    folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
+    folder = getattr(source, "folder", None) or (Path(source).parent if isinstance(source, (str, Path)) else Path())
     _read_profiles(data.get("cluster"), "cluster", folder, problems)
     _read_failures(data.get("run"), "run", folder, problems)
     jobs = data.get("jobs")

@@ -11,6 +11,21 @@ from windtunnel.specs.scenario import Scenario
 Source = str | Path | dict[str, Any] | Scenario
 
 
+class FieldsInFolder(dict[str, Any]):
+    """A scenario's fields as a mapping, whose paths are relative to a folder of its own."""
+
+    def __init__(self, fields: dict[str, Any], folder: Path) -> None:
+        super().__init__(fields)
+        self.folder = folder
+
+
+def folder_of(source: Source) -> Path:
+    """Folder that paths in a scenario are relative to: that of its file, or the working directory."""
+    if isinstance(source, FieldsInFolder):
+        return source.folder
+    return Path(source).parent if isinstance(source, (str, Path)) else Path()
+
+
 def load(source: Source, overrides: Sequence[str] = ()) -> tuple[Scenario, Any, Path]:
     """A scenario, the line of each of its fields, and the folder that its paths are relative to.
 
@@ -34,5 +49,4 @@ def load(source: Source, overrides: Sequence[str] = ()) -> tuple[Scenario, Any, 
     from windtunnel.specs.loader import load_scenario_with_source
 
     scenario, lines = load_scenario_with_source(source, list(overrides))
-    folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
-    return scenario, lines, folder
+    return scenario, lines, folder_of(source)

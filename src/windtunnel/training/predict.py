@@ -15,7 +15,7 @@ from windtunnel.errors import BadInput, Problem, ProblemList, attempt
 from windtunnel.importers.model import resolve_model
 from windtunnel.kernel_cache import compile_seconds
 from windtunnel.specs.scenario import ModelFile, Scenario
-from windtunnel.specs.source import Source
+from windtunnel.specs.source import Source, folder_of
 
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
@@ -110,6 +110,7 @@ def simulate_training(
     coefficient_overrides: dict[str, Any] | None = None,
     run: bool = True,
     chosen_by_planner: Sequence[str] = (),
+    cache: PricingCache | None = None,
 ) -> TrainingResult:
     """Predict one optimizer step, or the mean step of a run whose steps differ.
 
@@ -122,6 +123,7 @@ def simulate_training(
         run: Whether phases of the run count; otherwise the result is of the steps that no phase claims.
         chosen_by_planner: What a planner chose because the scenario as it was written leaves it open, and what counts
             as assumed for that: `plan`, or axes such as plan.tp.
+        cache: Prices that several predictions share; the result is the same with and without.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
@@ -140,9 +142,9 @@ def simulate_training(
     from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
     begun, compiled_s = time.perf_counter(), compile_seconds()
-    cache = PricingCache()
+    cache = PricingCache() if cache is None else cache
     prepared, scenario = prepare(source, overrides=overrides, coefficient_overrides=coefficient_overrides, cache=cache)
-    folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
+    folder = folder_of(source)
     assumed = assumptions(scenario, prepared, folder)
     if chosen_by_planner:
         own = tuple(planned(prepared, chosen_by_planner))

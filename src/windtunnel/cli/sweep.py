@@ -1,0 +1,286 @@
+"""`windtunnel sweep`: any verb over any fields, resumable, on this machine or on Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.output import console, note, print_json, telling
+
+if TYPE_CHECKING:
+    from windtunnel.sweep.execute import Progress
+    from windtunnel.sweep.start import Sweep, Where
+
+
+class _StartsWithScenario(TyperGroup):
+    """A group whose first word may be a scenario in place of a command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Take `start` where the first word is no command."""
+        if args and args[0] not in self.commands:
+            args = ["start", *args]
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As `resolve_command`, also where an option comes first."""
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
+            args = ["start", *args]
+        return list(super().parse_args(ctx, args))
+
+
+app = typer.Typer(
+    cls=_StartsWithScenario,
+    help="Sweep any fields of a scenario; survives whatever dies, and resumes.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.", show_default=False)]
+Jobs = Annotated[
+    int | None,
+    typer.Option("-j", "--jobs", min=1, max=1024, help="Processes; 1: none but this. Absent: as many as CPUs."),
+]
+Ray = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Compute on a Ray cluster: its address, `auto`, or `local`."),
+]
+
+
+@app.command(
+    "start",
+    epilog=examples(
+        "sweep my.yaml --vary plan.tp=1,2,4,8 --vary cluster.nodes=8..64:x2 --out runs/a",
+        "sweep my.yaml --zip 'plan.tp=4,8 plan.pp=4,2' --draws 64 --out runs/b -j 8",
+        "sweep status runs/a",
+        "sweep resume runs/a",
+        'sweep query runs/a "SELECT * FROM frontier"',
+    ),
+)
+def start(
+    scenario: Scenario,
+    overrides: Overrides = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option("--vary", metavar="FIELD=VALUES", help="An axis: a=1,2,4, a=8..64:x2, a=1..9:+2, a=0.5..8:9."),
+    ] = None,
+    together: Annotated[
+        list[str] | None,
+        typer.Option("--zip", metavar="'A=… B=…'", help="Fields that vary together, as one axis."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows; an interrupted sweep goes on there.")
+    ] = None,
+    verb: Annotated[str | None, typer.Option(help="train, serve, fit, run, cluster or learn.")] = None,
+    draws: Annotated[int, typer.Option(help="Draws of each combination, paired between combinations.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
+    jobs: Jobs = None,
+    ray: Ray = None,
+    full: Annotated[bool, typer.Option("--full", help="Keep each whole result as JSON beside its columns.")] = False,
+    extend: Annotated[bool, typer.Option("--extend", help="Add these cells to those of a folder's own sweep.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count cells, estimate CPU time, store nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compute every combination of the axes; illegal ones are rows with their reason."""
+    from windtunnel import api
+    from windtunnel.cli.sources import scenario_source
+    from windtunnel.errors import BadInput, Problem
+    from windtunnel.sweep.define import Asked
+
+    asked = Asked(
+        source=scenario_source(scenario),
+        vary=tuple(vary or ()),
+        together=tuple(together or ()),
+        overrides=tuple(overrides or ()),
+        verb=verb,
+        draws=draws,
+        seed=seed,
+        full=full,
+    )
+    if dry_run:
+        _tell_estimate(api.estimate_sweep(asked), as_json)
+        return
+    if out is None:
+        raise BadInput(Problem("--out", "is required: a folder for the rows, such as runs/a"))
+    with telling("sweeping") as say:
+        found = api.start_sweep(asked, out, _where(jobs, ray), extend=extend, report=lambda p: say(_words(p)))
+    _tell(found, as_json)
+
+
+@app.command("status", epilog=examples("sweep status runs/a", "sweep status runs/a --json"))
+def status(folder: Folder, as_json: AsJson = False) -> None:
+    """Show how far a sweep is, and why cells have no answer."""
+    from windtunnel import api
+
+    found = api.sweep_status(folder)
+    if as_json:
+        print_json(found)
+        return
+    told = ", ".join(f"{count:,} {name}" for name, count in sorted(found["statuses"].items()))
+    print(f"{found['verb']}: {found['done']:,} of {found['cells']:,} cells ({told or 'none yet'})")
+    for row in found["failures"]:
+        print(f"  {row['cells']:>7,} {row['status']}: {row['reason']}")
+    if found["missing"]:
+        print(f"go on with: windtunnel sweep resume {folder}")
+
+
+@app.command("resume", epilog=examples("sweep resume runs/a -j 8", "sweep resume runs/a --retry"))
+def resume(
+    folder: Folder,
+    jobs: Jobs = None,
+    ray: Ray = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Compute errors and crashed cells again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the cells that a folder lacks."""
+    from windtunnel import api
+
+    with telling("sweeping") as say:
+        found = api.resume_sweep(folder, _where(jobs, ray), retry=retry, report=lambda p: say(_words(p)))
+    _tell(found, as_json)
+
+
+@app.command(
+    "query",
+    epilog=examples(
+        'sweep query runs/a "SELECT * FROM frontier"',
+        "sweep query runs/a 'SELECT \"x.plan.tp\", min(step_time_s) FROM ok GROUP BY ALL' --json",
+    ),
+)
+def query(
+    folder: Folder,
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="Over cells, ok, draws, frontier, failures.")],
+    as_json: AsJson = False,
+) -> None:
+    """Ask a sweep in SQL."""
+    from windtunnel import api
+
+    frame = api.query_sweep(folder, sql)
+    if as_json:
+        print_json(_records(frame))
+        return
+    shown = _print_frame(frame)
+    if len(frame) > shown:
+        note(f"{shown} of {len(frame):,} rows are shown; --json prints all, `sweep export` writes them")
+
+
+@app.command(
+    "export", epilog=examples("sweep export runs/a cells.csv", "sweep export runs/a frontier.parquet --view frontier")
+)
+def export(
+    folder: Folder,
+    target: Annotated[Path, typer.Argument(metavar="FILE", help=".csv, .parquet or .json", show_default=False)],
+    view: Annotated[str, typer.Option(help="cells, ok, draws, frontier or failures.")] = "cells",
+) -> None:
+    """Write a view of a sweep to one file."""
+    from windtunnel import api
+
+    rows = api.export_sweep(folder, target, view)
+    note(f"{rows:,} rows  {target}")
+
+
+def _print_frame(frame: Any) -> int:
+    """Print a frame, wide ones with a column a row of the sweep; the number of rows that are shown."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    if len(frame.columns) <= _WIDE:
+        for name in frame.columns:
+            table.add_column(str(name))
+        some = frame.head(_MOST_ROWS)
+        for row in some.itertuples(index=False):
+            table.add_row(*(_shown(value) for value in row))
+    else:
+        some = frame.head(_MOST_COLUMNS)
+        table.add_column("")
+        for number in range(len(some)):
+            table.add_column(str(number + 1))
+        for name in frame.columns:
+            values = [_shown(value) for value in some[name]]
+            if any(values):
+                table.add_row(str(name), *values)
+    console().print(table)
+    return len(some)
+
+
+_WIDE = 10
+"""Columns of a query from which on rows are printed as columns."""
+_MOST_ROWS = 200
+_MOST_COLUMNS = 5
+
+
+def _where(jobs: int | None, ray: str | None) -> Where:
+    from windtunnel.sweep.start import Where
+
+    return Where(processes=jobs, ray=ray)
+
+
+def _words(p: Progress) -> str:
+    from windtunnel.progress import duration
+
+    parts = [f"{p.done:,} of {p.total:,} cells"]
+    odd = {name: count for name, count in p.statuses.items() if name != "ok"}
+    parts += [f"{count:,} {name}" for name, count in sorted(odd.items())]
+    if p.left_s is not None and p.done < p.total:
+        parts.append(f"{duration(p.left_s)} left")
+    return ", ".join(parts)
+
+
+def _tell(found: Sweep, as_json: bool) -> None:
+    outcome = found.outcome
+    if outcome.quarantined:
+        aside = f"{outcome.folder}/quarantine"
+        note(f"{len(outcome.quarantined)} damaged files were set aside in {aside}; their cells are computed again")
+    p = outcome.progress
+    if outcome.interrupted:
+        note(f"stopped: {p.done:,} of {p.total:,} cells are kept; go on with: windtunnel sweep resume {outcome.folder}")
+    if as_json:
+        from windtunnel import api
+
+        print_json(api.sweep_status(outcome.folder) | {"seconds": p.seconds, "computed": p.done - p.before})
+        return
+    from windtunnel.progress import duration
+
+    fresh = p.done - p.before
+    rate = f", {fresh / p.seconds:,.0f} a second" if fresh and p.seconds > 0 else ""
+    told = ", ".join(f"{count:,} {name}" for name, count in sorted(p.statuses.items()))
+    words = told or "nothing was missing"
+    print(f"{fresh:,} cells computed in {duration(p.seconds)}{rate} ({words}); {p.before:,} were there")
+    print(f'ask them: windtunnel sweep query {outcome.folder} "SELECT * FROM frontier"')
+
+
+def _tell_estimate(found: Any, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from windtunnel.progress import duration
+
+    if as_json:
+        print_json(asdict(found))
+        return
+    share = f"{100 * found.ok_share:.0f} % of {found.tried} tried have an answer"
+    print(f"{found.cells:,} cells, {share}; about {duration(found.cpu_s)} of one core")
+    for reason, count in sorted(found.reasons.items(), key=lambda item: -item[1])[:8]:
+        print(f"  {count:>4} {reason}")
+
+
+def _records(frame: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = frame.to_dict("records")
+    return [{str(name): _plain(value) for name, value in row.items()} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    import math
+
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(value: Any) -> str:
+    plain = _plain(value)
+    return "" if plain is None else f"{plain:.6g}" if isinstance(plain, float) else str(plain)

@@ -1,0 +1,106 @@
+"""Compute the cells that a folder does not have yet, and keep them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from windtunnel.sweep.compute import CRASHED, ERROR
+from windtunnel.sweep.definition import Definition
+from windtunnel.sweep.executors import Executor, Task
+from windtunnel.sweep.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a sweep is."""
+
+    done: int
+    total: int
+    """Cells of the sweep."""
+    before: int
+    """Cells that were there when it started."""
+    statuses: dict[str, int]
+    """Of the cells computed since."""
+    seconds: float
+    """Since it started."""
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the rest takes at the pace so far; None before the first cell."""
+        fresh = self.done - self.before
+        return self.seconds * (self.total - self.done) / fresh if fresh else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a call has done."""
+
+    folder: Path
+    progress: Progress
+    interrupted: bool
+    quarantined: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell has a row."""
+        return self.progress.done >= self.progress.total
+
+
+@dataclass(slots=True, kw_only=True)
+class Wishes:
+    """How a sweep is to be computed; none of it changes a row's figures."""
+
+    executor: Executor
+    extend: bool = False
+    retry: bool = False
+    """Whether cells that ended in errors of ours or with their process are computed again."""
+    report: Callable[[Progress], None] = field(default=lambda _: None)
+
+
+def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
+    """Compute what is missing. Ctrl-C keeps what is done and returns.
+
+    Raises:
+        BadInput: the folder cannot be used.
+    """
+    begun = time.monotonic()
+    with Store(folder, definition, wishes.extend) as store:
+        known = store.done()
+        tasks = []
+        total = before = 0
+        for cell in definition.cells():
+            total += 1
+            status, attempt = known.get(cell.id, ("", 0))
+            if not status or (wishes.retry and status in (ERROR, CRASHED)):
+                tasks.append(Task(cell, attempt + 1))
+            else:
+                before += 1
+        statuses: Counter[str] = Counter()
+        done = before
+        interrupted = False
+
+        def progress() -> Progress:
+            return Progress(
+                done=done, total=total, before=before, statuses=dict(statuses), seconds=time.monotonic() - begun
+            )
+
+        wishes.report(progress())
+        try:
+            with closing(_rows(wishes.executor, definition, tasks)) as batches:
+                for rows in batches:
+                    done += len(rows)
+                    statuses.update(row["status"] for row in rows)
+                    store.add(rows)
+                    wishes.report(progress())
+        except KeyboardInterrupt:
+            interrupted = True
+        return Outcome(folder=folder, progress=progress(), interrupted=interrupted, quarantined=store.quarantined)
+
+
+def _rows(executor: Executor, definition: Definition, tasks: list[Task]):  # type: ignore[no-untyped-def]
+    yield from executor.rows(definition, tasks)

@@ -1,0 +1,19 @@
+"""Cells one after another in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from windtunnel.sweep.compute import Computer, Row
+from windtunnel.sweep.definition import Definition
+from windtunnel.sweep.executors import Task
+
+
+class Inline:
+    """Computes in the calling process."""
+
+    def rows(self, definition: Definition, tasks: Sequence[Task]) -> Iterator[list[Row]]:
+        """See `Executor.rows`."""
+        computer = Computer(definition)
+        for task in tasks:
+            yield [computer.row(task.cell, task.attempt)]

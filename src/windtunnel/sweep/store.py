@@ -1,0 +1,262 @@
+"""The folder of a sweep: one writer, Parquet shards that appear whole or not at all, and what is damaged set aside.
+
+```
+DIR/manifest.json            what the sweep is
+DIR/cells/part-*.parquet     rows; written as .tmp, flushed to disk, then renamed
+DIR/quarantine/              shards whose end is missing
+DIR/lock                     held by the one process that writes
+```
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from windtunnel.errors import BadInput, Problem
+from windtunnel.sweep.compute import Row
+from windtunnel.sweep.definition import MANIFEST, Definition, differences, read_manifest
+
+FLUSH_ROWS = 1000
+FLUSH_S = 5.0
+_FIXED = {
+    "cell": "VARCHAR",
+    "verb": "VARCHAR",
+    "status": "VARCHAR",
+    "reason": "VARCHAR",
+    "draw": "BIGINT",
+    "attempt": "BIGINT",
+    "version": "VARCHAR",
+    "physics": "VARCHAR",
+    "host": "VARCHAR",
+    "started_at": "TIMESTAMP",
+    "wall_s": "DOUBLE",
+}
+
+
+def duckdb() -> Any:
+    """The module that reads and writes Parquet."""
+    import duckdb as module
+
+    return module
+
+
+@dataclass(slots=True)
+class Store:
+    """A sweep's folder, open for writing: a context that holds its lock."""
+
+    folder: Path
+    definition: Definition
+    extend: bool = False
+    """Whether another definition may be put in the place of the one that the folder has."""
+    quarantined: tuple[str, ...] = ()
+    _rows: list[Row] = field(default_factory=list)
+    _flushed: float = 0.0
+    _shard: int = 0
+    _lock: Any = None
+
+    def __enter__(self) -> Store:
+        """Make the folder or check it, take its lock, and set damaged shards aside.
+
+        Raises:
+            BadInput: another process writes to it, it holds another sweep, or something else.
+        """
+        try:
+            (self.folder / "cells").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(Problem("--out", f"cannot be made: {error.strerror or error}", str(self.folder))) from None
+        self._take_lock()
+        try:
+            self._check_definition()
+        except BaseException:
+            self._lock.close()
+            raise
+        self.quarantined = quarantine(self.folder)
+        self._flushed = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write what is left and give the lock back."""
+        try:
+            self.flush()
+        finally:
+            self._lock.close()
+
+    def done(self) -> dict[str, tuple[str, int]]:
+        """Cell → status and attempt of its latest row."""
+        return done_cells(self.folder)
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Keep rows; they are on disk within `FLUSH_S` seconds or `FLUSH_ROWS` rows."""
+        self._rows.extend(rows)
+        if len(self._rows) >= FLUSH_ROWS or time.monotonic() - self._flushed > FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all kept rows as one shard."""
+        self._flushed = time.monotonic()
+        if not self._rows:
+            return
+        name = f"part-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}-{self._shard}.parquet"
+        write_shard(self._rows, self.folder / "cells" / name)
+        self._shard += 1
+        self._rows = []
+
+    def _take_lock(self) -> None:
+        handle = (self.folder / "lock").open("a+")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            owner = handle.read().strip() or "another process"
+            handle.close()
+            rule = f"is being written by {owner}; wait for it, or stop it and resume"
+            raise BadInput(Problem("--out", rule, str(self.folder))) from None
+        handle.truncate(0)
+        handle.write(f"process {os.getpid()} on {socket.gethostname()}")
+        handle.flush()
+        self._lock = handle
+
+    def _check_definition(self) -> None:
+        path = self.folder / MANIFEST
+        if path.exists() and not self.extend:
+            lines = differences(read_manifest(self.folder), self.definition)
+            if lines:
+                told = "; ".join(lines[:6]) + ("; …" if len(lines) > 6 else "")
+                rule = f"holds another sweep ({told}): take another folder, or add this one's cells with --extend"
+                raise BadInput(Problem("--out", rule, str(self.folder)))
+            return
+        foreign = [p.name for p in self.folder.iterdir() if p.name not in {"cells", "lock", "quarantine", MANIFEST}]
+        if not path.exists() and foreign:
+            raise BadInput(Problem("--out", f"is a folder with other things in it: {foreign[0]}", str(self.folder)))
+        write_whole(path, json.dumps(self.definition.manifest(), indent=1, ensure_ascii=False).encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, also after a power cut."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.rename(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder outlast a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_shard(rows: Sequence[Row], path: Path) -> None:
+    """Write rows as one Parquet file, whole or not at all. Columns are typed by what they hold."""
+    import pandas as pd
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    frame = pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
+    casts = []
+    for name in names:
+        kind = _FIXED.get(name) or _kind([row.get(name) for row in rows], name.startswith("x."))
+        quoted = name.replace('"', '""')
+        casts.append(f'CAST("{quoted}" AS {kind}) AS "{quoted}"')
+        if kind == "VARCHAR":
+            frame[name] = [None if v is None else str(v) for v in frame[name]]
+    temporary = path.with_name(f".{path.name}.tmp")
+    connection = duckdb().connect()
+    try:
+        connection.register("given", frame)
+        target = str(temporary).replace("'", "''")
+        typed = f"SELECT {', '.join(casts)} FROM given"
+        connection.execute(f"COPY ({typed}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
+    finally:
+        connection.close()
+    with temporary.open("rb") as stream:
+        os.fsync(stream.fileno())
+    temporary.rename(path)
+    sync_folder(path.parent)
+
+
+def _kind(values: Sequence[Any], whole: bool) -> str:
+    """Type of a column; whole numbers keep theirs on axes, and are DOUBLE in figures, which no shard may differ in."""
+    held = [v for v in values if v is not None]
+    if held and all(isinstance(v, bool) for v in held):
+        return "BOOLEAN"
+    if whole and held and all(isinstance(v, int) and not isinstance(v, bool) for v in held):
+        return "BIGINT"
+    if held and all(isinstance(v, int | float) and not isinstance(v, bool) for v in held):
+        return "DOUBLE"
+    return "VARCHAR" if held else "DOUBLE"
+
+
+def whole_shard(path: Path) -> bool:
+    """Whether a Parquet file has its end: magic bytes and a footer of a length that fits."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            if stream.read(4) != b"PAR1" or size < 12:
+                return False
+            stream.seek(-8, os.SEEK_END)
+            length = int.from_bytes(stream.read(4), "little")
+            return stream.read(4) == b"PAR1" and 0 < length <= size - 12
+    except OSError:
+        return False
+
+
+def quarantine(folder: Path) -> tuple[str, ...]:
+    """Set damaged shards and leftovers of writes aside; returns their names."""
+    moved = []
+    for path in sorted((folder / "cells").glob("*")) + sorted((folder / "cells").glob(".*.tmp")):
+        if path.suffix == ".parquet" and whole_shard(path) and _readable(path):
+            continue
+        (folder / "quarantine").mkdir(exist_ok=True)
+        path.rename(folder / "quarantine" / path.name.lstrip("."))
+        moved.append(path.name)
+    return tuple(moved)
+
+
+def _readable(path: Path) -> bool:
+    """Whether DuckDB reads the footer of a shard."""
+    connection = duckdb().connect()
+    try:
+        connection.execute("SELECT count(*) FROM parquet_metadata(?)", [str(path)]).fetchall()
+        return True
+    except duckdb().Error:
+        return False
+    finally:
+        connection.close()
+
+
+def shards(folder: Path) -> list[str]:
+    """Paths of a sweep's shards."""
+    return sorted(str(path) for path in (folder / "cells").glob("part-*.parquet"))
+
+
+def done_cells(folder: Path) -> dict[str, tuple[str, int]]:
+    """Cell → status and attempt of its latest row."""
+    found = shards(folder)
+    if not found:
+        return {}
+    connection = duckdb().connect()
+    try:
+        rows = connection.execute(
+            "SELECT cell, arg_max(status, attempt), max(attempt) "
+            "FROM read_parquet(?, union_by_name=true) GROUP BY cell",
+            [found],
+        ).fetchall()
+    finally:
+        connection.close()
+    return {cell: (status, int(attempt)) for cell, status, attempt in rows}

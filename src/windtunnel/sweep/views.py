@@ -1,0 +1,155 @@
+"""Questions to a sweep in SQL: views over its shards, answered by DuckDB in memory.
+
+`cells` has the latest attempt of each cell, `ok` those with an answer, `failures` counts the others by reason, `draws`
+has quantiles over the draws of each combination, and `frontier` the cells that no other beats in all objectives.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.errors import BadInput, Problem
+from windtunnel.sweep.definition import Definition, read_manifest
+from windtunnel.sweep.store import duckdb, shards
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OBJECTIVES = {
+    "train": ("step_time_s", "peak_memory_reserved_bytes"),
+    "fit": ("peak_memory_reserved_bytes",),
+    "serve": ("ttft_s_p50", "cost_per_million_tokens"),
+    "run": ("days_mean", "cost"),
+    "cluster": ("jct_s_mean", "cost"),
+    "learn": ("time_to_target_s",),
+}
+"""Verb → columns of which less is better, for `frontier`."""
+
+
+def connect(folder: Path) -> Any:
+    """A DuckDB connection with the views of a sweep.
+
+    Raises:
+        BadInput: the folder is no sweep, or has no rows yet.
+    """
+    definition = read_manifest(folder)
+    found = shards(folder)
+    if not found:
+        raise BadInput(Problem("DIR", "has no rows yet", str(folder)))
+    connection = duckdb().connect()
+    connection.execute("SET threads = 1")
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in found)
+    connection.execute(f"CREATE VIEW attempts AS SELECT * FROM read_parquet([{listed}], union_by_name=true)")
+    connection.execute(
+        "CREATE VIEW cells AS SELECT * FROM attempts "
+        "QUALIFY row_number() OVER (PARTITION BY cell ORDER BY attempt DESC) = 1"
+    )
+    connection.execute("CREATE VIEW ok AS SELECT * FROM cells WHERE status = 'ok'")
+    connection.execute(
+        "CREATE VIEW failures AS SELECT status, reason, count(*) AS cells FROM cells WHERE status <> 'ok' "
+        "GROUP BY ALL ORDER BY cells DESC"
+    )
+    _draws_view(connection, definition)
+    _frontier_view(connection, definition)
+    return connection
+
+
+def query(folder: Path, sql: str) -> pd.DataFrame:
+    """Rows of a query over the views, as a pandas frame.
+
+    Raises:
+        BadInput: the query cannot be read, or names what is not there.
+    """
+    connection = connect(folder)
+    try:
+        frame: pd.DataFrame = connection.execute(sql).df()
+        return frame
+    except duckdb().Error as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise BadInput(Problem("SQL", " ".join(lines[:2]), sql)) from None
+    finally:
+        connection.close()
+
+
+VIEWS = ("cells", "ok", "draws", "frontier", "failures")
+_FORMATS = {".csv": "(FORMAT csv, HEADER)", ".parquet": "(FORMAT parquet, COMPRESSION zstd)", ".json": "(FORMAT json)"}
+
+
+def export(folder: Path, target: Path, view: str) -> int:
+    """Write a view to one file, whole or not at all; the number of its rows.
+
+    Raises:
+        BadInput: an unknown view or kind of file, or a file that cannot be written.
+    """
+    problems = []
+    if view not in VIEWS:
+        problems.append(Problem("--view", f"must be one of {', '.join(VIEWS)}", view))
+    if target.suffix not in _FORMATS:
+        problems.append(Problem("FILE", f"must end in {', '.join(_FORMATS)}", str(target)))
+    if problems:
+        raise BadInput(problems)
+    connection = connect(folder)
+    temporary = target.with_name(f".{target.name}.tmp")
+    try:
+        written = str(temporary).replace("'", "''")
+        (rows,) = connection.execute(f"COPY (SELECT * FROM {view}) TO '{written}' {_FORMATS[target.suffix]}").fetchone()
+        temporary.rename(target)
+        return int(rows)
+    except (duckdb().Error, OSError) as error:
+        raise BadInput(Problem("FILE", f"cannot be written: {str(error).splitlines()[0]}", str(target))) from None
+    finally:
+        connection.close()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _columns(connection: Any, view: str) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {view}").fetchall()}
+
+
+def _draws_view(connection: Any, definition: Definition) -> None:
+    axes = [_quoted(f"x.{name}") for name in definition.fields]
+    kinds = _columns(connection, "ok")
+    fixed = {
+        "cell",
+        "verb",
+        "status",
+        "reason",
+        "draw",
+        "attempt",
+        "version",
+        "physics",
+        "host",
+        "started_at",
+        "wall_s",
+    }
+    figures = [n for n, kind in kinds.items() if kind == "DOUBLE" and n not in fixed and not n.startswith("x.")]
+    parts = [
+        f"quantile_cont({_quoted(n)}, {q}) AS {_quoted(f'{n}_p{int(q * 100)}')}"
+        for n in figures
+        for q in (0.1, 0.5, 0.9)
+    ]
+    chosen = ", ".join([*axes, "count(*) AS draws", *parts])
+    connection.execute(f"CREATE VIEW draws AS SELECT {chosen} FROM ok GROUP BY ALL")
+
+
+def _frontier_view(connection: Any, definition: Definition) -> None:
+    kinds = _columns(connection, "ok")
+    goals = [name for name in OBJECTIVES.get(definition.verb, ()) if name in kinds]
+    if not goals:
+        connection.execute("CREATE VIEW frontier AS SELECT * FROM ok WHERE false")
+        return
+    if len(goals) == 1:
+        one = _quoted(goals[0])
+        connection.execute(f"CREATE VIEW frontier AS SELECT * FROM ok WHERE {one} = (SELECT min({one}) FROM ok)")
+        return
+    a, b = map(_quoted, goals)
+    fits = "WHERE memory_fits" if "memory_fits" in kinds else ""
+    best = f"coalesce(min({b}) OVER (ORDER BY {a}, {b} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 1e308)"
+    connection.execute(
+        f"CREATE VIEW frontier AS SELECT * EXCLUDE (before) FROM (SELECT *, {best} AS before FROM ok {fits}) "
+        f"WHERE {b} < before ORDER BY {a}"
+    )
