@@ -76,10 +76,10 @@ class Store:
         self._take_lock()
         try:
             self._check_definition()
+            self.quarantined = quarantine(self.folder)
         except BaseException:
             self._lock.close()
             raise
-        self.quarantined = quarantine(self.folder)
         self._flushed = time.monotonic()
         return self
 
@@ -219,7 +219,7 @@ def whole_shard(path: Path) -> bool:
 def quarantine(folder: Path) -> tuple[str, ...]:
     """Set damaged shards and leftovers of writes aside; returns their names."""
     moved = []
-    for path in sorted((folder / "cells").glob("*")) + sorted((folder / "cells").glob(".*.tmp")):
+    for path in sorted((folder / "cells").iterdir()):
         if path.suffix == ".parquet" and whole_shard(path) and _readable(path):
             continue
         (folder / "quarantine").mkdir(exist_ok=True)

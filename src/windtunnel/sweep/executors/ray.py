@@ -113,10 +113,15 @@ def _compare_code(ray: Any) -> None:
     Raises:
         BadInput: the hashes differ.
     """
-    theirs = ray.get(ray.remote(num_cpus=1)(physics).remote())
+    theirs = ray.get(ray.remote(num_cpus=1)(code_of_worker).remote())
     if theirs != physics():
         rule = f"runs other code (physics {theirs}, here {physics()}): install the same wheel on all nodes"
         raise BadInput(Problem("--ray", rule))
+
+
+def code_of_worker() -> str:
+    """Hash of the physics of the process that this runs in."""
+    return physics()
 
 
 _COMPUTERS: dict[str, Computer] = {}

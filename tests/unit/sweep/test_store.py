@@ -1,0 +1,154 @@
+"""Shards appear whole, damaged ones are set aside, and a folder has one writer and one sweep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windtunnel.errors import BadInput
+from windtunnel.sweep.axes import read_axes
+from windtunnel.sweep.compute import head
+from windtunnel.sweep.definition import Definition
+from windtunnel.sweep.store import Store, done_cells, shards, whole_shard, write_shard
+from windtunnel.sweep.views import export, query
+
+DEFINITION = Definition(
+    verb="train", scenario={"model": "m", "plan": {"tp": 1}}, folder="/", axes=tuple(read_axes(["plan.tp=1,2,4"], []))
+)
+
+
+def rows(definition: Definition = DEFINITION, **figures: Any) -> list[dict[str, Any]]:
+    """A row for each cell, as if it had been computed."""
+    return [
+        head(definition, cell, 1) | {"status": "ok", "wall_s": 0.1, "started_at": None, **figures}
+        for cell in definition.cells()
+    ]
+
+
+def test_what_was_added_is_found_again(tmp_path: Path) -> None:
+    with Store(tmp_path / "s", DEFINITION) as store:
+        assert store.done() == {}
+        store.add(rows(step_time_s=2.0))
+    with Store(tmp_path / "s", DEFINITION) as store:
+        assert {status for status, _ in store.done().values()} == {"ok"}
+        assert set(store.done()) == {cell.id for cell in DEFINITION.cells()}
+
+
+def test_a_torn_shard_is_set_aside_and_its_cells_are_missing(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        store.add(rows()[:2])
+        store.flush()
+        store.add(rows()[2:])
+    torn = Path(shards(tmp_path)[0])
+    torn.write_bytes(torn.read_bytes()[:-40])
+    (tmp_path / "cells" / ".part-x.parquet.tmp").write_bytes(b"PAR1half")
+    assert not whole_shard(torn)
+    with Store(tmp_path, DEFINITION) as store:
+        assert len(store.quarantined) == 2
+        assert len(store.done()) == 1
+    assert len(list((tmp_path / "quarantine").iterdir())) == 2
+
+
+def test_a_shard_of_zeros_with_a_whole_end_is_set_aside(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        store.add(rows())
+    shard = Path(shards(tmp_path)[0])
+    content = bytearray(shard.read_bytes())
+    content[4:-8] = bytes(len(content) - 12)
+    shard.write_bytes(content)
+    with Store(tmp_path, DEFINITION) as store:
+        assert store.quarantined
+
+
+def test_another_definition_is_refused_with_the_difference(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION):
+        pass
+    other = replace(
+        DEFINITION, axes=tuple(read_axes(["plan.tp=1,2,8"], [])), scenario={"model": "n", "plan": {"tp": 1}}
+    )
+    with (
+        pytest.raises(BadInput, match=r"plan.tp: 1 \| 2 \| 4 → 1 \| 2 \| 8; scenario.model: m → n"),
+        Store(tmp_path, other),
+    ):
+        pass
+    with Store(tmp_path, other, extend=True) as store:
+        store.add(rows(other))
+    assert len(done_cells(tmp_path)) == 3
+
+
+def test_a_folder_has_one_writer(tmp_path: Path) -> None:
+    with (
+        Store(tmp_path, DEFINITION),
+        pytest.raises(BadInput, match="is being written by process"),
+        Store(tmp_path, DEFINITION),
+    ):
+        pass
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(BadInput, match="other things in it: thesis"), Store(tmp_path, DEFINITION):
+        pass
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_figures_that_one_shard_lacks_are_empty(tmp_path: Path) -> None:
+    a, b, c = rows()
+    write = tmp_path / "cells"
+    with Store(tmp_path, DEFINITION):
+        pass
+    write_shard([a | {"step_time_s": 1}], write / "part-a.parquet")
+    write_shard([b | {"step_time_s": 1.5, "bound_by": "gemm"}], write / "part-b.parquet")
+    write_shard([c | {"status": "invalid", "reason": "no"}], write / "part-c.parquet")
+    frame = query(tmp_path, 'SELECT "x.plan.tp", step_time_s, bound_by FROM cells ORDER BY 1')
+    assert list(frame["x.plan.tp"]) == [1, 2, 4]
+    assert frame["step_time_s"].tolist()[:2] == [1.0, 1.5]
+    assert frame["step_time_s"].isna().tolist() == [False, False, True]
+    assert query(tmp_path, "SELECT * FROM failures")["reason"].tolist() == ["no"]
+
+
+def test_the_latest_attempt_counts(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        store.add([row | {"status": "crashed"} for row in rows()])
+        store.flush()
+        store.add([row | {"attempt": 2, "step_time_s": 3.0} for row in rows()[:1]])
+    assert sorted(status for status, _ in done_cells(tmp_path).values()) == ["crashed", "crashed", "ok"]
+    assert query(tmp_path, "SELECT count(*) n FROM ok")["n"].tolist() == [1]
+
+
+def test_the_frontier_is_what_nothing_beats(tmp_path: Path) -> None:
+    figures = [(3.0, 10.0), (2.0, 20.0), (2.5, 25.0)]
+    with Store(tmp_path, DEFINITION) as store:
+        store.add(
+            [
+                row | {"step_time_s": s, "peak_memory_reserved_bytes": m, "memory_fits": True}
+                for row, (s, m) in zip(rows(), figures, strict=True)
+            ]
+        )
+    assert query(tmp_path, "SELECT step_time_s FROM frontier")["step_time_s"].tolist() == [2.0, 3.0]
+
+
+def test_a_query_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        store.add(rows())
+    with pytest.raises(BadInput, match="nothing"):
+        query(tmp_path, "SELECT nothing FROM cells")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.json"])
+def test_a_view_is_written_to_a_file(tmp_path: Path, name: str) -> None:
+    with Store(tmp_path / "s", DEFINITION) as store:
+        store.add(rows())
+    assert export(tmp_path / "s", tmp_path / name, "ok") == 3
+    assert (tmp_path / name).stat().st_size > 0
+
+
+def test_an_unknown_view_and_kind_of_file_are_told_together(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        store.add(rows())
+    with pytest.raises(BadInput) as caught:
+        export(tmp_path, tmp_path / "a.xlsx", "best")
+    assert len(caught.value.problems) == 2

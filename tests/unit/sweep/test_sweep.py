@@ -1,0 +1,152 @@
+"""Sweeps of small scenarios: the same rows wherever they are computed, and all of them once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windtunnel.errors import BadInput
+from windtunnel.sweep.cells import with_settings
+from windtunnel.sweep.define import Asked, define
+from windtunnel.sweep.execute import Wishes, execute
+from windtunnel.sweep.executors import Executor, Task
+from windtunnel.sweep.executors.inline import Inline
+from windtunnel.sweep.executors.processes import Processes
+from windtunnel.sweep.start import Where, forecast, resume, start, summary
+from windtunnel.sweep.verbs import VERBS, Question, Shared, Verb
+
+SMALL: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "training": {"seq_len": 4096, "global_batch": 32},
+    "plan": {"tp": 2, "mbs": 1},
+}
+ASKED = Asked(source=SMALL, vary=("plan.tp=1,2,3,4", "training.global_batch=32,64"))
+
+
+def figures(frame: Any) -> Any:
+    """A frame without what depends on when and where it was computed."""
+    drop = [name for name in ("wall_s", "started_at", "simulated_in_s", "host", "attempt") if name in frame]
+    return frame.drop(columns=drop)
+
+
+def test_the_same_rows_inline_and_in_processes(tmp_path: Path) -> None:
+    here = start(ASKED, tmp_path / "a", Where(processes=1)).to_frame()
+    there = start(ASKED, tmp_path / "b", Where(processes=2)).to_frame()
+    assert figures(here).equals(figures(there))
+    assert here["status"].tolist() == ["ok", "ok", "ok", "ok", "invalid", "invalid", "ok", "ok"]
+    assert "plan.tp" in here["reason"][4]
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    class Stops(Inline):
+        def rows(self, definition: Any, tasks: Sequence[Task]) -> Any:
+            for number, rows in enumerate(super().rows(definition, tasks)):
+                if number == 3:
+                    raise KeyboardInterrupt
+                yield rows
+
+    stopped = execute(define(ASKED), tmp_path / "s", Wishes(executor=Stops()))
+    assert stopped.interrupted and stopped.progress.done == 3
+    found = resume(tmp_path / "s", Where(processes=1))
+    assert found.outcome.complete and found.outcome.progress.before == 3
+    frame = found.query("SELECT count(*) rows, count(DISTINCT cell) cells FROM attempts")
+    assert frame.iloc[0].tolist() == [8, 8]
+
+
+def test_draws_are_paired(tmp_path: Path) -> None:
+    found = start(replace(ASKED, vary=("plan.tp=1,2",), draws=5), tmp_path / "s", Where(processes=1))
+    drawn = found.query('SELECT draw, "x.plan.tp" AS tp, step_time_s FROM ok').pivot(
+        index="draw", columns="tp", values="step_time_s"
+    )
+    order = drawn.rank()
+    assert order[1].tolist() == order[2].tolist()
+    again = start(replace(ASKED, vary=("plan.tp=1,2",), draws=5), tmp_path / "t", Where(processes=1)).to_frame()
+    assert figures(again).equals(figures(found.to_frame()))
+    assert len(found.query("SELECT * FROM draws")) == 2
+
+
+def test_an_estimate_stores_nothing(tmp_path: Path) -> None:
+    found = forecast(ASKED)
+    assert found.cells == 8 and found.tried == 8
+    assert found.ok_share == pytest.approx(6 / 8)
+    assert found.cpu_s > 0
+
+
+def test_what_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(BadInput) as caught:
+        define(Asked(source=SMALL, vary=("plan.tp=1", "model.x.y=3"), verb="serv", draws=-1))
+    told = " | ".join(str(problem) for problem in caught.value.problems)
+    for words in ("serve", "--draws", "model.x.y"):
+        assert words in told
+
+
+def test_a_scenario_without_the_section_is_refused() -> None:
+    with pytest.raises(BadInput, match="serving: is required to sweep `serve`"):
+        define(Asked(source=SMALL, verb="serve"))
+
+
+def test_a_plan_left_open_is_refused() -> None:
+    open_plan = {name: value for name, value in SMALL.items() if name != "plan"}
+    with pytest.raises(BadInput, match="left to the planner"):
+        define(Asked(source=open_plan, vary=("training.global_batch=32,64",)))
+
+
+def test_status_tells_reasons(tmp_path: Path) -> None:
+    start(ASKED, tmp_path / "s", Where(processes=1))
+    found = summary(tmp_path / "s")
+    assert found["done"] == found["cells"] == 8 and found["missing"] == 0
+    assert sum(row["cells"] for row in found["failures"]) == 2
+
+
+def test_settings_touch_only_what_they_name() -> None:
+    data = {"a": {"b": [{"c": 1}, {"c": 2}]}, "d": 3}
+    new = with_settings(data, {"a.b.1.c": 5, "e.f": 6})
+    assert new == {"a": {"b": [{"c": 1}, {"c": 5}]}, "d": 3, "e": {"f": 6}}
+    assert data == {"a": {"b": [{"c": 1}, {"c": 2}]}, "d": 3}
+    with pytest.raises(KeyError):
+        with_settings(data, {"d.x": 1})
+    with pytest.raises(KeyError):
+        with_settings(data, {"a.b.7.c": 1})
+
+
+def _dies_at_three(question: Question, shared: Shared) -> dict[str, Any]:
+    del shared
+    if question.source["n"] == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"twice": 2 * question.source["n"]}
+
+
+def _verb_that_kills() -> Verb:
+    return Verb(id="kills", section="n", answer=_dies_at_three, cell_cpu_s=1.0)
+
+
+@pytest.mark.skipif(multiprocessing.get_start_method() is None, reason="processes cannot be started")
+def test_a_cell_that_kills_its_process_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verb is registered in the children through an entry of their start-up."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    module = tmp_path / "sitecustomize.py"
+    module.write_text(
+        "import os, signal\n"
+        "def answer(question, shared):\n"
+        "    if question.source['n'] == 3:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return {'twice': 2 * question.source['n']}\n"
+        "import windtunnel.sweep.verbs as v\n"
+        "v.VERBS.add('kills', v.Verb(id='kills', section='n', answer=answer))\n"
+    )
+    VERBS.add("kills", _verb_that_kills())
+    definition = define(Asked(source={"n": 0}, vary=("n=1,2,3,4,5",), verb="kills"))
+    executor: Executor = Processes(2)
+    outcome = execute(definition, tmp_path / "s", Wishes(executor=executor))
+    assert outcome.complete
+    assert outcome.progress.statuses == {"ok": 4, "crashed": 1}
+    reasons = summary(tmp_path / "s")["failures"]
+    assert "SIGKILL" in reasons[0]["reason"]
