@@ -35,6 +35,7 @@ __all__ = [
     "scenario",
     "simulate_serving",
     "simulate_training",
+    "sweep",
     "validate",
 ]
 
@@ -49,6 +50,7 @@ _HOME = {
     "validate": "windtunnel.api",
     "import_torch_module": "windtunnel.api",
     "scenario": "windtunnel.fluent",
+    "sweep": "windtunnel.fluent",
     "load_scenario": "windtunnel.specs.loader",
     "Scenario": "windtunnel.specs.scenario",
     "TrainingResult": "windtunnel.training.results.training_result",

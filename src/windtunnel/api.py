@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.serving.sweeps.field_sweep import FieldSweep
     from windtunnel.serving.sweeps.load_sweep import SweepResult
-    from windtunnel.sweep.define import Asked
-    from windtunnel.sweep.estimate import Estimate
-    from windtunnel.sweep.execute import Progress as SweepProgress
-    from windtunnel.sweep.start import Sweep, Where
+    from windtunnel.sweeps.define import Asked
+    from windtunnel.sweeps.estimate import Estimate
+    from windtunnel.sweeps.execute import Progress as SweepProgress
+    from windtunnel.sweeps.start import Sweep, Where
 
 __all__ = [
     "FitChange",
@@ -342,8 +342,8 @@ def start_sweep(
     extend: bool = False,
     report: Callable[[SweepProgress], None] = lambda _: None,
 ) -> Sweep:
-    """Compute a sweep, or what a folder of it lacks; see `windtunnel.sweep.start.start`."""
-    from windtunnel.sweep.start import start
+    """Compute a sweep, or what a folder of it lacks; see `windtunnel.sweeps.start.start`."""
+    from windtunnel.sweeps.start import start
 
     return start(asked, out, where, extend=extend, report=report)
 
@@ -355,15 +355,15 @@ def resume_sweep(
     retry: bool = False,
     report: Callable[[SweepProgress], None] = lambda _: None,
 ) -> Sweep:
-    """Compute the cells that a sweep's folder lacks; see `windtunnel.sweep.start.resume`."""
-    from windtunnel.sweep.start import resume
+    """Compute the cells that a sweep's folder lacks; see `windtunnel.sweeps.start.resume`."""
+    from windtunnel.sweeps.start import resume
 
     return resume(folder, where, retry=retry, report=report)
 
 
 def estimate_sweep(asked: Asked) -> Estimate:
-    """What a sweep would take; see `windtunnel.sweep.estimate.estimate`."""
-    from windtunnel.sweep.start import forecast
+    """What a sweep would take; see `windtunnel.sweeps.estimate.estimate`."""
+    from windtunnel.sweeps.start import forecast
 
     return forecast(asked)
 
@@ -374,14 +374,14 @@ def sweep_status(folder: str | Path) -> dict[str, Any]:
     Raises:
         BadInput: the folder is no sweep.
     """
-    from windtunnel.sweep.start import summary
+    from windtunnel.sweeps.start import summary
 
     return summary(Path(folder))
 
 
 def query_sweep(folder: str | Path, sql: str) -> pd.DataFrame:
-    """Rows of an SQL query over a sweep; see `windtunnel.sweep.views.query`."""
-    from windtunnel.sweep.views import query
+    """Rows of an SQL query over a sweep; see `windtunnel.sweeps.views.query`."""
+    from windtunnel.sweeps.views import query
 
     return query(Path(folder), sql)
 
@@ -392,7 +392,7 @@ def export_sweep(folder: str | Path, target: str | Path, view: str = "cells") ->
     Raises:
         BadInput: an unknown view or kind of file.
     """
-    from windtunnel.sweep.views import export
+    from windtunnel.sweeps.views import export
 
     return export(Path(folder), Path(target), view)
 

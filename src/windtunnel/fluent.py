@@ -8,7 +8,7 @@ before it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from windtunnel.planner.serving.plan import ServingPlan
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.specs.scenario import Scenario
+    from windtunnel.sweeps.start import Sweep
     from windtunnel.training.results.training_result import TrainingResult
 
 DEVICES_PER_NODE = 8
@@ -55,6 +56,58 @@ def scenario(source: str | Path | Mapping[str, Any] | None = None, /, *settings:
 
         data, folder = read_mapping(Path(source)), Path(source).parent
     return ScenarioDraft(data, tuple(settings), folder).with_(**fields)
+
+
+def sweep(
+    source: str | Path | Mapping[str, Any] | ScenarioDraft,
+    vary: Mapping[str, Sequence[Any] | str],
+    *settings: str,
+    together: Sequence[Mapping[str, Sequence[Any]]] = (),
+    verb: str | None = None,
+    draws: int = 0,
+    seed: int = 1,
+    out: str | Path | None = None,
+    processes: int | None = None,
+    ray: str | None = None,
+) -> Sweep:
+    """Every combination of some fields' values, one row each: `wt.sweep("my.yaml", {"plan.tp": [1, 2, 4]}).to_frame()`.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a draft.
+        vary: field → values, or a text such as `8..64:x2`; each field is an axis.
+        settings: `path.to.field=value`, as `--set` takes them.
+        together: mappings of fields that vary together, one axis each.
+        verb: train, serve, fit, run, cluster or learn; absent: what the scenario's sections mean.
+        draws: draws of each combination, paired between combinations.
+        seed: of the draws.
+        out: folder for rows, where an interrupted sweep goes on; absent: a temporary one.
+        processes: processes of this machine; 1: in this one; absent: as many as CPUs where the work is worth it.
+        ray: address of a Ray cluster, or `local`.
+
+    Raises:
+        BadInput: everything wrong with the question, at once. What single combinations have wrong is in their rows.
+    """
+    from windtunnel import api
+    from windtunnel.specs.source import FieldsInFolder
+    from windtunnel.sweeps.define import Asked
+    from windtunnel.sweeps.start import Where, listed
+
+    def text(field: str, values: Sequence[Any] | str) -> str:
+        return f"{field}={values if isinstance(values, str) else listed(values)}"
+
+    given: Any = dict(source) if isinstance(source, Mapping) else source
+    if isinstance(source, ScenarioDraft):
+        given, settings = FieldsInFolder(dict(source.data), source.folder), (*source.settings, *settings)
+    asked = Asked(
+        source=given,
+        vary=tuple(text(field, values) for field, values in vary.items()),
+        together=tuple("; ".join(text(field, values) for field, values in axis.items()) for axis in together),
+        overrides=tuple(settings),
+        verb=verb,
+        draws=draws,
+        seed=seed,
+    )
+    return api.start_sweep(asked, out, Where(processes=processes, ray=ray))
 
 
 @dataclass(frozen=True, slots=True)

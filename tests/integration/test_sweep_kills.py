@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from windtunnel.sweep.define import Asked, define
-from windtunnel.sweep.execute import Wishes, execute
-from windtunnel.sweep.start import Where, start, summary
-from windtunnel.sweep.views import query
+from windtunnel.sweeps.define import Asked, define
+from windtunnel.sweeps.execute import Wishes, execute
+from windtunnel.sweeps.start import Where, start, summary
+from windtunnel.sweeps.views import query
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +83,7 @@ def test_workers_killed_at_ten_moments_lose_and_repeat_nothing(tmp_path: Path) -
 def test_a_ray_node_killed_in_the_middle_loses_nothing(tmp_path: Path) -> None:
     ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'windtunnel[ray]'")
     cluster_utils = pytest.importorskip("ray.cluster_utils")
-    from windtunnel.sweep.executors.ray import OnRay
+    from windtunnel.sweeps.executors.ray import OnRay
 
     definition = define(Asked(source=SCENARIO, vary=VARY))
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

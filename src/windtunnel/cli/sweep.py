@@ -12,8 +12,8 @@ from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import console, note, print_json, telling
 
 if TYPE_CHECKING:
-    from windtunnel.sweep.execute import Progress
-    from windtunnel.sweep.start import Sweep, Where
+    from windtunnel.sweeps.execute import Progress
+    from windtunnel.sweeps.start import Sweep, Where
 
 
 class _StartsWithScenario(TyperGroup):
@@ -88,7 +88,7 @@ def start(
     from windtunnel import api
     from windtunnel.cli.sources import scenario_source
     from windtunnel.errors import BadInput, Problem
-    from windtunnel.sweep.define import Asked
+    from windtunnel.sweeps.define import Asked
 
     asked = Asked(
         source=scenario_source(scenario),
@@ -174,11 +174,15 @@ def export(
     folder: Folder,
     target: Annotated[Path, typer.Argument(metavar="FILE", help=".csv, .parquet or .json", show_default=False)],
     view: Annotated[str, typer.Option(help="cells, ok, draws, frontier or failures.")] = "cells",
+    as_json: AsJson = False,
 ) -> None:
     """Write a view of a sweep to one file."""
     from windtunnel import api
 
     rows = api.export_sweep(folder, target, view)
+    if as_json:
+        print_json({"file": str(target), "view": view, "rows": rows})
+        return
     note(f"{rows:,} rows  {target}")
 
 
@@ -213,7 +217,7 @@ _MOST_COLUMNS = 5
 
 
 def _where(jobs: int | None, ray: str | None) -> Where:
-    from windtunnel.sweep.start import Where
+    from windtunnel.sweeps.start import Where
 
     return Where(processes=jobs, ray=ray)
 

@@ -7,9 +7,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from windtunnel.sweep.compute import OK, Computer
-from windtunnel.sweep.definition import Definition
-from windtunnel.sweep.verbs import VERBS
+from windtunnel.sweeps.compute import OK, Computer
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.verbs import VERBS
 
 SAMPLE = 24
 """Cells that are tried."""

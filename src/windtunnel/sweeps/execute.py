@@ -9,10 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from windtunnel.sweep.compute import CRASHED, ERROR
-from windtunnel.sweep.definition import Definition
-from windtunnel.sweep.executors import Executor, Task
-from windtunnel.sweep.store import Store
+from windtunnel.sweeps.compute import CRASHED, ERROR
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.executors import Executor, Task
+from windtunnel.sweeps.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,13 @@ class Progress:
     """Of the cells computed since."""
     seconds: float
     """Since it started."""
+    pace_s: float | None = None
+    """Seconds a cell, over the later half of the time since the first cell was done; None before some are."""
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that the rest takes at the pace so far; None before the first cell."""
-        fresh = self.done - self.before
-        return self.seconds * (self.total - self.done) / fresh if fresh else None
+        """Seconds that the rest takes at the pace so far; None while no pace is known."""
+        return None if self.pace_s is None else self.pace_s * (self.total - self.done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,27 @@ class Wishes:
     report: Callable[[Progress], None] = field(default=lambda _: None)
 
 
+@dataclass(slots=True)
+class _Pace:
+    """When how many cells were done."""
+
+    marks: list[tuple[float, int]] = field(default_factory=list)
+
+    def note(self, done: int) -> None:
+        """Remember a moment, about ten a second at most."""
+        now = time.monotonic()
+        if not self.marks or (now - self.marks[-1][0] > 0.1 and done > self.marks[-1][1]):
+            self.marks.append((now, done))
+
+    def seconds(self) -> float | None:
+        """Seconds a cell over the later half of the time."""
+        if len(self.marks) < 3:
+            return None
+        (first, _), (last, done) = self.marks[0], self.marks[-1]
+        then, had = next(mark for mark in self.marks if mark[0] >= (first + last) / 2 or mark is self.marks[-2])
+        return (last - then) / (done - had) if done > had else None
+
+
 def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
     """Compute what is missing. Ctrl-C keeps what is done and returns.
 
@@ -84,9 +106,16 @@ def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
         done = before
         interrupted = False
 
+        pace = _Pace()
+
         def progress() -> Progress:
             return Progress(
-                done=done, total=total, before=before, statuses=dict(statuses), seconds=time.monotonic() - begun
+                done=done,
+                total=total,
+                before=before,
+                statuses=dict(statuses),
+                seconds=time.monotonic() - begun,
+                pace_s=pace.seconds(),
             )
 
         wishes.report(progress())
@@ -95,6 +124,7 @@ def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
                 for rows in batches:
                     done += len(rows)
                     statuses.update(row["status"] for row in rows)
+                    pace.note(done)
                     store.add(rows)
                     wishes.report(progress())
         except KeyboardInterrupt:

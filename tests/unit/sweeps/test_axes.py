@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windtunnel.errors import BadInput
-from windtunnel.sweep.axes import cells_of, points_of, read_axes
+from windtunnel.sweeps.axes import cells_of, points_of, read_axes
 
 
 def values(text: str) -> list[object]:

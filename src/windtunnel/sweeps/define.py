@@ -9,10 +9,11 @@ from typing import Any
 
 from windtunnel.errors import UNSET, BadInput, ProblemList
 from windtunnel.specs.loader import axes_left_to_planner, fields_of
-from windtunnel.sweep.axes import MOST_VALUES, Axis, cells_of, read_axes
-from windtunnel.sweep.cells import with_settings
-from windtunnel.sweep.definition import Definition
-from windtunnel.sweep.verbs import VERBS
+from windtunnel.specs.source import folder_of
+from windtunnel.sweeps.axes import MOST_VALUES, Axis, cells_of, read_axes
+from windtunnel.sweeps.cells import with_settings
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.verbs import VERBS
 
 ORDER = ("learn", "cluster", "run", "serve", "train")
 """Verb that a scenario's sections mean where none is named: the first whose section it has."""
@@ -73,7 +74,7 @@ def define(asked: Asked) -> Definition:
             rule = f"{told} is left to the planner, which is asked once: `windtunnel plan S -o planned.yaml`"
             problems.add(open_[0], UNSET, rule)
     problems.raise_if_any()
-    folder = Path(asked.source).resolve().parent if isinstance(asked.source, str | Path) else Path.cwd()
+    folder = folder_of(asked.source).resolve()
     return Definition(
         verb=verb,
         scenario=data,

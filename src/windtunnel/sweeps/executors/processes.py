@@ -18,9 +18,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from windtunnel.sweep.compute import Computer, Row, crashed
-from windtunnel.sweep.definition import Definition
-from windtunnel.sweep.executors import Task
+from windtunnel.sweeps.compute import Computer, Row, crashed
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.executors import Task
 
 CHUNK_S = 1.0
 """Seconds of work that a process is given at a time, once the pace is known."""

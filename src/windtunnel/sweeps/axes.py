@@ -99,7 +99,7 @@ def points_of(axes: Sequence[Axis]) -> Iterator[Point]:
 def _split_fields(text: str) -> list[str]:
     """`a=1,2 b=3,4`, `a=1,2;b=3,4` or `a=1,2,b=3,4` → one text a field."""
     if ";" in text:
-        return [part.strip() for part in text.split(";") if part.strip()]
+        return [part.strip() for part in re.split(r";\s*(?=[A-Za-z_][\w.]*\s*=)", text) if part.strip()]
     starts = [m.start(1) for m in re.finditer(r"(?:^|[,\s])\s*([A-Za-z_][\w.\[\]-]*)\s*=", text)]
     ends = [*starts[1:], len(text)]
     return [text[a:b].strip().rstrip(",").strip() for a, b in zip(starts, ends, strict=True)]

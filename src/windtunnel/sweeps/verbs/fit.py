@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.sweep.verbs import VERBS, Question, Shared, Verb
+from windtunnel.sweeps.verbs import VERBS, Question, Shared, Verb
 
 
 def answer(question: Question, shared: Shared) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from windtunnel.registry import Registry
 from windtunnel.specs.source import FieldsInFolder
-from windtunnel.sweep.cells import with_settings
+from windtunnel.sweeps.cells import with_settings
 
 
 @dataclass(slots=True)
@@ -47,4 +47,4 @@ class Verb:
     """What a draw varies."""
 
 
-VERBS: Registry[Verb] = Registry("sweep_verbs", package="windtunnel.sweep.verbs", noun="verb of a sweep")
+VERBS: Registry[Verb] = Registry("sweep_verbs", package="windtunnel.sweeps.verbs", noun="verb of a sweep")

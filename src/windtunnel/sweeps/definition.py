@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.sweep.axes import Axis, cells_of, points_of
-from windtunnel.sweep.cells import SCHEMA, Cell, canonical, cell_of, physics
+from windtunnel.sweeps.axes import Axis, cells_of, points_of
+from windtunnel.sweeps.cells import SCHEMA, Cell, canonical, cell_of, physics
 
 MANIFEST = "manifest.json"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from windtunnel.sweep.compute import Computer, Row
-from windtunnel.sweep.definition import Definition
-from windtunnel.sweep.executors import Task
+from windtunnel.sweeps.compute import Computer, Row
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.executors import Task
 
 
 class Inline:

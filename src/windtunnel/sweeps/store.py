@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.sweep.compute import Row
-from windtunnel.sweep.definition import MANIFEST, Definition, differences, read_manifest
+from windtunnel.sweeps.compute import Row
+from windtunnel.sweeps.definition import MANIFEST, Definition, differences, read_manifest
 
 FLUSH_ROWS = 1000
 FLUSH_S = 5.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.sweep.draws import drawn_factor
-from windtunnel.sweep.verbs import VERBS, Question, Shared, Verb
+from windtunnel.sweeps.draws import drawn_factor
+from windtunnel.sweeps.verbs import VERBS, Question, Shared, Verb
 
 CELLS_OF_A_CACHE = 400
 """Cells after which shared prices are forgotten, so that memory stays."""

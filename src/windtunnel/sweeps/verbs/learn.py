@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from windtunnel.sweep.verbs import VERBS, Question, Shared, Verb
+from windtunnel.sweeps.verbs import VERBS, Question, Shared, Verb
 
 
 def answer(question: Question, shared: Shared) -> dict[str, Any]:

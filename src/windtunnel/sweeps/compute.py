@@ -12,10 +12,10 @@ from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, WindtunnelError
 from windtunnel.specs.source import FieldsInFolder
-from windtunnel.sweep.cells import Cell, canonical, with_settings
-from windtunnel.sweep.columns import columns_of
-from windtunnel.sweep.definition import Definition
-from windtunnel.sweep.verbs import VERBS, Question, Shared
+from windtunnel.sweeps.cells import Cell, canonical, with_settings
+from windtunnel.sweeps.columns import columns_of
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.verbs import VERBS, Question, Shared
 
 OK, INVALID, INFEASIBLE, ERROR, CRASHED = "ok", "invalid", "infeasible", "error", "crashed"
 """Status of a cell: answered; a combination that is not allowed; one without an answer; a bug of ours; a cell whose

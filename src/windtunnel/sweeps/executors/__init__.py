@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from windtunnel.sweep.cells import Cell
-from windtunnel.sweep.compute import Row
-from windtunnel.sweep.definition import Definition
+from windtunnel.sweeps.cells import Cell
+from windtunnel.sweeps.compute import Row
+from windtunnel.sweeps.definition import Definition
 
 
 @dataclass(frozen=True, slots=True)

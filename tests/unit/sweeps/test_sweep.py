@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from windtunnel.errors import BadInput
-from windtunnel.sweep.cells import with_settings
-from windtunnel.sweep.define import Asked, define
-from windtunnel.sweep.execute import Wishes, execute
-from windtunnel.sweep.executors import Executor, Task
-from windtunnel.sweep.executors.inline import Inline
-from windtunnel.sweep.executors.processes import Processes
-from windtunnel.sweep.start import Where, forecast, resume, start, summary
-from windtunnel.sweep.verbs import VERBS, Question, Shared, Verb
+from windtunnel.sweeps.cells import with_settings
+from windtunnel.sweeps.define import Asked, define
+from windtunnel.sweeps.execute import Wishes, execute
+from windtunnel.sweeps.executors import Executor, Task
+from windtunnel.sweeps.executors.inline import Inline
+from windtunnel.sweeps.executors.processes import Processes
+from windtunnel.sweeps.start import Where, forecast, resume, start, summary
+from windtunnel.sweeps.verbs import VERBS, Question, Shared, Verb
 
 SMALL: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -139,7 +139,7 @@ def test_a_cell_that_kills_its_process_is_one_row(tmp_path: Path, monkeypatch: p
         "    if question.source['n'] == 3:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return {'twice': 2 * question.source['n']}\n"
-        "import windtunnel.sweep.verbs as v\n"
+        "import windtunnel.sweeps.verbs as v\n"
         "v.VERBS.add('kills', v.Verb(id='kills', section='n', answer=answer))\n"
     )
     VERBS.add("kills", _verb_that_kills())

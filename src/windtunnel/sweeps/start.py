@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.sweep.define import Asked, define
-from windtunnel.sweep.definition import Definition, read_manifest
-from windtunnel.sweep.estimate import Estimate, estimate
-from windtunnel.sweep.execute import Outcome, Progress, Wishes, execute
-from windtunnel.sweep.executors import Executor
-from windtunnel.sweep.store import done_cells
-from windtunnel.sweep.verbs import VERBS
-from windtunnel.sweep.views import query
+from windtunnel.sweeps.cells import canonical
+from windtunnel.sweeps.define import Asked, define
+from windtunnel.sweeps.definition import Definition, read_manifest
+from windtunnel.sweeps.estimate import Estimate, estimate
+from windtunnel.sweeps.execute import Outcome, Progress, Wishes, execute
+from windtunnel.sweeps.executors import Executor
+from windtunnel.sweeps.store import done_cells
+from windtunnel.sweeps.verbs import VERBS
+from windtunnel.sweeps.views import query
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +120,7 @@ def forecast(asked: Asked) -> Estimate:
 def executor_of(where: Where, definition: Definition, cells: int) -> Executor:
     """The executor for an amount of work: this process where starting others takes longer."""
     if where.ray is not None:
-        from windtunnel.sweep.executors.ray import OnRay
+        from windtunnel.sweeps.executors.ray import OnRay
 
         return OnRay(None if where.ray == "local" else where.ray)
     count = where.processes
@@ -128,10 +129,10 @@ def executor_of(where: Where, definition: Definition, cells: int) -> Executor:
         count = cpus if cells * VERBS.get(definition.verb).cell_cpu_s > INLINE_CPU_S else 1
     count = min(count, max(1, cells))
     if count <= 1:
-        from windtunnel.sweep.executors.inline import Inline
+        from windtunnel.sweeps.executors.inline import Inline
 
         return Inline()
-    from windtunnel.sweep.executors.processes import Processes
+    from windtunnel.sweeps.executors.processes import Processes
 
     return Processes(count)
 
@@ -159,6 +160,4 @@ def summary(folder: Path) -> dict[str, Any]:
 
 def listed(values: Sequence[Any]) -> str:
     """Values as `--vary` takes them."""
-    from windtunnel.sweep.cells import canonical
-
     return "[" + ", ".join(canonical(v) for v in values) + "]"

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.sweep.cells import physics
-from windtunnel.sweep.compute import Computer, Row, crashed
-from windtunnel.sweep.definition import Definition
-from windtunnel.sweep.executors import Task
+from windtunnel.sweeps.cells import physics
+from windtunnel.sweeps.compute import Computer, Row, crashed
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.executors import Task
 
 CHUNK_S = 2.0
 RETRIES = 5

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from windtunnel.errors import BadInput
-from windtunnel.sweep.axes import read_axes
-from windtunnel.sweep.compute import head
-from windtunnel.sweep.definition import Definition
-from windtunnel.sweep.store import Store, done_cells, shards, whole_shard, write_shard
-from windtunnel.sweep.views import export, query
+from windtunnel.sweeps.axes import read_axes
+from windtunnel.sweeps.compute import head
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.store import Store, done_cells, shards, whole_shard, write_shard
+from windtunnel.sweeps.views import export, query
 
 DEFINITION = Definition(
     verb="train", scenario={"model": "m", "plan": {"tp": 1}}, folder="/", axes=tuple(read_axes(["plan.tp=1,2,4"], []))

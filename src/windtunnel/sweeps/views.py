@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.sweep.definition import Definition, read_manifest
-from windtunnel.sweep.store import duckdb, shards
+from windtunnel.sweeps.definition import Definition, read_manifest
+from windtunnel.sweeps.store import duckdb, shards
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,13 +38,11 @@ def connect(folder: Path) -> Any:
     if not found:
         raise BadInput(Problem("DIR", "has no rows yet", str(folder)))
     connection = duckdb().connect()
-    connection.execute("SET threads = 1")
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in found)
     connection.execute(f"CREATE VIEW attempts AS SELECT * FROM read_parquet([{listed}], union_by_name=true)")
-    connection.execute(
-        "CREATE VIEW cells AS SELECT * FROM attempts "
-        "QUALIFY row_number() OVER (PARTITION BY cell ORDER BY attempt DESC) = 1"
-    )
+    (attempts,) = connection.execute("SELECT max(attempt) FROM attempts").fetchone()
+    latest = " QUALIFY row_number() OVER (PARTITION BY cell ORDER BY attempt DESC) = 1" if attempts > 1 else ""
+    connection.execute(f"CREATE VIEW cells AS SELECT * FROM attempts{latest}")
     connection.execute("CREATE VIEW ok AS SELECT * FROM cells WHERE status = 'ok'")
     connection.execute(
         "CREATE VIEW failures AS SELECT status, reason, count(*) AS cells FROM cells WHERE status <> 'ok' "

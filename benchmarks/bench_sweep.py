@@ -1,0 +1,127 @@
+"""Cells a second of a sweep, and queries over many stored cells.
+
+    python benchmarks/bench_sweep.py [--cells 5000] [--stored 1000000] [-j 1]
+
+Cells are training steps of a 70B on 64 to 1,024 H100, each with another plan or batch. Stored cells are synthetic rows
+in as many shards as a sweep of that size leaves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from windtunnel.sweeps.axes import read_axes
+from windtunnel.sweeps.define import Asked, define
+from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.execute import Progress, Wishes, execute
+from windtunnel.sweeps.start import Where, executor_of
+from windtunnel.sweeps.store import Store, duckdb
+from windtunnel.sweeps.views import query
+
+SCENARIO = Path(__file__).parents[1] / "examples" / "llama3-70b-64xh100.yaml"
+VARY = (
+    "plan.tp=1,2,4,8",
+    "plan.pp=2,4,5,8,10",
+    "plan.mbs=1,2,4",
+    "plan.zero=0,1,2",
+    "cluster.nodes=8..128:x2",
+    "training.global_batch=128..2048:x2",
+)
+QUERIES = (
+    "SELECT status, count(*) FROM cells GROUP BY ALL",
+    'SELECT "x.plan.tp", min(step_time_s) FROM ok GROUP BY ALL',
+    "SELECT * FROM frontier",
+    "SELECT * FROM ok ORDER BY step_time_s LIMIT 20",
+)
+SHARD_ROWS = 10_000
+
+
+def computed(cells: int, processes: int) -> None:
+    """Compute cells and say how many a second, and how good the estimate was on the way."""
+    definition = define(Asked(source=SCENARIO, vary=VARY, overrides=("plan.vpp=1", "plan.cp=1")))
+    cut = tuple(read_axes([*VARY[:-1], f"{VARY[-1].split('=')[0]}={_batches(cells)}"], []))
+    definition = define(
+        Asked(source=SCENARIO, vary=tuple(_text(a) for a in cut), overrides=("plan.vpp=1", "plan.cp=1"))
+    )
+    told: list[tuple[float, float]] = []
+
+    def report(p: Progress) -> None:
+        if p.left_s is not None:
+            told.append((p.seconds, p.left_s))
+
+    with tempfile.TemporaryDirectory() as folder:
+        executor = executor_of(Where(processes=processes), definition, len(definition))
+        before = time.process_time()
+        outcome = execute(definition, Path(folder) / "s", Wishes(executor=executor, report=report))
+        cpu = time.process_time() - before
+        p = outcome.progress
+        ok = p.statuses.get("ok", 0)
+        print(
+            f"{p.done:,} cells ({ok:,} ok) in {p.seconds:.1f} s with {processes} processes: "
+            f"{p.done / p.seconds:.1f} cells/s"
+        )
+        if processes == 1:
+            print(f"  {ok / cpu:.1f} ok cells a CPU second of one core")
+        for share in (0.1, 0.5):
+            at = next(t for t in told if t[0] >= share * p.seconds)
+            print(f"  after {at[0]:.0f} s the estimate was {at[0] + at[1]:.0f} s, it took {p.seconds:.0f} s")
+
+
+def _text(axis: object) -> str:
+    from windtunnel.sweeps.start import listed
+
+    return f"{axis.fields[0]}={listed([v for (v,) in axis.values])}"  # type: ignore[attr-defined]
+
+
+def _batches(cells: int) -> str:
+    others = 4 * 5 * 3 * 3 * 5
+    return ",".join(str(128 * (i + 1)) for i in range(max(1, round(cells / others))))
+
+
+def stored(rows: int) -> None:
+    """Time queries over many rows."""
+    definition = Definition(
+        verb="train", scenario={}, folder="/", axes=tuple(read_axes(["plan.tp=1..8:+1", f"n=1..{rows // 8}:+1"], []))
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "s"
+        with Store(folder, definition):
+            pass
+        connection = duckdb().connect()
+        for shard in range(rows // SHARD_ROWS):
+            connection.execute(
+                f"COPY (SELECT md5((i + {shard * SHARD_ROWS})::VARCHAR) AS cell, 'train' AS verb, "
+                "CASE WHEN i % 5 = 0 THEN 'invalid' ELSE 'ok' END AS status, "
+                "CASE WHEN i % 5 = 0 THEN 'plan' ELSE '' END AS reason, "
+                'NULL::BIGINT AS draw, 1::BIGINT AS attempt, (i % 8 + 1)::BIGINT AS "x.plan.tp", i AS "x.n", '
+                "random() AS step_time_s, random() AS peak_memory_reserved_bytes, true AS memory_fits, "
+                f"0.05 AS wall_s FROM range({SHARD_ROWS}) t(i)) "
+                f"TO '{folder}/cells/part-{shard}.parquet' (FORMAT parquet, COMPRESSION zstd)"
+            )
+        size = sum(p.stat().st_size for p in (folder / "cells").iterdir()) / 1e6
+        print(f"{rows:,} stored cells in {rows // SHARD_ROWS} shards, {size:.0f} MB")
+        for sql in QUERIES:
+            query(folder, sql)
+            begun = time.perf_counter()
+            query(folder, sql)
+            print(f"  {time.perf_counter() - begun:.2f} s  {sql}")
+
+
+def main() -> None:
+    """Time both."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cells", type=int, default=5000)
+    parser.add_argument("--stored", type=int, default=1_000_000)
+    parser.add_argument("-j", type=int, default=1)
+    given = parser.parse_args()
+    if given.stored:
+        stored(given.stored)
+    if given.cells:
+        computed(given.cells, given.j)
+
+
+if __name__ == "__main__":
+    main()
