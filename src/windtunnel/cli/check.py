@@ -158,8 +158,11 @@ def _figures(file: Path, overrides: tuple[str, ...]) -> dict[str, Any]:
     from windtunnel.cli.planned import planned
     from windtunnel.specs.loader import load_scenario
 
-    if load_scenario(file, overrides).serving is not None:
+    scenario = load_scenario(file, overrides)
+    if scenario.serving is not None:
         return _flat(api.simulate_serving(file, overrides=overrides).to_dict())
+    if scenario.learning is not None and scenario.training is None:
+        return _flat(api.simulate_learning(file, overrides=overrides).to_dict())
     taken = planned(file, overrides)
     result = api.simulate_training(taken.source, overrides=taken.overrides, chosen_by_planner=taken.chosen)
     return _flat(result.to_dict())

@@ -18,10 +18,12 @@ from windtunnel.learning.curves import CurveKey, job_of, task_of
 from windtunnel.learning.inner import INNER, InnerKind
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import with_defaults
+from windtunnel.learning.laws import LAWS, Law
 from windtunnel.learning.scenario_target import ScenarioTarget, scenario_target
 from windtunnel.learning.tasks import TASKS, TaskKind
-from windtunnel.learning.tasks.base import Shapes
+from windtunnel.learning.tasks.base import Shapes, Task, params_of
 from windtunnel.learning.timing.lock_step import LockStepTiming, time_lock_step
+from windtunnel.machine_memory import require_bytes
 from windtunnel.registry import Registry
 from windtunnel.specs.base import Named, named
 from windtunnel.specs.learning import LearningRateSpec, LearningSpec, SplitSpec
@@ -60,6 +62,7 @@ class PreparedLearning:
     shapes: Shapes
     """Tensors of the proxy's model."""
     target: ScenarioTarget
+    law: Law | None
     failures: FailureProfile | None
     """Of workers; None: none."""
     assumed: tuple[tuple[str, str, str], ...]
@@ -116,16 +119,49 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
         problems.raise_if_any()
         raise AssertionError("unreachable")
     assumed: list[tuple[str, str, str]] = []
-    task, task_knobs = _looked_up(TASKS, spec.task, "learning.task", problems)
-    inner, inner_knobs = _looked_up(INNER, spec.inner, "learning.inner", problems)
     chosen = applied(scenario.techniques, problems)
     algorithms = _algorithms(spec, chosen, problems)
+    base = _base_key(spec, assumed, problems)
+    law = None
+    if spec.law is not None:
+        law = attempt("learning.law", partial(LAWS.get, spec.law, "learning.law"), problems)
+    failures = attempt("learning.failures", lambda: _failures(spec), problems)
+    task = None if base is None else attempt("learning.task", lambda: task_of(base), problems)
+    shapes = () if task is None else task.shapes
+    if base is not None and task is not None:
+        _check_goal(spec, task, problems)
+        _check_memory(spec, params_of(shapes), algorithms, problems)
+        _build_all(spec, algorithms, job_of(base, shapes), problems)
+    target = scenario_target(scenario, spec, shapes, folder, problems)
+    problems.raise_if_any()
+    assert target is not None and base is not None
+    _assumed_clock(target, algorithms, assumed)
+    return PreparedLearning(
+        scenario=scenario,
+        spec=spec,
+        folder=folder,
+        task=TASKS.get(base.task),
+        algorithms=algorithms,
+        base=base,
+        shapes=shapes,
+        target=target,
+        law=law,
+        failures=failures,
+        assumed=tuple(assumed),
+        remarks=remarks(chosen, scenario, "learning"),
+    )
+
+
+def _base_key(spec: LearningSpec, assumed: list[tuple[str, str, str]], problems: ProblemList) -> CurveKey | None:
+    """Key of a curve without its algorithm; None where task or inner optimizer cannot be."""
+    before = len(problems)
+    task, task_knobs = _looked_up(TASKS, spec.task, "learning.task", problems)
+    inner, inner_knobs = _looked_up(INNER, spec.inner, "learning.inner", problems)
     split, split_value = _split(spec, task, problems)
     lr = _learning_rate(spec, inner, assumed)
-    problems.raise_if_any()
-    assert task is not None and inner is not None
-    every = spec.evaluate_every or max(1, spec.steps // _POINTS)
-    base = CurveKey(
+    if len(problems) > before or task is None or inner is None:
+        return None
+    return CurveKey(
         task=task.id,
         task_knobs=task_knobs,
         workers=spec.workers,
@@ -139,31 +175,8 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
         split=split,
         split_value=split_value,
         seed=spec.seed,
-        evaluate_every=every,
+        evaluate_every=spec.evaluate_every or max(1, spec.steps // _POINTS),
     )
-    built = attempt("learning.task", lambda: task_of(base), problems)
-    task_shapes = built.shapes if built is not None else ()
-    target = scenario_target(scenario, spec, task_shapes, folder, problems)
-    failures = attempt("learning.failures", lambda: _failures(spec), problems)
-    problems.raise_if_any()
-    assert target is not None
-    _assumed_clock(target, algorithms, assumed)
-    prepared = PreparedLearning(
-        scenario=scenario,
-        spec=spec,
-        folder=folder,
-        task=task,
-        algorithms=algorithms,
-        base=base,
-        shapes=task_shapes,
-        target=target,
-        failures=failures,
-        assumed=tuple(assumed),
-        remarks=remarks(chosen, scenario, "learning"),
-    )
-    _build_all(prepared, problems)
-    problems.raise_if_any()
-    return prepared
 
 
 def _looked_up(registry: Registry[Any], value: Named, field: str, problems: ProblemList) -> tuple[Any, dict[str, Any]]:
@@ -186,7 +199,7 @@ def _algorithms(spec: LearningSpec, chosen: tuple[Applied, ...], problems: Probl
     for at, entry in enumerate(spec.algorithms):
         for name, given in ({entry: {}} if isinstance(entry, str) else entry).items():
             where = f"learning.algorithms.{at}"
-            one = {name: given or {}}
+            one = {name: _without_staleness(name, given or {}, where, problems)}
             kind, knobs = _looked_up(ALGORITHMS, one, where, problems)
             if kind is not None:
                 found.append((kind, knobs, dict(given or {})))
@@ -208,6 +221,22 @@ def _algorithms(spec: LearningSpec, chosen: tuple[Applied, ...], problems: Probl
             continue
         out.append(ChosenAlgorithm(label=label, kind=kind, knobs=knobs, given=given))
     return tuple(out)
+
+
+def _without_staleness(name: str, given: dict[str, Any], where: str, problems: ProblemList) -> dict[str, Any]:
+    """Knobs without those that only asynchronous algorithms have, which are refused of one whose workers wait."""
+    if name not in ALGORITHMS or ALGORITHMS.get(name).driver == "arrivals":
+        return given
+    known = ALGORITHMS.get(name).knobs
+    kept = {}
+    for knob, value in given.items():
+        owners = _of_asynchronous_algorithms(knob) if knob not in known else ()
+        if owners:
+            rule = f"workers of {name} wait for each other, so nothing is late; asynchronous are {', '.join(owners)}"
+            problems.add(f"{where}.{name}.{knob}", value, rule)
+        else:
+            kept[knob] = value
+    return kept
 
 
 def _label(name: str, given: dict[str, Any]) -> str:
@@ -240,15 +269,14 @@ def _learning_rate(spec: LearningSpec, inner: InnerKind | None, assumed: list[tu
     return {"peak": float(peak), "steps": spec.steps}
 
 
-def _build_all(x: PreparedLearning, problems: ProblemList) -> None:
+def _build_all(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], job: Job, problems: ProblemList) -> None:
     """Build every algorithm once, so that what does not go together is said before anything is learned."""
-    job = job_of(x.base, x.shapes)
-    for at, algorithm in enumerate(x.algorithms):
+    for at, algorithm in enumerate(algorithms):
         try:
             algorithm.kind.build(job, dict(algorithm.knobs))
         except BadInput as error:
             own = f"learning.algorithms.{algorithm.kind.id}"
-            listed = at < len(x.spec.algorithms)
+            listed = at < len(spec.algorithms)
             where = f"learning.algorithms.{at}.{algorithm.kind.id}" if listed else f"techniques.{algorithm.kind.id}"
             for problem in error.problems:
                 inside = problem.field.removeprefix(own).strip(".")
@@ -271,3 +299,34 @@ def _assumed_clock(
     if late and not target.timed:
         why = f"not stated; the order in which uploads of {', '.join(late)} arrive depends on it"
         assumed.append(("learning.step_s", "1", why))
+
+
+def _check_goal(spec: LearningSpec, task: Task, problems: ProblemList) -> None:
+    """Refuse targets that no curve of the task can reach."""
+    if spec.target is None:
+        return
+    if spec.target.metric is not None and not task.metric:
+        problems.add("learning.target.metric", spec.target.metric, "the task has no metric; state a loss")
+    if spec.target.loss is not None and task.floor is not None and spec.target.loss < task.floor:
+        rule = f"no parameters reach less than {task.floor:.6g} on this task"
+        problems.add("learning.target.loss", spec.target.loss, rule)
+
+
+_COPIES = 8
+"""Rows of parameters that a worker takes: parameters, gradient, two moments, difference, feedback, and room."""
+
+
+def _check_memory(
+    spec: LearningSpec, parameters: int, algorithms: tuple[ChosenAlgorithm, ...], problems: ProblemList
+) -> None:
+    """Refuse more workers than there is memory for; asynchronous ones hold only the rounds that are on their way."""
+    if all(a.kind.driver == "arrivals" for a in algorithms):
+        return
+    nbytes = 8.0 * _COPIES * spec.workers * parameters
+    what = f"the states of {spec.workers:,} workers with {parameters:,} parameters each"
+    attempt("learning.workers", lambda: require_bytes(nbytes, "learning.workers", what, spec.workers), problems)
+
+
+def _of_asynchronous_algorithms(knob: str) -> tuple[str, ...]:
+    """Ids of the asynchronous algorithms that have a knob."""
+    return tuple(id for id, kind in ALGORITHMS.items() if kind.driver == "arrivals" and knob in kind.knobs)

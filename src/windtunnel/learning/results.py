@@ -29,6 +29,8 @@ class LearningResult:
     """What is timed: model, parameters, step_s, its source and grade."""
     worker_steps_per_s: float | None
     """That this machine learned in a second of one process; None where all curves were kept from before."""
+    law: dict[str, Any] = field(default_factory=dict)
+    """A published law at the target's size: id, source, grade, loss by algorithm, and why not, by algorithm."""
     assumed: tuple[tuple[str, str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

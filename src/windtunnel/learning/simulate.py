@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from typing import Any
 
 from windtunnel.learning import curves
 from windtunnel.learning.algorithm_figures import algorithm_figures, algorithm_run
 from windtunnel.learning.curves import CurveKey, Learned
 from windtunnel.learning.gate import gate_keys, verdicts
+from windtunnel.learning.laws import LawCase
 from windtunnel.learning.prepare import PreparedLearning, prepare_learning
 from windtunnel.learning.records import AlgorithmFigures
 from windtunnel.learning.results import LearningResult
@@ -167,6 +169,7 @@ def _result(x: PreparedLearning, learning: Learning, version: str, begun: float)
         algorithms=figures,
         goal=_goal(x),
         target=x.target.figures(),
+        law=_law(x),
         worker_steps_per_s=learning.worker_steps_per_s,
         assumed=x.assumed,
         warnings=tuple(warnings),
@@ -188,6 +191,27 @@ def _notes(x: PreparedLearning, figures: tuple[AlgorithmFigures, ...]) -> tuple[
     if x.failures is not None and steady:
         out.append(f"failures act on asynchronous algorithms alone; {', '.join(steady)} run without")
     return tuple(out)
+
+
+def _law(x: PreparedLearning) -> dict[str, Any]:
+    """What a published law says of each algorithm at the target's size, and of which it says nothing."""
+    if x.law is None:
+        return {}
+    losses: dict[str, float] = {}
+    outside: dict[str, str] = {}
+    for a in x.algorithms:
+        period = a.knobs.get("period")
+        case = LawCase(
+            parameters=float(x.target.target.parameters),
+            workers=x.spec.workers,
+            algorithm=a.kind.id,
+            period=period if isinstance(period, int) else None,
+        )
+        if why := x.law.outside(case):
+            outside[a.label] = why
+        else:
+            losses[a.label] = x.law.loss(case)
+    return {"id": x.law.id, "source": x.law.source, "grade": "fitted", "loss": losses, "outside": outside}
 
 
 def _grades(x: PreparedLearning) -> dict[str, str]:

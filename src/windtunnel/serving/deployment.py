@@ -217,9 +217,12 @@ def load_deployment(source: Source, overrides: Sequence[str], required: str) -> 
     """
     scenario, lines, folder = load(source, overrides)
     problems = ProblemList(lines)
+    serving = scenario.serving
+    if serving is None and scenario.learning is not None:
+        problems.add("serving", UNSET, f"{required}; of learning, `learn` is the verb")
+        problems.raise_if_any()
     model = attempt("model", lambda: resolve_model(scenario, folder), problems)
     cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
-    serving = scenario.serving
     if serving is None:
         problems.add("serving", UNSET, required)
     techniques = applied(scenario.techniques, problems)

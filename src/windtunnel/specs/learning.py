@@ -158,6 +158,9 @@ class LearningSpec(Spec):
     evaluate_every: Count | None = None
     """Local steps between points of a curve; absent: 100 points."""
     target: TargetSpec | None = None
+    law: str | None = None
+    """Published law that says the loss of a model of the target's size, beside the curves: `diloco-scaling`. The small
+    task never does."""
     link: Annotated[WorkerLinkSpec | None, Field(json_schema_extra=_link_or_preset)] = None
     """Absent: messages take no time; a preset's name alone is enough: `wan`."""
     speeds: SpeedsSpec | None = None

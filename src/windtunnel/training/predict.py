@@ -41,12 +41,17 @@ def look_up(
     from windtunnel import catalog
     from windtunnel.techniques import applied, on_cluster
 
-    model = attempt("model", lambda: resolve_model(scenario, folder), problems)
-    cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
+    model, cluster = None, None
+    if scenario.model or scenario.learning is None:
+        model = attempt("model", lambda: resolve_model(scenario, folder), problems)
+    if scenario.cluster or scenario.learning is None:
+        cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
     if scenario.training is None:
         rule = f"is required for `{verb}`: seq_len and global_batch at least"
         if scenario.serving is not None:
             rule += "; of serving, " + ("search.target: serving" if verb == "plan" else "`serve` is the verb")
+        if scenario.learning is not None:
+            rule += "; of learning, `learn` is the verb"
         problems.extend([Problem(field="training", rule=rule)])
     chosen = applied(scenario.techniques, problems)
     return model, cluster and on_cluster(chosen, cluster, problems), chosen

@@ -12,6 +12,7 @@ from windtunnel.report.html_shell import card, document, plot, table
 from windtunnel.report.learning.text import (
     goal_line,
     headline,
+    law_lines,
     link_rows,
     staleness_rows,
     table_rows,
@@ -45,6 +46,8 @@ def render(result: LearningResult) -> str:
     for across in ACROSS:
         if shown(result, across):
             parts.append(card(f"Loss against {across.name}", hint, plot(loss_chart(result, across))))
+    if lines := law_lines(result):
+        parts.append(card("By a published law", "", "".join(f"<p>{escape(line)}</p>" for line in lines)))
     if late := staleness_rows(result):
         parts.append(card("Staleness", "", _table(("algorithm", "staleness"), late)))
     parts.append(card("Bytes by link", "of all workers", _table(("algorithm", "link", "bytes"), link_rows(result))))

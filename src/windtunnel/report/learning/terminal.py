@@ -15,6 +15,7 @@ from windtunnel.learning.figures import ACROSS, Across, seed_band, shown
 from windtunnel.report.learning.text import (
     goal_line,
     headline,
+    law_lines,
     staleness_rows,
     table_rows,
     target_line,
@@ -44,6 +45,7 @@ def summary(result: LearningResult, *, plot: bool = False) -> RenderableType:
     for label, words in staleness_rows(result):
         parts.append(Text(f"{label}: staleness {words}"))
     parts += [Text(line, style="yellow") for line in verdict_lines(result)]
+    parts += [Text(line) for line in law_lines(result)]
     if plot:
         chosen = ACROSS[1] if shown(result, ACROSS[1]) else ACROSS[0]
         parts.append(Padding(Text(drawn(result, chosen)), (1, 0, 0, 0)))
@@ -64,7 +66,7 @@ def _table(result: LearningResult) -> Table:
     titles, rows = table_rows(result)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for at, title in enumerate(titles):
-        table.add_column(title, justify="left" if at == 0 else "right")
+        table.add_column(title, justify="left" if at == 0 else "right", no_wrap=at < 2)
     for row in rows:
         table.add_row(*row)
     return table

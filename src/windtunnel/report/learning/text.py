@@ -57,14 +57,14 @@ def data(nbytes: float) -> str:
 
 
 _COLUMNS: tuple[tuple[str, Callable[[AlgorithmFigures], str]], ...] = (
-    ("loss at the end", loss_text),
+    ("loss", loss_text),
     ("metric", lambda a: "" if a.metric is None else f"{a.metric:.4g}"),
-    ("against data parallel", lambda a: "" if a.gap is None or a.id == "data_parallel" else signed_percent(a.gap)),
-    ("simulated time", lambda a: "" if a.hours is None else duration(3600.0 * a.hours)),
-    ("sent by a worker", lambda a: data(a.bytes_per_worker)),
+    ("gap", lambda a: "" if a.gap is None or a.id == "data_parallel" else signed_percent(a.gap)),
+    ("time", lambda a: "" if a.hours is None else duration(3600.0 * a.hours)),
+    ("bytes a worker", lambda a: data(a.bytes_per_worker)),
     ("energy", lambda a: "" if a.kwh is None else f"{count(a.kwh)} kWh"),
     ("cost", lambda a: "" if a.cost is None else dollars(a.cost)),
-    ("utilisation", lambda a: "" if a.utilisation is None else percent(a.utilisation)),
+    ("computing", lambda a: "" if a.utilisation is None else percent(a.utilisation)),
     ("to target", to_target),
 )
 
@@ -87,6 +87,17 @@ def verdict_lines(result: LearningResult) -> list[str]:
     return [
         f"{a.label}: not resolved: {reason}" for a in result.algorithms if a.resolved is False for reason in a.reasons
     ]
+
+
+def law_lines(result: LearningResult) -> list[str]:
+    """What a published law says at the target's size."""
+    if not result.law:
+        return []
+    told = [
+        f"{label}: loss {loss:.3f} at this size by {result.law['id']}" for label, loss in result.law["loss"].items()
+    ]
+    silent = [f"{label}: {result.law['id']} {why}" for label, why in result.law["outside"].items()]
+    return [*told, *silent, *([f"{result.law['id']} is {result.law['source']}, fitted by its authors"] if told else [])]
 
 
 def goal_line(result: LearningResult) -> str:
