@@ -39,6 +39,7 @@ def wire_knobs(compressor: Any = None, feedback: float = 0.0, bits: int = 32) ->
             choices=("auto", "all_reduce", "all_gather", "ring"),
             doc="collective; auto: all_reduce where encodings add, else all_gather; ring: encoded anew at every hop",
         ),
+        "may_stall": Knob(False, doc="run a compressor that needs feedback without it, to see that training stalls"),
     }
 
 
@@ -73,13 +74,21 @@ def via_of(knobs: dict[str, Any]) -> Via | None:
     return None if value == "auto" else cast(Via, value)
 
 
-def check_exchange(exchange: GradientExchange | ParameterExchange, problems: ProblemList) -> None:
-    """Refuse what does not go together in an exchange."""
+def check_exchange(
+    exchange: GradientExchange | ParameterExchange, problems: ProblemList, may_stall: bool = False
+) -> None:
+    """Refuse what does not go together in an exchange.
+
+    Args:
+        exchange: Compressor, feedback and collective.
+        problems: What is wrong goes here.
+        may_stall: Whether a compressor that needs feedback may go without it.
+    """
     wire, via = exchange.compressor, exchange.via
     if via == "all_reduce" and not wire.linear:
         rule = f"adds encodings on their way, and those of compressor {wire.id} do not add; allowed: auto, all_gather"
         problems.add("via", via, f"{rule}, ring")
-    if wire.needs_feedback and not exchange.feedback:
+    if wire.needs_feedback and not exchange.feedback and not may_stall:
         rule = f"compressor {wire.id} never sends what it leaves out, and training stalls; allowed: above 0, up to 1"
         problems.add("feedback", exchange.feedback, rule)
     if via == "ring" and exchange.feedback and not is_plain(wire):

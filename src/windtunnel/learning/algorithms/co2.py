@@ -32,7 +32,7 @@ def build(job: Job, knobs: dict[str, Any]) -> Delayed:
         feedback=knobs["feedback"],
         via=parts.via_of(knobs),
     )
-    parts.check_exchange(exchange, problems)
+    parts.check_exchange(exchange, problems, knobs["may_stall"])
     problems.raise_if_any()
     use: Use = "against_now" if knobs["difference_to"] == "anchor_now" else "delayed"
     return Delayed(job, parameters=exchange, use=use)

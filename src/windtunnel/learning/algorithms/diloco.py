@@ -49,7 +49,7 @@ def build(job: Job, knobs: dict[str, Any], id: str = "diloco") -> Composed:
         via=parts.via_of(knobs),
         drop=knobs["drop"],
     )
-    parts.check_exchange(exchange, problems)
+    parts.check_exchange(exchange, problems, knobs["may_stall"])
     parts.check_fragments(exchange, job, problems)
     problems.raise_if_any()
     return Composed(job, parameters=exchange)

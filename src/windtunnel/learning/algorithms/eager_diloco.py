@@ -31,7 +31,7 @@ def build(job: Job, knobs: dict[str, Any]) -> Delayed:
         feedback=knobs["feedback"],
         via=parts.via_of(knobs),
     )
-    parts.check_exchange(exchange, problems)
+    parts.check_exchange(exchange, problems, knobs["may_stall"])
     if exchange.via == "ring" and knobs["mode"] == "eager":
         problems.add(
             "via", "ring", "leaves no worker's own share apart, which eager replaces; allowed: auto, all_gather"

@@ -27,7 +27,7 @@ def build(job: Job, knobs: dict[str, Any]) -> Composed:
         via=parts.via_of(knobs),
         evaluate="mean",
     )
-    parts.check_exchange(exchange, problems)
+    parts.check_exchange(exchange, problems, knobs["may_stall"])
     problems.raise_if_any()
     return Composed(job, parameters=exchange)
 

@@ -59,7 +59,7 @@ def build(job: Job, knobs: dict[str, Any]) -> Composed:
         states=tuple(StateExchange(name=name, period=when) for name in states),
         evaluate="mean",
     )
-    parts.check_exchange(exchange, problems)
+    parts.check_exchange(exchange, problems, knobs["may_stall"])
     problems.raise_if_any()
     return Composed(job, parameters=exchange)
 

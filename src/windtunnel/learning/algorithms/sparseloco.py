@@ -28,7 +28,7 @@ def build(job: Job, knobs: dict[str, Any]) -> Composed:
         feedback=knobs["feedback"],
         via=parts.via_of(knobs),
     )
-    parts.check_exchange(exchange, problems)
+    parts.check_exchange(exchange, problems, knobs["may_stall"])
     problems.raise_if_any()
     return Composed(job, parameters=exchange)
 
