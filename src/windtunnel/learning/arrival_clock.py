@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,12 @@ import numpy as np
 from windtunnel.learning.drivers.arrivals import ArrivalSetting
 from windtunnel.learning.drivers.outages import Outages
 from windtunnel.learning.drivers.pace import DrawnPace, lognormal_factors
-from windtunnel.learning.drivers.transfers import IndependentLinks
+from windtunnel.learning.drivers.transfers import IndependentLinks, Transfers
 from windtunnel.learning.job import Job
 from windtunnel.learning.tasks.base import Task
-from windtunnel.specs.learning import LearningSpec
+from windtunnel.learning.timing.contended_links import ContendedLinks
+from windtunnel.learning.timing.links import link_of
+from windtunnel.specs.learning import LearningSpec, WorkerLinkSpec
 from windtunnel.specs.run import FailureProfile
 
 
@@ -71,17 +72,8 @@ def arrival_setting(clock: dict[str, Any], task: Task, job: Job, evaluate_every:
     )
 
 
-def _links(link: dict[str, Any] | None) -> IndependentLinks:
-    """Links of workers to their server."""
+def _links(link: dict[str, Any] | None) -> Transfers:
+    """Links of workers to their server: flows that share what their links meet in."""
     if link is None:
         return IndependentLinks()
-    from windtunnel.learning.timing.links import link_of
-    from windtunnel.specs.learning import WorkerLinkSpec
-
-    found = link_of(WorkerLinkSpec.model_validate(link))
-    shared = min(found.shared_bytes_per_s, inf)
-    return IndependentLinks(
-        down_bytes_per_s=min(found.down_bytes_per_s, shared),
-        up_bytes_per_s=min(found.up_bytes_per_s, shared),
-        latency_s=found.latency_s,
-    )
+    return ContendedLinks(link_of(WorkerLinkSpec.model_validate(link)))

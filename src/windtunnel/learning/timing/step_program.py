@@ -100,7 +100,7 @@ class StepBuilder:
         update = 1.0 - float(self._forward.sum() + self._backward.sum())
         self._update_share = update if update > ROUNDING else 0.0
         shared = inf if self.exchanges is None else self.exchanges.link.shared_bytes_per_s
-        self._shared = b.rate("shared", shared) if isfinite(shared) else None
+        self._shared = {name: b.rate(f"shared {name}", shared) for name in (UP, DOWN) if isfinite(shared)}
 
     def build(self, steps: int, cuts: Sequence[int] = ()) -> StepProgram:
         """The program of steps 0 … steps − 1, cut at the start of the steps `cuts` in any case."""
@@ -232,8 +232,9 @@ class StepBuilder:
             b.add_streams(np.repeat(tasks, len(who)), np.tile(self._directions[direction][who], parts))
         b.add_dependencies(tasks[:, None], source[:, who])
         self._after(tasks[:, None], turn)
-        if self._shared is not None:
-            b.add_rates(tasks, self._shared, exchange.way_out_per_byte * nbytes)
+        for direction in exchange.directions:
+            if self._shared:
+                b.add_rates(tasks, self._shared[direction], exchange.way_out_per_byte * nbytes)
         return _Arrival(self._late(tasks, exchange.latency_s)[:, None], self._all, None)
 
     def _apart(
@@ -253,8 +254,10 @@ class StepBuilder:
         if message.kind != "from_server":
             b.add_dependencies(tasks, source[:, who])
         self._after(tasks, turn)
-        if self._shared is not None:
-            b.add_rates(tasks, self._shared, (exchange.way_out_per_byte / count * nbytes)[:, None])
+        for direction in exchange.directions:
+            if self._shared:
+                work = exchange.way_out_per_byte / count * nbytes
+                b.add_rates(tasks, self._shared[direction], work[:, None])
         if message.kind in ("to_server", "from_server"):
             arrived = self._late(tasks, exchange.latency_s)
             if message.kind == "from_server":
