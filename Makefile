@@ -112,6 +112,9 @@ leave-out: setup  ## predict ROWS without their family (BY=device, software, rel
 accuracy: setup  ## rewrite docs/accuracy/training.md from the rows we ship, or from ROWS
 	$(BIN)/python -m windtunnel.validation.accuracy.write_page $(if $(ROWS),--rows $(ROWS))
 
+accuracy-runs: setup  ## rewrite docs/accuracy/runs.md: published runs of weeks beside their predictions
+	$(BIN)/python -m windtunnel.validation.accuracy.published_days > docs/accuracy/runs.md
+
 handtuned: setup  ## rewrite docs/generated/planner-vs-published.md: the planner against the plans of measured rows (make handtuned ROWS=rows.json)
 	mkdir -p $(OUT)
 	$(BIN)/python -m windtunnel.validation.planner_vs_published $(ROWS) --out docs/generated/planner-vs-published.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)

@@ -431,6 +431,14 @@ def _warnings(x: PreparedRun, finished: float) -> list[str]:
         out.append(f"run.recovery.timeouts do not nest: {timeouts.wrong_order}; {rule}")
     if timeouts is not None and not any(c.hang for c in x.profile.causes):
         out.append("run.recovery.timeouts change nothing: no cause of the failures is a hang (hang: true)")
+    plan = x.prepared.members[0].plan
+    crossing = plan.schedule.startswith("dualpipe") and plan.ep > 1 and not plan.overlap_moe_a2a
+    if crossing and "dualpipe" not in {t.technique.id for t in x.techniques}:
+        exposed = x.step.breakdown.get("exposed ep", 0.0) / x.step.step_time_s
+        out.append(
+            f"{exposed:.0%} of the step are exchanges of experts that nothing hides; DualPipe runs them behind the "
+            "other pass: plan.overlap.moe_a2a: true"
+        )
     slow = x.program.job.slow_by_missing
     if x.replans and len(slow) > 1 and slow[1] <= 1.0:
         out.append(
