@@ -20,6 +20,9 @@ from windtunnel.learning.timing.target import DrawnSpeeds, Target
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 
 Program = tuple[TaskTable, Streams, Resources]
+MOST_TASKS = 400_000
+"""Tasks of a schedule that never repeats (drawn pairs, drawn seconds); longer runs go on at the mean of the second half
+of what was simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class LockStepTiming:
 
 
 def time_lock_step(
-    messages: Messages | Schedule, target: Target, workers: int, steps: int, *, seed: int = 1
+    messages: Messages | Schedule, target: Target, workers: int, steps: int, *, seed: int = 1, whole: bool = False
 ) -> LockStepTiming:
     """Time an algorithm on a target; nothing is learned.
 
@@ -89,9 +92,10 @@ def time_lock_step(
         workers: How many there are.
         steps: Local steps of each worker.
         seed: Of drawn speeds, pairs and latencies.
+        whole: Simulate every step, also where rounds repeat.
     """
     run = LockStepRun.of(messages, target, workers, steps, seed)
-    begins, speeds = run.begins(), run.speeds
+    begins, speeds = run.begins(whole=whole), run.speeds
     sent, on_links = _traffic(run.schedule, run.payloads, run.exchanges or Exchanges(NO_TIME, seed), workers)
     compute = target.step_s * steps * speeds.factors if not speeds.by_round else begins.computed_s
     total = float(begins.time_s[-1])
@@ -132,14 +136,16 @@ class LockStepRun:
         speeds = DrawnSpeeds(target.speeds, workers, seed)
         return LockStepRun(target, workers, schedule, Payloads(target.layers), exchanges, speeds, seed)
 
-    def begins(self, slower: float = 1.0) -> Begins:
+    def begins(self, slower: float = 1.0, *, whole: bool = False) -> Begins:
         """When steps begin.
 
         Args:
             slower: What seconds of transfers are multiplied by; programs are built once for all of them.
+            whole: Simulate every step, also where rounds repeat.
         """
         lanes = self.workers if _lanes_differ(self.schedule, self.target, self.speeds) else 1
-        repeats = lanes == 1 or not (self.speeds.by_round or self.schedule.draws_pairs)
+        repeats = not whole and (lanes == 1 or not (self.speeds.by_round or self.schedule.draws_pairs))
+        most = self.schedule.steps if whole else self._most_steps(lanes)
 
         def simulated(steps: int, cuts: Sequence[int]) -> tuple[StepProgram, Timeline]:
             key = (steps, *cuts)
@@ -152,13 +158,24 @@ class LockStepRun:
                 tasks = replace(tasks, alone_s=np.where(tasks.tag == message, tasks.alone_s * slower, tasks.alone_s))
             return program, engine.simulate(tasks, streams, resources)
 
-        return simulate_begins(simulated, self.schedule, repeats=repeats)
+        return simulate_begins(simulated, self.schedule, repeats=repeats, most_steps=most)
 
     def utilisation(self, begins: Begins) -> float:
         """Computing seconds over all seconds of one round in the middle of a long run."""
         by_round = begins.computed_s.mean() / self.schedule.steps
         computing = by_round if self.speeds.by_round else self.target.step_s * self.speeds.factors.mean()
         return min(float(computing) / begins.steady_step_s, 1.0)
+
+    def _most_steps(self, lanes: int) -> int:
+        """Steps that are simulated where they do not repeat."""
+        counts = np.bincount(self.schedule.codes, minlength=len(self.schedule.kinds))
+        layered = [sum(m.during_backward or m.during_forward for m in found) for found in self.schedule.kinds]
+        parts = [
+            2 * len(found) + 4 * len(self.target.layers) * many
+            for found, many in zip(self.schedule.kinds, layered, strict=True)
+        ]
+        a_step = lanes * float(counts @ np.array(parts)) / max(self.schedule.steps, 1)
+        return max(round(MOST_TASKS / a_step), 1) if a_step else self.schedule.steps
 
     def _builder(self, lanes: int) -> StepBuilder:
         speeds = self.speeds

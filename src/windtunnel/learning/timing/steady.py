@@ -35,13 +35,15 @@ Simulated = Callable[[int, Sequence[int]], tuple[StepProgram, Timeline]]
 """(steps, cuts) → the program of the first steps, cut at some of them in any case, and when its tasks ran."""
 
 
-def simulate_begins(simulated: Simulated, schedule: Schedule, *, repeats: bool) -> Begins:
+def simulate_begins(simulated: Simulated, schedule: Schedule, *, repeats: bool, most_steps: int) -> Begins:
     """Simulate a schedule on its target.
 
     Args:
         simulated: Builds and runs the first steps.
         schedule: Messages of all steps.
         repeats: Whether a round of the schedule takes what the round before took, but for what still waits.
+        most_steps: Steps that are simulated at most where rounds do not repeat; later ones take the mean of the second
+            half of these.
     """
     steps, first, period = schedule.steps, schedule.first, schedule.period
     spans = -(-schedule.span // max(period, 1))
@@ -51,9 +53,15 @@ def simulate_begins(simulated: Simulated, schedule: Schedule, *, repeats: bool) 
         if found is not None:
             return found
         rounds *= 2
-    program, timeline = simulated(steps, ())
+    known = min(steps, most_steps)
+    program, timeline = simulated(known, ())
     time = _begins(program, timeline)
-    return Begins(time, program.computed_s, float(time[-1]) / max(steps, 1), steps)
+    half = known // 2
+    each = float(time[known] - time[half]) / max(known - half, 1)
+    computed = program.computed_s * (steps / max(known, 1))
+    if known < steps:
+        time = np.concatenate([time, time[known] + each * np.arange(1, steps - known + 1)])
+    return Begins(time, computed, float(time[-1]) / max(steps, 1), known)
 
 
 def _of_rounds(simulated: Simulated, schedule: Schedule, rounds: int, spans: int) -> Begins | None:
