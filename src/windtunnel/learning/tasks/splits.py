@@ -9,7 +9,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, Problem
 from windtunnel.learning.randomness import Draws
-from windtunnel.learning.tasks.base import TaskSetting
+from windtunnel.learning.tasks.base import Task, TaskSetting
 
 SPLITS = ("iid", "dirichlet", "labels")
 
@@ -116,3 +116,9 @@ def _fill_empty(owners: Ints, workers: int) -> None:
         owners[np.flatnonzero(owners == richest)[-1]] = empty
         counts[richest] -= 1
         counts[empty] += 1
+
+
+def sizes_of(task: Task) -> Floats | None:
+    """Samples of each worker of a task, shape (workers,); None where it has no samples (quadratics)."""
+    shards = getattr(task, "shards", None)
+    return None if shards is None else np.asarray(shards.sizes, np.float64)
