@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -29,7 +30,7 @@ class Progress:
     seconds: float
     """Since it started."""
     pace_s: float | None = None
-    """Seconds a cell, over the later half of the time since the first cell was done; None before some are."""
+    """Seconds a cell since the first one was done; None before some are."""
 
     @property
     def left_s(self) -> float | None:
@@ -63,6 +64,20 @@ class Wishes:
     report: Callable[[Progress], None] = field(default=lambda _: None)
 
 
+BLOCK = 48
+"""Neighbouring cells that are computed together, because they share prices."""
+
+
+def in_mixed_order(tasks: list[Task], seed: int) -> list[Task]:
+    """Tasks in blocks of neighbours, the blocks in random order.
+
+    What is done is then a fair sample of all, so that the pace and the first figures stand for the rest.
+    """
+    blocks = [tasks[i : i + BLOCK] for i in range(0, len(tasks), BLOCK)]
+    random.Random(seed).shuffle(blocks)
+    return [task for block in blocks for task in block]
+
+
 @dataclass(slots=True)
 class _Pace:
     """When how many cells were done."""
@@ -76,12 +91,11 @@ class _Pace:
             self.marks.append((now, done))
 
     def seconds(self) -> float | None:
-        """Seconds a cell over the later half of the time."""
-        if len(self.marks) < 3:
+        """Seconds a cell since the first one, which loads tables."""
+        if len(self.marks) < 2:
             return None
-        (first, _), (last, done) = self.marks[0], self.marks[-1]
-        then, had = next(mark for mark in self.marks if mark[0] >= (first + last) / 2 or mark is self.marks[-2])
-        return (last - then) / (done - had) if done > had else None
+        (first, had), (last, done) = self.marks[0], self.marks[-1]
+        return (last - first) / (done - had)
 
 
 def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
@@ -102,6 +116,7 @@ def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
                 tasks.append(Task(cell, attempt + 1))
             else:
                 before += 1
+        tasks = in_mixed_order(tasks, definition.seed)
         statuses: Counter[str] = Counter()
         done = before
         interrupted = False
