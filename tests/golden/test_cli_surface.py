@@ -53,6 +53,7 @@ OPTIONS = {
         "--trace",
         "--wrapper",
     ],
+    "batch": ["--json"],
     "sweep": [],
     "sweep start": [
         "--draws",

@@ -7,11 +7,10 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.error_records import problem_record, problems_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_LONGEST = 240
-"""Characters of an unexpected error's own text that are shown."""
 
 
 class _Usage:
@@ -44,7 +43,7 @@ def show(error: Exception, *, as_json: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    problems, code = _problems(error)
+    problems, code = problems_of(error)
     prefix = "" if code == 1 else "error: "
     for line in (str(error).splitlines() or [type(error).__name__]) if _ours(error) else _lines(problems):
         sys.stderr.write(f"{prefix}{line}\n")
@@ -63,7 +62,7 @@ def show_usage(code: int, *, as_json: bool) -> int:
         The exit code.
     """
     if code == 2 and USAGE.message:
-        _document([_problem(message=USAGE.message)], code, as_json=as_json)
+        _document([problem_record(message=USAGE.message)], code, as_json=as_json)
     return code
 
 
@@ -75,47 +74,6 @@ def _ours(error: Exception) -> bool:
 
 def _lines(problems: list[dict[str, Any]]) -> list[str]:
     return [str(one["message"]) for one in problems]
-
-
-def _problems(error: Exception) -> tuple[list[dict[str, Any]], int]:
-    """Each problem as plain data, and the exit code."""
-    from windtunnel.errors import BadInput, Infeasible, WindtunnelError
-
-    if isinstance(error, BadInput):
-        return [_of_input(problem) for problem in error.problems], error.exit_code
-    if isinstance(error, Infeasible):
-        return [_problem(message=error.message, hint=error.nearest_miss)], error.exit_code
-    if isinstance(error, WindtunnelError):
-        return [_problem(message=line) for line in str(error).splitlines()], error.exit_code
-    if isinstance(error, MemoryError):
-        from windtunnel.machine_memory import refusal
-
-        return [_problem(message=refusal(error))], BadInput.exit_code
-    if isinstance(error, OSError) and error.filename is not None:
-        why = (error.strerror or "cannot be used").lower()
-        return [_problem(file=str(error.filename), message=f"{error.filename}: {why}")], BadInput.exit_code
-    text = " ".join(str(error).split())
-    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-    return [_problem(message=f"internal error: {type(error).__name__}: {text} (WINDTUNNEL_DEBUG=1 shows where)")], 1
-
-
-def _of_input(problem: Any) -> dict[str, Any]:
-    """A problem of the input as plain data."""
-    data = problem.as_dict()
-    hint = f"did you mean '{problem.nearest}'?" if problem.nearest is not None else None
-    return _problem(
-        file=data["file"],
-        line=data["line"],
-        field=data["field"] or None,
-        value=data.get("value"),
-        message=data["rule"],
-        hint=hint,
-    )
-
-
-def _problem(**known: Any) -> dict[str, Any]:
-    """One problem with all its keys; what is not known is null."""
-    return dict.fromkeys(("file", "line", "field", "value", "message", "hint")) | known
 
 
 def _document(problems: list[dict[str, Any]], code: int, *, as_json: bool) -> None:

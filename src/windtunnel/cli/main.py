@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from windtunnel.cli import (
     advise,
+    batch,
     calibrate,
     catalog,
     check,
@@ -49,7 +50,7 @@ VERBS = {
     "Predict": ("train", "serve", "run", "cluster", "learn", "fit", "compare", "explain"),
     "Decide": ("plan", "advise", "sweep", "check"),
     "Catalogue": ("models", "devices", "clusters", "techniques", "catalog"),
-    "Bring and write files": ("init", "import", "schema", "rerun"),
+    "Bring and write files": ("init", "import", "schema", "rerun", "batch"),
     "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
 }
 """Heading of the help → verbs below it."""
@@ -117,6 +118,7 @@ for _verb in (
     fit,
     plan,
     advise,
+    batch,
     compare,
     explain,
     calibrate,

@@ -1,0 +1,40 @@
+"""`windtunnel batch`: questions as JSON lines, answered in one warm process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windtunnel.cli.options import AsJson, examples
+
+
+def batch(
+    questions: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; `-` reads standard input.")] = "-",
+    as_json: AsJson = False,
+) -> None:
+    """Answer questions in JSON lines: {"id": 1, "verb": "train", "scenario": "my.yaml", "set": {"plan.tp": 8}}."""
+    from windtunnel.batch import answers
+    from windtunnel.cli.output import PRINTED
+    from windtunnel.training.results.serialise import plain
+
+    del as_json  # every answer is JSON
+    if questions == "-":
+        stream, folder = sys.stdin, Path()
+    else:
+        stream, folder = Path(questions).open(encoding="utf-8", errors="replace"), Path(questions).parent
+    with stream:
+        for answer in answers(stream, folder):
+            sys.stdout.write(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False) + "\n")
+            sys.stdout.flush()
+            PRINTED.append(True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog=examples("batch questions.jsonl > answers.jsonl", "batch - < questions.jsonl"),
+    )(batch)

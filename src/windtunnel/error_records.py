@@ -1,0 +1,50 @@
+"""What went wrong, as plain data: what `--json`, `batch`, `mcp` and the studio hand out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.errors import BadInput, Infeasible, Problem, WindtunnelError
+
+_LONGEST = 240
+"""Characters of an unexpected error's own text that are shown."""
+
+
+def problems_of(error: Exception) -> tuple[list[dict[str, Any]], int]:
+    """Each problem as plain data, and the exit code."""
+    if isinstance(error, BadInput):
+        return [_of_input(problem) for problem in error.problems], error.exit_code
+    if isinstance(error, Infeasible):
+        return [problem_record(message=error.message, hint=error.nearest_miss)], error.exit_code
+    if isinstance(error, WindtunnelError):
+        return [problem_record(message=line) for line in str(error).splitlines()], error.exit_code
+    if isinstance(error, MemoryError):
+        from windtunnel.machine_memory import refusal
+
+        return [problem_record(message=refusal(error))], BadInput.exit_code
+    if isinstance(error, OSError) and error.filename is not None:
+        why = (error.strerror or "cannot be used").lower()
+        return [problem_record(file=str(error.filename), message=f"{error.filename}: {why}")], BadInput.exit_code
+    text = " ".join(str(error).split())
+    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    where = "(WINDTUNNEL_DEBUG=1 shows where)"
+    return [problem_record(message=f"internal error: {type(error).__name__}: {text} {where}")], 1
+
+
+def _of_input(problem: Problem) -> dict[str, Any]:
+    """A problem of the input as plain data."""
+    data = problem.as_dict()
+    hint = f"did you mean '{problem.nearest}'?" if problem.nearest is not None else None
+    return problem_record(
+        file=data["file"],
+        line=data["line"],
+        field=data["field"] or None,
+        value=data.get("value"),
+        message=data["rule"],
+        hint=hint,
+    )
+
+
+def problem_record(**known: Any) -> dict[str, Any]:
+    """One problem with all its keys; what is not known is null."""
+    return dict.fromkeys(("file", "line", "field", "value", "message", "hint")) | known
