@@ -66,6 +66,8 @@ class Upload:
     """Samples that the worker has; 1 where nobody knows."""
     nbytes: float
     """Of the upload on the target."""
+    upload_s: float = 0.0
+    """From the end of its local steps to its arrival."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -342,6 +342,7 @@ class _Run:
             lr=self.job.lr.at(flight.progress),
             samples=1.0 if samples is None else float(samples[worker]),
             nbytes=self.up_bytes,
+            upload_s=self.now - flight.since_s,
         )
         if not isfinite(upload.loss):
             self.ended = "diverged"
