@@ -52,7 +52,7 @@ class Comparison:
     high: float
     """Largest gap of a seed."""
     noise: float
-    """Noise width of either loss."""
+    """Noise width of either loss (`pair_noise`)."""
 
     @property
     def direction(self) -> int:
@@ -61,22 +61,35 @@ class Comparison:
 
 
 def noise_width(losses: Sequence[Floats]) -> float:
-    """Standard deviation over seeds, pooled over algorithms; NaN where no algorithm has two finite runs.
+    """The task's noise: median over algorithms of the standard deviation over seeds.
+
+    The median, since one algorithm on the verge of diverging says nothing of the others.
 
     Args:
         losses: One array of shape (seeds,) for each algorithm; infinite losses are left out.
+
+    Returns:
+        NaN where no algorithm has two finite runs.
     """
-    squares = freedom = 0.0
-    for each in losses:
-        finite = each[np.isfinite(each)]
-        if len(finite) > 1:
-            squares += float(((finite - finite.mean()) ** 2).sum())
-            freedom += len(finite) - 1
-    return float(np.sqrt(squares / freedom)) if freedom else float("nan")
+    spreads = [float(x.std(ddof=1)) for each in losses if len(x := each[np.isfinite(each)]) > 1]
+    return float(np.median(spreads)) if spreads else float("nan")
+
+
+def pair_noise(first: Floats, second: Floats, noise: float) -> float:
+    """Noise of a comparison: the task's, or the standard deviation pooled over the two where that is larger."""
+    spreads = [x.var(ddof=1) for each in (first, second) if len(x := each[np.isfinite(each)]) > 1]
+    return max(noise, float(np.sqrt(np.mean(spreads)))) if spreads else noise
 
 
 def compare(first: Floats, second: Floats, noise: float) -> Comparison:
-    """How two algorithms differ on the same seeds, shape (seeds,) each; a diverged run is worse than any other."""
+    """How two algorithms differ on the same seeds; a diverged run is worse than any other.
+
+    Args:
+        first: Losses, shape (seeds,).
+        second: Losses, shape (seeds,).
+        noise: Of the task (`noise_width`).
+    """
+    noise = pair_noise(first, second, noise)
     gaps = np.array([_gap(a, b) for a, b in zip(first, second, strict=True)])
     return Comparison(gap=float(gaps.mean()), low=float(gaps.min()), high=float(gaps.max()), noise=noise)
 
@@ -92,7 +105,7 @@ def judge(algorithms: Sequence[FinalLosses], *, one_worker: Floats, data_paralle
     Returns:
         A verdict for each label.
     """
-    noise = noise_width([data_parallel, *(a.loss for a in algorithms)])
+    noise = noise_width([one_worker, data_parallel, *(a.loss for a in algorithms)])
     common: list[str] = []
     if not np.isfinite(noise):
         common.append("one seed: the noise is not known; at least two are needed")

@@ -61,6 +61,10 @@ def test_a_run_that_diverged_is_not_resolved_and_is_worse_than_any():
     assert compare(WORSE.loss, lost.loss, 0.001).direction == 1
 
 
-def test_noise_is_pooled_over_algorithms():
-    assert noise_width([np.array([0.0, 2.0]), np.array([1.0, 1.0])]) == 1.0
+def test_the_tasks_noise_is_the_median_and_a_pairs_own_counts_where_it_is_larger():
+    quiet, wild = np.array([0.50, 0.52]), np.array([1.0, 3.0])
+    width = noise_width([quiet, quiet + 0.1, wild])
+    assert width == quiet.std(ddof=1)
+    assert compare(quiet, quiet + 0.1, width).direction == 1
+    assert compare(quiet, wild - 1.0, width).direction == 0
     assert np.isnan(noise_width([np.array([1.0])]))

@@ -1,0 +1,46 @@
+"""Published orders of learning algorithms on the small Markov language, with the validity gate (minutes).
+
+What the prototype showed has to be shown here. Where this task does not show it, the test says so and fails strictly:
+the bar stays as asked. What the prototype did not show is only run, and stands on the page as found.
+"""
+
+import pytest
+
+from windtunnel.learning.orderings import ORDERINGS, run_ordering
+from windtunnel.learning.validity import MIN_NOISE_WIDTHS, MIN_OUTER_ROUNDS
+
+MISSES: dict[str, str] = {}
+"""Ordering → why it is not resolved as published."""
+
+
+@pytest.mark.slow
+@pytest.mark.validation
+@pytest.mark.parametrize(
+    "ordering",
+    [
+        pytest.param(o, id=o.id, marks=pytest.mark.xfail(strict=True, reason=MISSES[o.id]) if o.id in MISSES else ())
+        for o in ORDERINGS
+        if o.resolved_before
+    ],
+)
+def test_resolved_as_published(ordering):
+    judged = run_ordering(ordering)
+    assert judged.direction == "as published", judged.findings
+    assert judged.resolved, judged.reasons
+
+
+@pytest.mark.slow
+@pytest.mark.validation
+@pytest.mark.parametrize("ordering", [pytest.param(o, id=o.id) for o in ORDERINGS if not o.resolved_before])
+def test_shown_as_found(ordering):
+    judged = run_ordering(ordering)
+    assert judged.direction in ("as published", "contrary", "tie")
+    assert judged.resolved or judged.direction == "tie" or judged.reasons
+
+
+def test_the_gate_is_the_one_that_was_asked_for():
+    assert (MIN_OUTER_ROUNDS, MIN_NOISE_WIDTHS) == (50, 5.0)
+    assert len({o.id for o in ORDERINGS}) == len(ORDERINGS)
+    for o in ORDERINGS:
+        labels = {c.label for c in o.contenders}
+        assert all({r.better, r.worse} <= labels for r in o.relations)
