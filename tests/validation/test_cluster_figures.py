@@ -244,3 +244,16 @@ def test_pollux_with_a_longer_period() -> None:
     """Figure 8b: eight minutes in place of one cost 22 % (mean of eight workloads; four of them here); band 10 %."""
     means = [np.mean([_pollux(w, "pollux", period) for w in (2, 4, 6, 8)]) for period in (480.0, 60.0)]
     assert means[0] / means[1] == pytest.approx(3354.18 / 2751.13, rel=0.10)
+
+
+RESTARTS = Path(__file__).parents[2] / "examples" / "cluster" / "rsc-restarts.yaml"
+
+
+def test_small_jobs_that_give_way_to_restarts() -> None:
+    """RSC-1: 16 % of the lost device time; band 8 to 24, for the example's seed and for five seeds together."""
+    lost = [api.simulate_cluster(RESTARTS, overrides=[f"jobs.seed={seed}"]) for seed in range(1, 6)]
+    runs = [one.lost for one in lost if isinstance(one, ClusterResult)]
+    shares = [one.restarts / (one.restarts + one.failures) for one in runs]
+    together = sum(one.restarts for one in runs) / sum(one.restarts + one.failures for one in runs)
+    assert 0.08 <= shares[0] <= 0.24
+    assert 0.08 <= together <= 0.24

@@ -140,6 +140,7 @@ def _view(jobs: RoundJobs, run: _Run, active: Ints, speed_class: Ints, clock: tu
         growth=None if growth is None else growth.only(active),
         due_s=None if jobs.deadline_s is None else jobs.deadline_s[active] - now,
         prices=jobs.prices,
+        now_s=now - float(jobs.submit_s[0]),
     )
 
 

@@ -43,6 +43,8 @@ class Active:
     """Seconds to the deadline; infinite where a job has none."""
     prices: Floats | None = None
     """Of a device of each kind for an hour."""
+    now_s: float = 0.0
+    """Seconds since the first submission."""
 
     def __len__(self) -> int:
         return len(self.jobs)
