@@ -28,14 +28,10 @@ def _simulate(cluster: dict[str, object], jobs: dict[str, object]) -> ClusterRes
 
 @needs_data
 @pytest.mark.parametrize(
-    ("policy", "published", "miss"),
-    [
-        ("max_min_fairness", "max_min_fairness", ""),
-        ("gandiva_fair", "gandiva_fair", ""),
-        ("ossp", "min_total_duration", "+6.2 %: which short jobs get idle devices is its solver's choice"),
-    ],
+    ("policy", "published"),
+    [("max_min_fairness", "max_min_fairness"), ("gandiva_fair", "gandiva_fair"), ("ossp", "min_total_duration")],
 )
-def test_shockwave_120_jobs(policy: str, published: str, miss: str) -> None:
+def test_shockwave_120_jobs(policy: str, published: str) -> None:
     """Mean completion and makespan of 120 jobs on 32 V100 in rounds of 120 s, batches growing; band 5 %."""
     folder = DATA / "shockwave"
     runs = json.loads((folder / "results.json").read_text())
@@ -52,31 +48,18 @@ def test_shockwave_120_jobs(policy: str, published: str, miss: str) -> None:
     assert result.makespan_s == pytest.approx(row["makespan_s"], rel=0.05)
     spread = np.median((result.end_s - result.table.submit_s) / np.array(row["jct_list_s"]))
     assert spread == pytest.approx(1.0, abs=0.05)
-    _within_five_per_cent(result.jct_s.mean, row["avg_jct_s"], miss)
-
-
-def _within_five_per_cent(measured: float, published: float, miss: str) -> None:
-    """The bar; a known miss is told as such, and must be one still."""
-    inside = measured == pytest.approx(published, rel=0.05)
-    assert inside is not bool(miss), (measured, published)
-    if miss:
-        pytest.xfail(miss)
+    assert result.jct_s.mean == pytest.approx(row["avg_jct_s"], rel=0.05)
 
 
 @needs_data
 @pytest.mark.parametrize(
-    ("policy", "jct_s", "makespan_s", "miss"),
+    ("policy", "jct_s", "makespan_s"),
     [
-        ({"finish_time_fairness": {"reset_s": 1000.0, "newcomers": "wait"}}, 11302, 31929, ""),
-        (
-            "shockwave",
-            9958,
-            24197,
-            "-10.7 %: the relaxation of its integer programme has fewer jobs that begin and wait",
-        ),
+        ({"finish_time_fairness": {"reset_s": 1000.0, "newcomers": "wait"}}, 11302, 31929),
+        ("shockwave", 9958, 24197),
     ],
 )
-def test_shockwave_other_policies(policy: object, jct_s: float, makespan_s: float, miss: str) -> None:
+def test_shockwave_other_policies(policy: object, jct_s: float, makespan_s: float) -> None:
     """As the pickles of `uw-mad-dash/shockwave` @ 8a44f4a (reproduce/pickles/tacc_32gpus) state them."""
     folder = DATA / "shockwave"
     jobs = {
@@ -89,7 +72,7 @@ def test_shockwave_other_policies(policy: object, jct_s: float, makespan_s: floa
     }
     result = _simulate({"device": "v100", "nodes": 8, "devices_per_node": 4}, jobs)
     assert result.makespan_s == pytest.approx(makespan_s, rel=0.05)
-    _within_five_per_cent(result.jct_s.mean, jct_s, miss)
+    assert result.jct_s.mean == pytest.approx(jct_s, rel=0.05)
 
 
 def _gavel(policy: str, generate: dict[str, object], seed: int = 0) -> ClusterResult:
@@ -212,8 +195,15 @@ def test_elasticflow_edf_job_by_job() -> None:
     ],
 )
 def test_elasticflow_deadlines_met(policy: str, devices: int, published: float) -> None:
-    """Figure 9: 1,000 jobs; band 0.05. EDF on 256 misses (0.214 for 0.118, which is its figure on 128 too)."""
+    """Figure 9: 1,000 jobs; band 0.05. EDF on 256 misses (below)."""
     assert _elasticflow(policy, devices, {"count": 1000}, 0).deadlines_met == pytest.approx(published, abs=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="0.214: the public code gives 0.229 (0.025, 0.135 on 64, 128), not its figure")
+def test_elasticflow_edf_on_256() -> None:
+    """Figure 9 prints the figure of 128 devices for 256 too; band 0.05."""
+    assert _elasticflow("elastic_edf", 256, {"count": 1000}, 0).deadlines_met == pytest.approx(0.118, abs=0.05)
 
 
 def _pollux(workload: int, policy: object, period_s: float = 60.0) -> float:

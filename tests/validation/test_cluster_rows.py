@@ -51,6 +51,14 @@ def test_muris_simulator(trace: str, policy: str, name: str, band: float) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("trace", ["trace1", "trace3", "trace3_pr"])
+def test_antman_in_muris_simulator(trace: str) -> None:
+    """With its rule of time: an opportunistic iteration takes a whole number of the owner's; band 10 %."""
+    result = _muri(trace, {"antman": {"whole_iterations": True}})
+    assert result.jct_s.mean == pytest.approx(_published(trace, "AntMan")["avg_jct_s"], rel=0.10)
+
+
+@pytest.mark.slow
 def test_muris_cluster_of_64() -> None:
     """A real run: decisions once in 360 s, starts cost their overhead, iterations as they were profiled."""
     with (DATA / "muri" / "results_cluster.csv").open() as stream:

@@ -14,9 +14,11 @@ from windtunnel.clusters.jobs import Growth
 from windtunnel.clusters.ledger import Ledger
 from windtunnel.clusters.result import ClusterResult
 from windtunnel.clusters.round_policies import ROUND_POLICIES, Active
+from windtunnel.clusters.round_policies._foresight import believed_s, foresee
 from windtunnel.clusters.round_policies._isolated import isolated_speed
 from windtunnel.clusters.round_policies.allox import first_on_devices
-from windtunnel.clusters.round_policies.shockwave import seconds_left
+from windtunnel.clusters.round_policies.ossp import centre
+from windtunnel.clusters.round_policies.shockwave import in_order
 from windtunnel.clusters.round_policies.themis import log_gain
 from windtunnel.clusters.throughputs import Throughputs, generate
 from windtunnel.errors import BadInput
@@ -227,7 +229,38 @@ def test_shockwave_sees_batches_grow() -> None:
     )
     whole = {"work_s": np.full(2, 1000.0), "left_s": np.full(2, 1000.0), "speed": np.ones((2, 3)), "growth": growth}
     grows = Active(**values | whole)
-    assert seconds_left(grows, ahead=True).tolist() == [750.0, 1000.0]
-    assert seconds_left(grows, ahead=False).tolist() == [1000.0, 1000.0]
+    assert foresee(grows, "ahead").left_s.tolist() == [750.0, 1000.0]
+    assert foresee(grows, "now").left_s.tolist() == [1000.0, 1000.0]
     half = Active(**values | whole | {"left_s": np.full(2, 250.0), "speed": np.array([[2.0] * 3, [1.0] * 3])})
-    assert seconds_left(half, ahead=True).tolist() == [125.0, 250.0]
+    seen = foresee(half, "ahead")
+    assert seen.left_s.tolist() == [125.0, 250.0]
+    assert seen.done.tolist() == [750.0, 750.0] and seen.passed_s.tolist() == [625.0, 750.0]
+    assert seen.epoch_s.tolist() == pytest.approx([(500 + 251 / 2) / 751, 1.0])
+
+
+def test_shockwaves_belief_by_hand() -> None:
+    """Four epochs, two of them with the first batch, then twice as fast. After three it has seen 2 and, with the one
+    under way, 2: each batch weighs 2 + 2, two epochs of each are expected and have been seen, one is left for certain.
+    """
+    seconds, batch = np.array([10.0, 10.0, 5.0, 5.0]), np.array([0, 0, 1, 1])
+    assert believed_s(seconds, batch, 3) == 0.0
+    # at the start: weights 2 + 1 and 2, expected 2.4 and 1.6, one of the first batch seen: 1.4 and 1.6, of 4 left
+    assert believed_s(seconds, batch, 0) == pytest.approx((1.4 * 10 + 1.6 * 5) * 4 / 4)
+
+
+def test_shockwave_gives_what_its_plan_leaves_to_the_longest() -> None:
+    """Job 3 needs all five rounds, 1 weighs more for its two than 4; 0 and 2 are owed nothing, and 2 has more left."""
+    owed, weight = np.array([0.0, 2.0, 0.0, 5.0, 2.0]), np.array([9.0, 3.0, 1.0, 1.0, 1.0])
+    left = np.array([100.0, 50.0, 900.0, 70.0, 2000.0])
+    assert in_order(owed, weight, np.ones(5), 5, left).tolist() == [3, 1, 4, 2, 0]
+
+
+def test_the_centre_keeps_every_bound() -> None:
+    """Shares between what is needed and one; those that need least gain most; nothing is taken beyond the room."""
+    least, devices = np.array([0.1, 0.5, 1.0]), np.array([1.0, 2.0, 1.0])
+    shares = centre(least, devices, 3.5)
+    assert (shares >= least - 1e-12).all() and (shares <= 1.0).all() and devices @ shares <= 3.5
+    assert shares[0] - least[0] > shares[1] - least[1] > shares[2] - least[2] >= 0.0
+    free = 3.5 - devices @ shares
+    slope = 1 / shares[:2] + 1 / (shares[:2] - least[:2]) - 1 / (1 - shares[:2])
+    assert slope == pytest.approx(devices[:2] / free, rel=1e-6)

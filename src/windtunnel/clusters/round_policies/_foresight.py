@@ -1,7 +1,7 @@
 """How long jobs still take whose batches grow: by their present speed, a belief about epochs to come, or the truth.
 
-Source: Zheng et al., NSDI 2023, section 5 (a Dirichlet belief over the batches that a job uses), in the form of its public
-code.
+Source: Zheng et al., NSDI 2023, section 5 (a Dirichlet belief over the batches that a job uses), in the form of its
+public code.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def foresee(active: Active, sees: str) -> Foresight:
         seconds = seconds / base[j]
         seen = int(done[j])
         passed[j], epoch_s[j] = seconds[:seen].sum(), seconds[: seen + 1].mean()
-        belief[j] = _believed_s(seconds, batch, seen)
+        belief[j] = believed_s(seconds, batch, seen)
     if sees == "belief":
         left = belief
     elif sees == "ahead":
@@ -76,7 +76,7 @@ def _epochs(trigger: Floats, speed: Floats, batch: Floats, epochs: float, epoch_
     return seconds, number.astype(np.int64)
 
 
-def _believed_s(seconds: Floats, batch: Ints, seen: int) -> float:
+def believed_s(seconds: Floats, batch: Ints, seen: int) -> float:
     """Time left by a Dirichlet belief: each batch that the job uses weighs the same at first, and as it is seen."""
     count, kinds = len(seconds), int(batch.max()) + 1
     observed = np.bincount(batch[: seen + 1], minlength=kinds).astype(np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.clusters.round_policies.base import ROUND_POLICIES, Active, RoundPolicy, Shares, over_kinds
 
 SHORTEST_S, LONGEST_S, CLOSE = 100.0, 1e6, 1.05
@@ -13,19 +14,42 @@ SHORTEST_S, LONGEST_S, CLOSE = 100.0, 1e6, 1.05
 def allocate(active: Active) -> Shares:
     """Share = seconds left / T, where T is the longest job or all work over all devices, whichever is longer.
 
-    T is found by bisection as in the published code, so that it is up to 5 % above the least. Devices that this leaves
-    idle are shared out equally: no job ends later for it, and short ones end sooner.
+    T is found by bisection as in the published code, so that it is up to 5 % above the least. Of all shares that keep T
+    the analytic centre is taken: the published programme asks for nothing else, and that is where its interior-point
+    solver ends. No job ends later for it, and short ones end sooner.
     """
     mean = (active.speed * active.counts).sum(axis=1) / np.maximum((active.counts * (active.speed > 0)).sum(axis=1), 1)
     seconds = active.left_s / np.maximum(mean, 1e-300)
     ends = max(float(seconds.max()), float((seconds * active.devices).sum() / active.counts.sum()))
     needed = np.minimum(seconds / _bisected(ends), 1.0)
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        more = 0.5 * (low + high)
-        fits = float((np.minimum(needed + more, 1.0) * active.devices).sum()) <= float(active.counts.sum())
-        low, high = (more, high) if fits else (low, more)
-    return over_kinds(active, np.minimum(needed + low, 1.0))
+    return over_kinds(active, centre(needed, active.devices.astype(np.float64), float(active.counts.sum())))
+
+
+def centre(least: Floats, devices: Floats, room: float) -> Floats:
+    """The analytic centre of all shares that keep T: Σ log of what is free at every bound is largest there.
+
+    Args:
+        least: share that each job needs.
+        devices: of each job.
+        room: devices in all.
+
+    Each share x solves 1/x + 1/(x − least) − 1/(1 − x) = devices / (room − Σ devices · x); the denominator on the right
+    is found by bisection, and each x inside it.
+    """
+    low, high = np.minimum(least, 1.0), np.ones(len(least))
+    tight, loose = 1e-9, room
+    out: Floats = low
+    for _ in range(60):
+        free = np.sqrt(tight * loose)
+        below, above = low.copy(), high.copy()
+        for _ in range(60):
+            x = 0.5 * (below + above)
+            with np.errstate(divide="ignore"):
+                rises = 1 / x + 1 / np.maximum(x - least, 1e-300) - 1 / np.maximum(1 - x, 1e-300) > devices / free
+            below, above = np.where(rises, x, below), np.where(rises, above, x)
+        out = 0.5 * (below + above)
+        tight, loose = (free, loose) if room - float(devices @ out) > free else (tight, free)
+    return out
 
 
 def _bisected(least: float) -> float:

@@ -1,7 +1,7 @@
 """Shockwave: rounds ahead are planned for Nash welfare and makespan, believing how batches grow before they do.
 
-Source: Zheng et al., NSDI 2023, sections 4 to 6, and its public code. Its mixed-integer programme says which job runs in
-which of the next rounds; here its relaxation says how many of them each job gets. If all jobs can end as soon as on
+Source: Zheng et al., NSDI 2023, sections 4 to 6, and its public code. Its mixed-integer programme says which job runs
+in which of the next rounds; here its relaxation says how many of them each job gets. If all jobs can end as soon as on
 equal shares, they have to; if not, those that are late weigh more, and run first that weigh most for the devices and
 rounds that they take. What the plan leaves idle goes to the jobs with most left. The plan is renewed every few rounds
 and whenever jobs come or end.
@@ -9,9 +9,11 @@ and whenever jobs come or end.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from windtunnel.arrays import Floats
+from windtunnel.arrays import Floats, Ints
 from windtunnel.clusters.round_policies._foresight import Foresight, foresee
 from windtunnel.clusters.round_policies.base import (
     ROUND_POLICIES,
@@ -93,10 +95,7 @@ def begin(knobs: Knobs) -> Allocate:
             plan.renew(active, seen)
         owed = np.array([plan.owed[int(j)] for j in active.jobs])
         weight = np.array([plan.weight[int(j)] for j in active.jobs])
-        must = owed >= plan.rounds_left - 1e-9  # would not get its rounds otherwise
-        planned = owed > 1e-9
-        by_plan = np.where(planned, -weight / np.maximum(owed * active.devices, 1e-9), -seen.left_s)
-        order = np.lexsort((by_plan, ~must, ~planned))
+        order = in_order(owed, weight, active.devices.astype(np.float64), plan.rounds_left, seen.left_s)
         shares = np.zeros(active.speed.shape)
         left = active.counts.astype(np.int64).copy()
         for row in order:
@@ -112,6 +111,18 @@ def begin(knobs: Knobs) -> Allocate:
         return shares
 
     return allocate
+
+
+def in_order(owed: Floats, weight: Floats, devices: Floats, rounds_left: int, left_s: Floats) -> Ints:
+    """Who is asked first: jobs that would not get their rounds otherwise, then those that weigh most for their needs.
+
+    Behind them come those that the plan owes nothing, the one with most seconds left first.
+    """
+    must = owed >= rounds_left - 1e-9
+    planned = owed > 1e-9
+    by_plan = np.where(planned, -weight / np.maximum(owed * devices, 1e-9), -left_s)
+    found: Ints = np.lexsort((by_plan, ~must, ~planned))
+    return found
 
 
 def _window(active: Active, seen: Foresight, weight: Floats, least: Floats, knobs: Knobs) -> Floats | None:
@@ -131,7 +142,7 @@ def _window(active: Active, seen: Foresight, weight: Floats, least: Floats, knob
         return None
     at = np.arange(n)
     blocks, above = [], []
-    for low, high in zip(BASES[:-1], BASES[1:], strict=True):  # the logarithm stays below each of its chords
+    for low, high in pairwise(BASES):  # the logarithm stays below each of its chords
         start = 0.0 if low == BASES[0] else low
         slope = (np.log(high) - np.log(low)) / (high - start)
         values = np.concatenate([np.ones(n), -slope * gain])

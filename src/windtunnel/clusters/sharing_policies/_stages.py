@@ -103,3 +103,30 @@ def _use_gaps(now: float, wanted: float, start: float, length: float, period: fl
     turns = int((wanted - first) // gap)
     rest = wanted - first - turns * gap
     return now + first + turns * period + ((length + rest) if rest > 0 else 0.0)
+
+
+@lru_cache(maxsize=100_000)
+def in_whole_iterations_s(job: Stages, owner: Stages) -> float:
+    """Seconds of an iteration that takes a whole number of the owner's, as Muri's simulator counts them.
+
+    Stage by stage a resource is had while the owner is at its other two stages. A stage that ends within an iteration
+    of the owner leaves the rest of it to the next stage, as far as the owner does not use that one's resource then; a
+    last stage that fits the owner's first one needs no iteration more. Of traces with three stages.
+    """
+    first, second, third = owner.seconds
+    gaps = (second + third, first + third, first + second)
+    if min(gaps) <= 0:
+        return float("inf")
+    wanted = list(job.seconds)
+    turns, rest = divmod(wanted[0], gaps[0])
+    if rest > 0:
+        turns += 1
+        wanted[1] -= min(wanted[1], third, gaps[0] - rest)
+    whole, rest = divmod(wanted[1], gaps[1])
+    turns += whole
+    if rest > 0:
+        turns += 1
+        wanted[2] -= min(wanted[2], gaps[2] - rest) if rest < first else 0.0
+    whole, rest = divmod(wanted[2], gaps[2])
+    turns += whole + (rest > first)
+    return turns * owner.alone_s

@@ -1,21 +1,23 @@
 """AntMan (OSDI 2020): guaranteed jobs own their devices, opportunistic ones run in what their stages leave idle.
 
 As in the simulation of Muri's authors: a job never moves and is never stopped; guaranteed jobs hold what they find
-until they have all (of one node where one is enough); a device has at most one job of each class.
+until they have all (of one node where one is enough); a device has at most one job of each class. An opportunistic job
+uses every idle second of a resource, or, with `whole_iterations`, a whole number of the owner's iterations.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from windtunnel.clusters.jobs import Jobs
-from windtunnel.clusters.sharing_policies._stages import Stages, in_gaps_s, stages_of
+from windtunnel.clusters.sharing_policies._stages import Stages, in_gaps_s, in_whole_iterations_s, stages_of
 from windtunnel.clusters.sharing_policies.base import SHARING_POLICIES, Decide, Floor, Placed, Present, SharingPolicy
+from windtunnel.errors import BadInput, Problem
 
 Device = tuple[int, int]
 """Node, and device of it."""
@@ -69,6 +71,9 @@ def _prepare(jobs: Jobs, knobs: Mapping[str, Any], seed: int) -> Decide:
     drawn = np.random.default_rng([seed, 17]).random(len(jobs)) < knobs["opportunistic_share"]
     extra = (drawn if jobs.opportunistic is None else jobs.opportunistic > 0).tolist()
     owners = _Owners()
+    pace = in_whole_iterations_s if knobs["whole_iterations"] else in_gaps_s
+    if knobs["whole_iterations"] and any(len(one.seconds) != 3 for one in stages):
+        raise BadInput(Problem("jobs.policy.antman.whole_iterations", "needs a trace with three stages an iteration"))
 
     def decide(floor: Floor) -> dict[int, Placed]:
         owners.forget({job.number for job in floor.jobs})
@@ -86,7 +91,7 @@ def _prepare(jobs: Jobs, knobs: Mapping[str, Any], seed: int) -> Decide:
             held = owners.holds[number]
             nodes = tuple(Counter(node for node, _ in held).items())
             partners = {owners.guaranteed.get(device) for device in held} & complete if extra[number] else set()
-            speed = _speed(stages[number], [stages[one] for one in partners if one is not None])
+            speed = _speed(stages[number], [stages[one] for one in partners if one is not None], pace)
             shared = owners.opportunistic if not extra[number] else owners.guaranteed
             both = sum(1 for device in held if shared.get(device) in complete)
             out[number] = Placed(nodes=nodes, speed=speed, share=1 - 0.5 * both / len(held))
@@ -109,9 +114,9 @@ def _squeeze_in(job: Present, owners: _Owners, able: list[Device]) -> list[Devic
     return able[job.devices :]
 
 
-def _speed(own: Stages, partners: list[Stages]) -> float:
+def _speed(own: Stages, partners: list[Stages], pace: Callable[[Stages, Stages], float]) -> float:
     """Of an opportunistic job: its slowest device counts, since its devices wait for each other."""
-    return min((own.alone_s / max(in_gaps_s(own, one), own.alone_s) for one in partners), default=1.0)
+    return min((own.alone_s / max(pace(own, one), own.alone_s) for one in partners), default=1.0)
 
 
 SHARING_POLICIES.add(
@@ -120,6 +125,6 @@ SHARING_POLICIES.add(
         name="AntMan (opportunistic jobs in the gaps of guaranteed ones)",
         source="Xiao et al., OSDI 2020; rules of placement as in Muri's simulator",
         prepare=_prepare,
-        knobs={"opportunistic_share": 0.5},
+        knobs={"opportunistic_share": 0.5, "whole_iterations": False},
     ),
 )
