@@ -27,6 +27,7 @@ from windtunnel.cli import (
     import_,
     init,
     learn,
+    mcp,
     measure,
     models,
     plan,
@@ -134,6 +135,7 @@ for _verb in (
     doctor,
     rerun,
     reproduce,
+    mcp,
 ):
     _verb.register(app)
 app.add_typer(catalog.app, name="catalog")

@@ -1,0 +1,56 @@
+"""`windtunnel mcp`: tools for programs that speak the Model Context Protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windtunnel.cli.options import AsJson, examples
+
+
+def mcp(
+    root: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder whose files tools may read; absent: none.")
+    ] = None,
+    allow_write: Annotated[bool, typer.Option("--allow-write", help="Tools may also write below --root.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Serve HTTP on this machine, with a token, not stdio.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --http; 0: any free port.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Serve predictions, plans, sweeps and the catalogue as tools of the Model Context Protocol."""
+    from windtunnel.errors import BadInput, Problem
+    from windtunnel.mcp.server import NAMES, build
+    from windtunnel.mcp.tools import Tools
+
+    if as_json:
+        from windtunnel.cli.output import print_json
+
+        print_json({"tools": list(NAMES)})
+        return
+    problems = []
+    if root is not None and not root.is_dir():
+        problems.append(Problem("--root", "must be a folder", str(root)))
+    if allow_write and root is None:
+        problems.append(Problem("--allow-write", "needs --root: the folder that may be written to"))
+    if problems:
+        raise BadInput(problems)
+    tools = Tools(root=root.resolve() if root else None, allow_write=allow_write)
+    server = build(tools)
+    try:
+        if http:
+            from windtunnel.mcp.http import serve
+
+            serve(server, port)
+        else:
+            server.run("stdio")
+    finally:
+        tools.jobs.close()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog=examples("mcp", "mcp --root . --allow-write", "mcp --http --port 8765"),
+    )(mcp)

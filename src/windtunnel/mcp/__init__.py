@@ -1,0 +1,1 @@
+"""A door for programs that speak the Model Context Protocol: typed tools over `api`, small answers."""

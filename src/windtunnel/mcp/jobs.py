@@ -1,0 +1,95 @@
+"""Long work in processes of its own, which can be asked and cancelled."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+MOST_JOBS = 4
+"""Jobs that run at once."""
+
+
+@dataclass(slots=True)
+class Running:
+    """One job."""
+
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+    told: IO[bytes]
+    verb: str
+    cancelled: bool = False
+
+    def state(self) -> str:
+        """running, done, failed or cancelled."""
+        if self.cancelled:
+            return "cancelled"
+        code = self.process.poll()
+        return "running" if code is None else "done" if code == 0 else "failed"
+
+    def words(self) -> str:
+        """Last line that it has written to standard error."""
+        self.told.seek(0)
+        lines = self.told.read().decode("utf-8", "replace").replace("\r", "\n").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def result(self) -> dict[str, Any]:
+        """What it has printed; empty where that is no JSON."""
+        self.output.seek(0)
+        try:
+            data = json.loads(self.output.read().decode("utf-8", "replace") or "{}")
+        except ValueError:
+            return {}
+        return data if isinstance(data, dict) else {"rows": data}
+
+
+@dataclass(slots=True)
+class Jobs:
+    """Jobs of one server; they end with it."""
+
+    known: dict[str, Running] = field(default_factory=dict)
+
+    def start(self, verb: str, words: list[str], folder: Path | None = None) -> str:
+        """Start a command of `windtunnel` and return its id.
+
+        Raises:
+            RuntimeError: as many jobs as may run are running.
+        """
+        if sum(job.state() == "running" for job in self.known.values()) >= MOST_JOBS:
+            raise RuntimeError(f"{MOST_JOBS} jobs are running; wait for one, or cancel it")
+        output, told = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        command = [sys.executable, "-m", "windtunnel", *words, "--json"]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=told, cwd=folder, start_new_session=True
+        )
+        name = secrets.token_hex(4)
+        self.known[name] = Running(process, output, told, verb)
+        return name
+
+    def cancel(self, name: str) -> None:
+        """Stop a job: asked first, so that a sweep keeps its rows, then killed."""
+        import os
+        import signal
+
+        job = self.known[name]
+        if job.process.poll() is None:
+            os.killpg(job.process.pid, signal.SIGINT)
+            try:
+                job.process.wait(timeout=5.0)
+            except subprocess.TimeoutExpired:
+                os.killpg(job.process.pid, signal.SIGKILL)
+                job.process.wait()
+            job.cancelled = True
+
+    def close(self) -> None:
+        """Cancel everything."""
+        for name, job in self.known.items():
+            self.cancel(name)
+            job.output.close()
+            job.told.close()
+        self.known.clear()

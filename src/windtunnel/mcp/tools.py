@@ -1,0 +1,381 @@
+"""The tools, without the protocol: each a few lines over `api`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
+
+from windtunnel import api
+from windtunnel.batch import settings_of
+from windtunnel.confined import inside, refuse_files_outside
+from windtunnel.errors import BadInput, Problem
+from windtunnel.mcp.jobs import Jobs
+from windtunnel.mcp.records import Answer, Job, Listing, Text
+from windtunnel.mcp.summaries import failure, summary
+
+Detail = Literal["small", "full"]
+Scenario = dict[str, Any] | str
+"""Fields of a scenario, its YAML text, or the path of a file below the root."""
+MOST_FILE_BYTES = 1_000_000
+T = TypeVar("T", bound=BaseModel)
+
+
+@dataclass(slots=True)
+class Tools:
+    """What the tools do, without the protocol. Every method answers; none raises for bad input."""
+
+    root: Path | None = None
+    """Folder whose files may be read; None: none."""
+    allow_write: bool = False
+    jobs: Jobs = field(default_factory=Jobs)
+
+    # -- predictions
+
+    def predict_training(
+        self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small"
+    ) -> Answer:
+        """Predict one optimizer step: time, MFU, memory, power, cost. A plan left open is chosen by the planner."""
+
+        def ask(source: Any, settings: tuple[str, ...]) -> dict[str, Any]:
+            taken, own, _ = api.with_recommended_plan(source, settings)
+            chosen = api.chosen_by_planner(source, settings, taken)
+            return api.simulate_training(taken, overrides=own, sensitivities=False, chosen_by_planner=chosen).to_dict()
+
+        return self._answer("train", scenario, set, detail, ask)
+
+    def predict_serving(
+        self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small"
+    ) -> Answer:
+        """Simulate serving request by request: TTFT, TPOT, throughput, SLO attainment, cost."""
+        return self._answer("serve", scenario, set, detail, lambda s, o: api.simulate_serving(s, overrides=o).to_dict())
+
+    def fit(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
+        """Whether a training plan fits into memory, and what would."""
+        return self._answer("fit", scenario, set, detail, lambda s, o: api.fit(s, overrides=o).to_dict())
+
+    def run(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
+        """Predict a whole training run through failures: days, goodput, checkpoints, dollars, kWh, CO2."""
+        return self._answer(
+            "run", scenario, set, detail, lambda s, o: api.simulate_run(s, overrides=o, sensitivities=False).to_dict()
+        )
+
+    def cluster(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
+        """Simulate jobs that share a cluster under a scheduling policy."""
+        return self._answer(
+            "cluster", scenario, set, detail, lambda s, o: api.simulate_cluster(s, overrides=o).to_dict()
+        )
+
+    def learn(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
+        """Train algorithms on virtual workers while the clock of a large target runs."""
+        return self._answer(
+            "learn", scenario, set, detail, lambda s, o: api.simulate_learning(s, overrides=o).to_dict()
+        )
+
+    def advise(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
+        """Which published techniques would help, by how much, and why."""
+        return self._answer("advise", scenario, set, detail, lambda s, o: api.advise(s, overrides=o).to_dict())
+
+    def explain(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
+        """The chain from data sheet to second behind a training prediction."""
+        return self._answer("explain", scenario, set, detail, lambda s, o: api.explain(s, overrides=o).to_dict())
+
+    def compare(self, a: Scenario, b: Scenario, detail: Detail = "small") -> Answer:
+        """Where the difference between two training scenarios comes from."""
+        return self._guarded(
+            lambda: summary("compare", api.compare(self._source(a), self._source(b)).to_dict(), detail), Answer
+        )
+
+    def scenario_validate(self, scenario: Scenario, set: dict[str, Any] | None = None) -> Answer:
+        """Check a scenario; every problem at once, each with its path, value and what is allowed."""
+
+        def ask() -> Answer:
+            from windtunnel.catalog.load import load
+
+            load(self._source(scenario), settings_of(set))
+            return Answer(ok=True)
+
+        return self._guarded(ask, Answer)
+
+    # -- catalogue
+
+    def scenario_schema(self, section: str = "") -> Text:
+        """JSON schema of a scenario, or of one of its sections (training, plan, serving, run, jobs, learning …)."""
+
+        def ask() -> Text:
+            schema = api.scenario_schema()
+            if not section:
+                sections = sorted(schema.get("properties", {}))
+                return Text(text=json.dumps({"sections": sections, "required": schema.get("required", [])}))
+            if section not in schema.get("properties", {}):
+                names = ", ".join(sorted(schema.get("properties", {})))
+                raise BadInput(Problem("section", f"must be one of {names}", section))
+            return Text(text=json.dumps(_section(schema, section)))
+
+        return self._guarded(ask, Text)
+
+    def catalog_search(
+        self, words: str, kind: Literal["models", "devices", "links", "clusters", "techniques"] = "models"
+    ) -> Listing:
+        """Entries of the catalogue whose id or summary has all the words."""
+
+        def ask() -> Listing:
+            found = _catalogue(kind, [word.lower() for word in words.split()])
+            return Listing(entries=found[:20], total=len(found))
+
+        return self._guarded(ask, Listing)
+
+    def cite(self, techniques: list[str]) -> Text:
+        """BibTeX of the papers of techniques."""
+
+        def ask() -> Text:
+            from windtunnel.techniques import REGISTRY
+            from windtunnel.techniques.described import bibtex
+
+            for one in techniques:
+                REGISTRY.get(one, field="techniques")
+            return Text(text=bibtex(techniques, ()))
+
+        return self._guarded(ask, Text)
+
+    # -- files of other tools
+
+    def import_config(self, text: str, name: str = "config.json", options: dict[str, Any] | None = None) -> Text:
+        """A config.json, launch script or server command as a scenario in YAML; nothing is read from disk."""
+
+        def ask() -> Text:
+            if len(text) > MOST_FILE_BYTES:
+                raise BadInput(Problem("text", f"must be at most {MOST_FILE_BYTES:,} characters"))
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / Path(name).name
+                path.write_text(text, encoding="utf-8")
+                words = ["import", str(path)]
+                for option, value in (options or {}).items():
+                    words += [f"--{option.replace('_', '-')}", str(value)]
+                return _command(words, folder)
+
+        return self._guarded(ask, Text)
+
+    def export_launch(
+        self, scenario: Scenario, target: str, set: dict[str, Any] | None = None, folder: str | None = None
+    ) -> Text:
+        """Launch files of a plan for megatron, torchtitan, vllm, sglang …; written only with --allow-write."""
+
+        def ask() -> Text:
+            from windtunnel.exporters.launch import export
+
+            source, overrides = self._source(scenario), settings_of(set)
+            if folder is not None:
+                if not self.allow_write:
+                    raise BadInput(Problem("folder", "files are not written: start with --allow-write", folder))
+                place = inside(self.root, folder, "folder")
+                return _written(export(source, target, None, place, overrides=overrides))
+            with tempfile.TemporaryDirectory() as temporary:
+                return _written(export(source, target, None, Path(temporary), overrides=overrides), texts=True)
+
+        return self._guarded(ask, Text)
+
+    # -- long work
+
+    def plan(self, scenario: Scenario, set: dict[str, Any] | None = None) -> Job:
+        """Search the best plan in the background; ask job_status for it."""
+        return self._start("plan", scenario, set, [])
+
+    def sweep_start(self, scenario: Scenario, vary: dict[str, list[Any] | str], folder: str, draws: int = 0) -> Job:
+        """Predict every combination of fields' values in the background; rows go to a folder below the root."""
+
+        def ask() -> Job:
+            from windtunnel.sweeps.start import listed
+
+            if not self.allow_write:
+                raise BadInput(Problem("folder", "files are not written: start with --allow-write", folder))
+            place = inside(self.root, folder, "folder")
+            words = ["--out", str(place), "--draws", str(draws)]
+            for name, values in vary.items():
+                words += ["--vary", f"{name}={values if isinstance(values, str) else listed(values)}"]
+            return self._start("sweep", scenario, None, words)
+
+        return self._guarded(ask, Job)
+
+    def sweep_query(
+        self, folder: str, columns: list[str], where: dict[str, Any] | None = None, order_by: str = "", limit: int = 20
+    ) -> Listing:
+        """Rows of a sweep by filters (field → value, or [low, high]); no SQL."""
+
+        def ask() -> Listing:
+            place = inside(self.root, folder, "folder")
+            sql = _filtered(columns, where or {}, order_by, max(1, min(limit, 200)))
+            frame = api.query_sweep(place, sql)
+            rows = json.loads(frame.to_json(orient="records"))
+            return Listing(entries=rows, total=len(rows))
+
+        return self._guarded(ask, Listing)
+
+    def job_status(self, id: str) -> Job:
+        """How far a job is, and its answer once it is done."""
+        job = self.jobs.known.get(id)
+        if job is None:
+            return Job(ok=False, id=id, problems=failure(BadInput(Problem("id", "no such job", id))))
+        state = job.state()
+        answer = summary(job.verb, job.result(), "small") if state == "done" else None
+        return Job(ok=state != "failed", id=id, state=state, told=job.words(), answer=answer)
+
+    def job_cancel(self, id: str) -> Job:
+        """Stop a job; rows of a sweep stay."""
+        if id in self.jobs.known:
+            self.jobs.cancel(id)
+        return self.job_status(id)
+
+    # -- what they share
+
+    def _source(self, scenario: Scenario) -> Any:
+        """A scenario as `api` takes it, with files held below the root.
+
+        Raises:
+            BadInput: it names files that may not be read.
+        """
+        from windtunnel.specs.loader import parse_mapping, read_mapping
+        from windtunnel.specs.source import FieldsInFolder
+
+        folder = self.root or Path("/nonexistent")
+        data: dict[str, Any]
+        if isinstance(scenario, dict):
+            data = scenario
+        elif "\n" in scenario or ":" in scenario:
+            data = parse_mapping(scenario, "scenario")
+        else:
+            path = inside(self.root, scenario, "scenario")
+            data, folder = read_mapping(path), path.parent
+        refuse_files_outside(data, folder if self.root else Path(), self.root)
+        return FieldsInFolder(data, folder)
+
+    def _answer(
+        self,
+        verb: str,
+        scenario: Scenario,
+        settings: dict[str, Any] | None,
+        detail: Detail,
+        ask: Callable[[Any, tuple[str, ...]], dict[str, Any]],
+    ) -> Answer:
+        def work() -> Answer:
+            refuse_files_outside(settings or {}, self.root or Path(), self.root)
+            return summary(verb, ask(self._source(scenario), settings_of(settings)), detail)
+
+        return self._guarded(work, Answer)
+
+    def _guarded(self, work: Callable[[], T], kind: type[T]) -> T:
+        """What the work returns, or its kind of answer with what went wrong."""
+        try:
+            return work()
+        except Exception as error:
+            return kind.model_validate({"ok": False, "problems": failure(error)})
+
+    def _start(self, verb: str, scenario: Scenario, settings: dict[str, Any] | None, words: Sequence[str]) -> Job:
+        def work() -> Job:
+            from windtunnel.specs.source import folder_of
+
+            refuse_files_outside(settings or {}, self.root or Path(), self.root)
+            source = self._source(scenario)
+            folder = folder_of(source)
+            handle = tempfile.NamedTemporaryFile("w", suffix=".json", delete=False, encoding="utf-8")
+            with handle:
+                json.dump(dict(source), handle)
+            given = [word for one in settings_of(settings) for word in ("--set", one)]
+            name = self.jobs.start(verb, [verb, handle.name, *given, *words], folder if folder.exists() else None)
+            return Job(id=name, state="running")
+
+        return self._guarded(work, Job)
+
+
+def _section(schema: dict[str, Any], section: str) -> dict[str, Any]:
+    """A section's schema with the definitions that it needs."""
+    own = schema["properties"][section]
+    needed: dict[str, Any] = {}
+
+    def collect(value: Any) -> None:
+        if isinstance(value, dict):
+            name = str(value.get("$ref", "")).rsplit("/", 1)[-1]
+            if name and name not in needed and name in schema.get("$defs", {}):
+                needed[name] = schema["$defs"][name]
+                collect(needed[name])
+            for inner in value.values():
+                collect(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                collect(inner)
+
+    collect(own)
+    return {**own, "$defs": needed}
+
+
+def _catalogue(kind: str, words: list[str]) -> list[dict[str, Any]]:
+    from windtunnel import catalog
+
+    if kind == "techniques":
+        from windtunnel.techniques import REGISTRY
+
+        rows = [
+            {"id": name, "family": one.family, "summary": one.summary, "status": one.status}
+            for name, one in REGISTRY.items()
+        ]
+    else:
+        rows = [{"id": name} for name in getattr(catalog, kind)()]
+    return [row for row in rows if all(word in " ".join(map(str, row.values())).lower() for word in words)]
+
+
+def _command(words: list[str], folder: str) -> Text:
+    """What a command of `windtunnel` prints, run in a process of its own."""
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-m", "windtunnel", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=folder,
+        check=False,
+    )
+    if done.returncode:
+        lines = [line.replace(folder + "/", "").removeprefix("error: ") for line in done.stderr.splitlines() if line]
+        raise BadInput([Problem("text", line) for line in lines] or [Problem("text", "cannot be read")])
+    return Text(text=done.stdout, notes=[line for line in done.stderr.splitlines() if line][:10])
+
+
+def _written(exported: Any, *, texts: bool = False) -> Text:
+    files = {path.name: path.read_text(encoding="utf-8") if texts else str(path) for path in exported.files}
+    notes = [*exported.misfits, *exported.unsupported, *exported.notes]
+    return Text(files=files, notes=notes[:20])
+
+
+def _filtered(columns: list[str], where: dict[str, Any], order_by: str, limit: int) -> str:
+    """A query over `cells` from filters; names are quoted, values are literals."""
+
+    def name(text: str) -> str:
+        return '"' + text.replace('"', '""') + '"'
+
+    def literal(value: Any) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int | float):
+            return repr(value)
+        return "'" + str(value).replace("'", "''") + "'"
+
+    parts = []
+    for column, value in where.items():
+        if isinstance(value, list):
+            if len(value) != 2:
+                raise BadInput(Problem(f"where.{column}", "must be a value, or [low, high]", value))
+            parts.append(f"{name(column)} BETWEEN {literal(value[0])} AND {literal(value[1])}")
+        else:
+            parts.append(f"{name(column)} = {literal(value)}")
+    chosen = ", ".join(name(column) for column in columns) or "*"
+    sql = f"SELECT {chosen} FROM cells"
+    sql += f" WHERE {' AND '.join(parts)}" if parts else ""
+    sql += f" ORDER BY {name(order_by)}" if order_by else ""
+    return f"{sql} LIMIT {limit}"
