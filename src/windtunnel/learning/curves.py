@@ -18,6 +18,7 @@ import numpy as np
 
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.arrival_clock import arrival_setting
+from windtunnel.learning.attacks import Attack, attacked
 from windtunnel.learning.drivers.arrival_results import ArrivalCurve
 from windtunnel.learning.drivers.arrivals import run_arrivals
 from windtunnel.learning.drivers.lock_step import Curve, learn
@@ -52,6 +53,8 @@ class CurveKey:
     split_value: float
     seed: int
     evaluate_every: int
+    attack: dict[str, Any] = field(default_factory=dict)
+    """Fields of `Attack`; empty: none."""
     clock: dict[str, Any] = field(default_factory=dict)
     """What decides the order of events (`arrival_clock.clock_fields`); empty for lock-step algorithms."""
 
@@ -72,9 +75,10 @@ class Learned:
 
 
 def task_of(key: CurveKey) -> Task:
-    """The task with its data."""
+    """The task with its data, under attack where there is one."""
     setting = TaskSetting(key.workers, key.batch, key.seed, key.split, key.split_value)
-    return TASKS.get(key.task).build(setting, dict(key.task_knobs))
+    task = TASKS.get(key.task).build(setting, dict(key.task_knobs))
+    return attacked(task, Attack(**key.attack), setting.draws) if key.attack else task
 
 
 def job_of(key: CurveKey, shapes: Shapes) -> Job:

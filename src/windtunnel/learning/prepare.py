@@ -121,6 +121,7 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
     assumed: list[tuple[str, str, str]] = []
     chosen = applied(scenario.techniques, problems)
     algorithms = _algorithms(spec, chosen, problems)
+    _check_attack(spec, algorithms, problems)
     base = _base_key(spec, assumed, problems)
     law = None
     if spec.law is not None:
@@ -176,6 +177,7 @@ def _base_key(spec: LearningSpec, assumed: list[tuple[str, str, str]], problems:
         split_value=split_value,
         seed=spec.seed,
         evaluate_every=spec.evaluate_every or max(1, spec.steps // _POINTS),
+        attack=spec.attack.model_dump() if spec.attack else {},
     )
 
 
@@ -256,6 +258,19 @@ def _split(spec: LearningSpec, task: TaskKind | None, problems: ProblemList) -> 
         rule = f"task {task.id} has {' and '.join(task.splits)} only"
         problems.add("learning.split", way, rule)
     return way, float(value or 0.0)
+
+
+def _check_attack(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], problems: ProblemList) -> None:
+    """Attackers have to be fewer than the workers, and know all honest gradients where they use them."""
+    if spec.attack is None:
+        return
+    if spec.attack.workers >= spec.workers:
+        rule = f"has to leave honest workers; allowed: 1 to {spec.workers - 1}"
+        problems.add("learning.attack.workers", spec.attack.workers, rule)
+    late = [a.label for a in algorithms if a.kind.driver == "arrivals"]
+    if spec.attack.kind == "alie" and late:
+        rule = f"needs the gradients of all workers at once, and those of {', '.join(late)} arrive one by one"
+        problems.add("learning.attack.kind", "alie", f"{rule}; allowed: sign_flip, random, scaled, label_flip")
 
 
 def _learning_rate(spec: LearningSpec, inner: InnerKind | None, assumed: list[tuple[str, str, str]]) -> dict[str, Any]:

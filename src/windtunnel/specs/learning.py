@@ -129,6 +129,18 @@ class SpeedsSpec(Spec):
     """Slow workers are those with most data (Papaya's clients)."""
 
 
+class AttackSpec(Spec):
+    """Workers that send something else than their gradients, in every step."""
+
+    kind: Literal["sign_flip", "random", "scaled", "label_flip", "alie"]
+    """sign_flip, scaled: their gradients times −`strength` or `strength`. random: noise. label_flip: they learn turned
+    round labels. alie: the honest mean less as many standard deviations as a majority covers (Baruch et al. 2019)."""
+    workers: Count
+    """How many, the first ones; fewer than all."""
+    strength: float = Field(default=10.0, gt=0, le=1e9)
+    """Factor of a gradient, or norm of the noise over that of the gradient; label_flip and alie do not read it."""
+
+
 class LearningSpec(Spec):
     """Task, workers, algorithms and the link that joins workers.
 
@@ -173,5 +185,7 @@ class LearningSpec(Spec):
     step_watts: float | None = Field(default=None, ge=0, le=1e9)
     """Watts of one worker while it computes, where no `cluster` says so."""
     idle_watts: float | None = Field(default=None, ge=0, le=1e9)
+    attack: AttackSpec | None = None
+    """Workers that send something else than their gradients; absent: none."""
     failures: str | FailureProfile | None = None
     """Failures of workers: a worker that fails loses its states and joins again after its repair."""

@@ -43,6 +43,8 @@ class Classifier:
     shapes: Shapes = ()
     floor: float | None = None
     metric: str = "accuracy"
+    flipped: int = 0
+    """The first workers, whose labels are turned round: the first class for the last (label flipping)."""
     _start: Reals = field(init=False)
     _held_net: DenseNet = field(init=False)
     """The same network with memory of its own, as large as the held-out samples."""
@@ -69,7 +71,11 @@ class Classifier:
         x = net.kept("inputs", len(params), batch, net.sizes[0])
         np.take(self.data.inputs, drawn, axis=0, out=x, mode="clip")
         logits = net.forward(params, x)
-        losses = softmax_loss(net.kept, logits, self.data.labels[drawn])
+        labels = self.data.labels[drawn]
+        if self.flipped:
+            turned = workers < self.flipped
+            labels[turned] = self.data.held_law.shape[1] - 1 - labels[turned]
+        losses = softmax_loss(net.kept, logits, labels)
         net.backward(params, x, logits, out)
         return losses
 

@@ -52,12 +52,31 @@ class TeacherStudent:
 
     def gradients(self, params: Reals, workers: Ints, steps: Ints, out: Reals) -> Floats:
         """See `Task.gradients`."""
+        return self.gradients_on(params, *self.batch_of(workers, steps), out)
+
+    def batch_of(self, workers: Ints, steps: Ints) -> tuple[Reals, Reals]:
+        """Inputs and wanted answers of each row's batch, shape (rows, batch, …) each, overwritten by the next call."""
         net, batch = self.net, self.setting.batch
         drawn = self.shards.batches(self.setting.draws, workers, steps, batch)
-        x = net.kept("inputs", len(params), batch, net.sizes[0])
-        wanted = net.kept("wanted", len(params), batch, net.sizes[-1])
+        x = net.kept("inputs", len(workers), batch, net.sizes[0])
+        wanted = net.kept("wanted", len(workers), batch, net.sizes[-1])
         np.take(self.inputs, drawn, axis=0, out=x, mode="clip")
         np.take(self.answers, drawn, axis=0, out=wanted, mode="clip")
+        return x, wanted
+
+    def gradients_on(self, params: Reals, x: Reals, wanted: Reals, out: Reals) -> Floats:
+        """Gradients on given samples, which may be combinations of samples; `wanted` is overwritten.
+
+        Args:
+            params: Shape (rows, params).
+            x: Shape (rows, batch, inputs).
+            wanted: Shape (rows, batch, outputs).
+            out: Gradients are written here, shape (rows, params).
+
+        Returns:
+            Loss of each row, shape (rows,).
+        """
+        net, batch = self.net, x.shape[1]
         off = net.forward(params, x)
         off -= wanted
         np.multiply(off, off, out=wanted)
