@@ -39,8 +39,9 @@ def krum(gradients: Floats, wrong: int) -> Floats:
 
 
 Lengths = Literal["full", "unit", "median"]
-"""How long gradients count in a flag mean. full: as they are. unit: all alike, and the sum is divided by the dimensions.
-median: all as long as the median one, and the mean is taken."""
+"""How long gradients count in a flag mean.
+
+full: as they are. unit: all alike, and the sum is divided by the dimensions. median: all as long as the median one."""
 
 
 def flag_mean(
@@ -58,7 +59,7 @@ def flag_mean(
     the leading singular vectors of the weighted ones, again and again.
 
     Args:
-        gradients: Shape (workers, parameters). Where one is not finite, the plain mean is returned, which is not either.
+        gradients: Shape (workers, parameters). Where one is not finite, the plain mean is returned.
         dimensions: Of the subspace.
         rounds: Of reweighting.
         least: Share of a gradient that counts as left at least.
