@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers learning-papers technique-pages screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned torch real fuzz clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers learning-papers technique-pages screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-runs handtuned torch real fuzz clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

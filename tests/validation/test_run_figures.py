@@ -102,7 +102,7 @@ def test_the_save_overhead_of_bloom() -> None:
     assert result.interval["low"] < 2000 * 105 / 86400 < result.interval["high"]
 
 
-def _byterobust(devices: int, tier: dict[str, object]) -> float:
+def _byterobust(devices: int, tier: dict[str, object], storage_bytes_per_s: float | None = None) -> float:
     """Seconds that a save stops the steps: 70B, tensor and pipeline 8, distributed optimizer.
 
     The paper states neither the plan nor the storage. The plan is that of a node a pipeline stage; the storage is our
@@ -118,7 +118,11 @@ def _byterobust(devices: int, tier: dict[str, object]) -> float:
         "run": {
             "steps": 100,
             "failures": "none",
-            "checkpoint": {"interval_steps": 1, "tiers": [tier]},
+            "checkpoint": {
+                "interval_steps": 1,
+                "tiers": [tier],
+                "storage_write_bytes_per_s": storage_bytes_per_s,
+            },
         },
     }
     return prepared_run(scenario).tiers[0].block_s
@@ -138,17 +142,25 @@ def test_synchronous_saves_of_byterobust(devices: int, published_s: float) -> No
     assert _byterobust(devices, {"to": "storage"}) == pytest.approx(published_s, rel=0.2)
 
 
+@pytest.mark.parametrize("devices", [2048, 4096])
+def test_one_storage_takes_a_save_of_twice_the_writers_hardly_longer(devices: int) -> None:
+    """7.14 over 6.77 s: the bytes and the storage stay, the barriers of more nodes are added. The rate is not
+    published; whichever of both clusters' default it is, the ratio is within 5 %."""
+    rate = devices / 8 * 1e9
+    small, large = (_byterobust(n, {"to": "storage"}, rate) for n in (2048, 4096))
+    assert large / small == pytest.approx(7.14 / 6.77, rel=0.05)
+
+
 @pytest.mark.parametrize(("devices", "published_s"), [(2048, 0.04), (4096, 0.03)])
 def test_hidden_saves_of_byterobust(devices: int, published_s: float) -> None:
     """A copy behind forward and backward stops the steps for 0.03 to 0.04 s: in ours for none; band 0.05 s."""
     assert _byterobust(devices, {"to": "host", "mode": "lazy"}) == pytest.approx(published_s, abs=0.05)
 
 
-@pytest.mark.xfail(strict=True, reason="the paper says neither who copies what nor how; ours copies each shard once")
 @pytest.mark.parametrize(("devices", "published_s"), [(2048, 1.84), (4096, 1.69)])
 def test_memory_saves_of_byterobust(devices: int, published_s: float) -> None:
-    """A copy to host memory that stops the steps: 0.07 s with each shard copied once, 2.3 s where the first replica
-    copies all; band 20 %."""
+    """A save to host memory that stops the steps; band 20 %. Every rank serialises what it holds, its weights and its
+    part of the optimizer state (each shard once would be 0.07 s, the first replica alone 2.3 s)."""
     assert _byterobust(devices, {"to": "host", "pinned": False}) == pytest.approx(published_s, rel=0.2)
 
 

@@ -457,9 +457,12 @@ _LAID_OUT = ("behind in closed form", "beaten in the race")
 
 def host_bytes(x: PreparedRun, tiers: Sequence[CheckpointTier]) -> float:
     """Bytes of host memory that a node's copies take: kept ones, those of its peers, parity, and what is written on."""
-    node = (x.run.checkpoint.bytes or x.state.total) / x.program.nodes.job
+    scale = (x.run.checkpoint.bytes or x.state.total) / x.state.total if x.state.total else 1.0
+    once = scale * x.state.total / x.program.nodes.job
+    held = scale * x.state.largest_held * x.prepared.members[0].cluster.devices_per_node
     total = 0.0
     for tier in tiers:
+        node = held if tier.of_every_replica else once
         if tier.to == "host":
             total += tier.copies * node
         elif tier.to == "peer":

@@ -145,6 +145,10 @@ class CheckpointTier(Spec):
     keep: Count | None = None
     """Copies that are kept: a silent error is only undone while a sound copy is left. Absent: 1,000 on storage,
     else 2."""
+    every_replica: bool | None = None
+    """Every data-parallel replica saves all that its devices hold, weights that others hold too, so that processes
+    restart from what is near; else each byte is saved once, in parts. Absent: in device and host memory and with peers
+    every replica, in files and parity groups each byte once."""
     interference: Share = 0.03
     """Share of the time of an `async` or `lazy` save's rest by which it slows the steps (ports, host memory).
     Assumed."""
@@ -162,6 +166,11 @@ class CheckpointTier(Spec):
     corrupt: Share = 0.0
     """Probability that a copy turns out to be unusable when it is loaded. Then the next nearest copy is loaded, of the
     last tier its copy before."""
+
+    @property
+    def of_every_replica(self) -> bool:
+        """Whether replicas save what others save too."""
+        return self.to in ("device", "host", "peer") if self.every_replica is None else self.every_replica
 
     @property
     def copies(self) -> int:

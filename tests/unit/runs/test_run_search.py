@@ -137,7 +137,10 @@ def test_bad_questions_get_a_line(run: dict[str, Any], error: type[Exception], r
 def test_copies_that_do_not_fit_in_host_memory_are_left_out() -> None:
     x = prepared_run(BASE)
     peer = (CheckpointTier(to="peer", mode="async", keep=2),)
-    assert host_bytes(x, peer) == pytest.approx(4 * x.state.total / 16)
+    devices = x.prepared.cluster.devices_per_node
+    assert host_bytes(x, peer) == pytest.approx(4 * devices * x.state.largest_held)  # weights of every replica
+    once = (CheckpointTier(to="peer", mode="async", keep=2, every_replica=False),)
+    assert host_bytes(x, once) == pytest.approx(4 * x.state.total / 16)
     small = {**BASE, "cluster": {**BASE["cluster"], "host_memory_bytes": "20 GB"}}
     result = search_run(small)
     assert any("host memory" in rule for rule in result.left_out)

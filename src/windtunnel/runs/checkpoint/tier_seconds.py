@@ -73,10 +73,11 @@ class Saver:
     hideable_s: float
     """Seconds of forward and backward behind which a lazy copy can run."""
 
-    @property
-    def bytes_per_writer(self) -> float:
+    def bytes_per_writer(self, tier: CheckpointTier) -> float:
         """Of the writer that has most."""
         scale = (self.spec.bytes or self.state.total) / self.state.total if self.state.total else 1.0
+        if tier.of_every_replica:
+            return self.state.largest_held * scale
         largest = self.state.largest_shard if self.spec.parallel_writers else self.state.largest_of_first_replica
         return largest * scale
 
@@ -85,10 +86,11 @@ class Saver:
         """Of one checkpoint."""
         return self.spec.bytes or self.state.total
 
-    @property
-    def writing_nodes(self) -> int:
+    def writing_nodes(self, tier: CheckpointTier) -> int:
         """Nodes that write: all of them, or those of the first replica."""
-        per_node = self.bytes_per_writer * self.cluster.devices_per_node
+        if tier.of_every_replica:
+            return self.cluster.nodes
+        per_node = self.bytes_per_writer(tier) * self.cluster.devices_per_node
         return max(min(math.ceil(self.total_bytes / per_node - 1e-9), self.cluster.nodes), 1) if per_node else 1
 
 
@@ -115,7 +117,7 @@ def tier_seconds(saver: Saver, tier: CheckpointTier) -> TierSeconds:
 
 def _overflow_s(saver: Saver, tier: CheckpointTier, save_s: float) -> float:
     """Seconds of a copy that is larger than the host buffer: what does not fit follows at the pace of the flush."""
-    size, room = saver.bytes_per_writer, tier.buffer_bytes or 0.0
+    size, room = saver.bytes_per_writer(tier), tier.buffer_bytes or 0.0
     return save_s * (1.0 - room / size) if size > room else 0.0
 
 
@@ -126,16 +128,18 @@ def _simulated(saver: Saver, tier: CheckpointTier) -> tuple[float, float, float,
     if not tier.pinned:
         link = min(link, PAGEABLE_BYTES_PER_S)
     link = min(link, host_memory_bytes_per_s(cluster))
-    copy_s = saver.bytes_per_writer / link
+    size = saver.bytes_per_writer(tier)
+    copy_s = size / link
     overhead = SAVE_OVERHEAD_S * max(math.log2(cluster.nodes), 1.0)
     if tier.to == "device":
-        seconds = 2.0 * saver.bytes_per_writer / cluster.device.memory_bytes_per_s
+        seconds = 2.0 * size / cluster.device.memory_bytes_per_s
         return seconds, seconds, seconds, ()
-    if tier.to == "host":
-        return copy_s, copy_s, copy_s, ()
+    writer = spec.writer_bytes_per_s or WRITER_BYTES_PER_S
+    if tier.to == "host":  # one that stops the steps is the framework's own call: the process serialises what it copies
+        serialised = pipelined_s(1, size, link, math.inf, writer) if tier.mode == "sync" else copy_s
+        return copy_s, serialised, copy_s, ()
     ports = cluster.scale_out.nics_per_node * cluster.scale_out.nic_bytes_per_s * PORT_FRACTION
     assumed: tuple[tuple[str, str, str], ...] = ()
-    writer = spec.writer_bytes_per_s or WRITER_BYTES_PER_S
     if tier.to == "drive":
         n = cluster.devices_per_node
         write, read = (drive_bytes_per_s(cluster, write=True) * n, drive_bytes_per_s(cluster, write=False) * n)
@@ -143,14 +147,14 @@ def _simulated(saver: Saver, tier: CheckpointTier) -> tuple[float, float, float,
         extra = 1.0 if tier.to == "peer" else tier.parity / max(tier.group - tier.parity, 1)
         write, read, writer, overhead = ports / extra, ports, math.inf, 0.0
     else:
-        nodes = saver.writing_nodes
+        nodes = saver.writing_nodes(tier)
         write = min((spec.storage_write_bytes_per_s or STORAGE_BYTES_PER_S_A_NODE * cluster.nodes) / nodes, ports)
         read_all = spec.storage_read_bytes_per_s or spec.storage_write_bytes_per_s
         read = min((read_all or STORAGE_BYTES_PER_S_A_NODE * cluster.nodes) / cluster.nodes, ports)
         if spec.storage_write_bytes_per_s is None:
             why = "not stated; 1 GB/s for each node, as Llama 3's storage has"
             assumed = (("run.checkpoint.storage_write_bytes_per_s", f"{cluster.nodes} GB/s", why),)
-    flush = saver.bytes_per_writer if tier.to != "erasure" or tier.group > tier.parity else math.inf
+    flush = size if tier.to != "erasure" or tier.group > tier.parity else math.inf
     save_s = pipelined_s(cluster.devices_per_node, flush, link, write, writer) + overhead
     # every rank reads what it holds; replicas read the same bytes from storage once and pass them on over the ports
     load_bytes = saver.total_bytes / cluster.nodes / cluster.devices_per_node
@@ -163,6 +167,8 @@ def pipelined_s(writers: int, size: float, link: float, node_rate: float, writer
     """Seconds until every writer of a node has copied its bytes to host memory and handed them on, piece by piece."""
     if size <= 0:
         return 0.0
+    if math.isinf(node_rate):  # nothing is shared
+        return size / _PIECES * (1.0 / link + (_PIECES - 1) / min(link, writer) + 1.0 / writer)
     b = ProgramBuilder()
     shared = b.rate("ports, drives or storage", node_rate)
     piece = size / _PIECES

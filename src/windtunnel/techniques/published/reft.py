@@ -33,7 +33,7 @@ def _in_memory(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSp
         if tier.to in ("storage", "drive")
     )
     near = (
-        CheckpointTier(to="host", mode="lazy"),
+        CheckpointTier(to="host", mode="lazy", every_replica=False),
         CheckpointTier(to="erasure", mode="lazy", group=group, parity=parity),
     )
     update = {"tiers": (*near, *far), "parallel_writers": True}

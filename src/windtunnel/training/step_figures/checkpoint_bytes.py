@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.training.memory.static_memory import bytes_per_parameter
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class CheckpointBytes:
     """Bytes that the rank with most to write has, where every rank writes its part."""
     largest_of_first_replica: float
     """Bytes that it has where the ranks of the first data-parallel replica write everything."""
+    largest_held: float
+    """Bytes that the rank with most holds: weights that its replicas hold too, and its part of the optimizer state."""
 
 
 def checkpoint_bytes(step: PreparedStep) -> CheckpointBytes:
@@ -49,4 +52,22 @@ def checkpoint_bytes(step: PreparedStep) -> CheckpointBytes:
         total=total,
         largest_shard=each * float((dense / replicas + expert / expert_replicas).max()),
         largest_of_first_replica=each * float((dense + expert).max()),
+        largest_held=_largest_held(step, width.weight * element, width.state, (dense, expert)),
     )
+
+
+def _largest_held(step: PreparedStep, weight: float, state: float, params: tuple[Floats, Floats]) -> float:
+    """Bytes of weights and optimizer state that the fullest rank holds.
+
+    Args:
+        step: The step.
+        weight: Bytes of a parameter's weight.
+        state: Of its optimizer state.
+        params: Parameters of a rank of each stage, those of all experts apart; shape (stages,) each.
+    """
+    plan = step.members[0].plan
+    held = np.zeros(plan.pp)
+    for count, replicas in zip(params, (max(plan.dp * plan.cp, 1), max(plan.expert_dp, 1)), strict=True):
+        shards = min(plan.shard_group or replicas, replicas)
+        held += count * (weight / (shards if plan.zero == 3 else 1) + state / (shards if plan.zero else 1))
+    return float(held.max())
