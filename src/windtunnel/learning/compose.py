@@ -330,15 +330,14 @@ class Composed:
             return values
         if exchange.via == "ring":
             return ring_mean(values, exchange.compressor, self.job, step)
-        if exchange.feedback:
-            kept = state.residual.get(name)
-            if kept is not None:
-                kept *= values.dtype.type(exchange.feedback)
-                kept += values
-                values = kept
+        kept = state.residual.get(name) if exchange.feedback else None
+        if kept is not None:
+            kept *= values.dtype.type(exchange.feedback)
+            kept += values
+            values = kept
         out = exchange.compressor.decoded(values, shapes, self.job.draws, self.job.everyone, step)
         if exchange.feedback:
-            state.residual[name] = values - out
+            state.residual[name] = np.subtract(values, out, out=kept)
         return out
 
     def shapes_of(self, fragment: int) -> tuple[tuple[int, ...], ...]:
