@@ -10,6 +10,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -59,8 +60,15 @@ class CurveKey:
     """What decides the order of events (`arrival_clock.clock_fields`); empty for lock-step algorithms."""
 
     def digest(self) -> str:
-        """Hexadecimal digits that stand for the key, the sources of `learning` and the version of NumPy."""
-        text = json.dumps([asdict(self), source_digest(), np.__version__, _ENGINE], sort_keys=True, default=str)
+        """Hexadecimal digits that stand for the key, a file that the task reads, and what computes.
+
+        These are the sources of `learning`, NumPy's version and those of packages that the task names.
+        """
+        versions = [np.__version__, *(_version(name) for name in TASKS.get(self.task).packages)]
+        file = str(self.task_knobs.get("file") or "")
+        with contextlib.suppress(OSError):
+            file = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+        text = json.dumps([asdict(self), file, source_digest(), versions, _ENGINE], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -107,6 +115,14 @@ def learn_curve(key: CurveKey) -> Learned:
             return Learned(late, time.perf_counter() - begun, late.worker_steps)
         curve = learn(algorithm, task, job, key.evaluate_every)
     return Learned(curve, time.perf_counter() - begun, len(curve.train_loss) * key.workers)
+
+
+def _version(distribution: str) -> str:
+    """The version that is installed; empty where none is."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 @cache

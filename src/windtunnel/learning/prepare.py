@@ -122,7 +122,7 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
     chosen = applied(scenario.techniques, problems)
     algorithms = _algorithms(spec, chosen, problems)
     _check_attack(spec, algorithms, problems)
-    base = _base_key(spec, assumed, problems)
+    base = _base_key(spec, folder, assumed, problems)
     law = None
     if spec.law is not None:
         law = attempt("learning.law", partial(LAWS.get, spec.law, "learning.law"), problems)
@@ -153,10 +153,14 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
     )
 
 
-def _base_key(spec: LearningSpec, assumed: list[tuple[str, str, str]], problems: ProblemList) -> CurveKey | None:
+def _base_key(
+    spec: LearningSpec, folder: Path, assumed: list[tuple[str, str, str]], problems: ProblemList
+) -> CurveKey | None:
     """Key of a curve without its algorithm; None where task or inner optimizer cannot be."""
     before = len(problems)
     task, task_knobs = _looked_up(TASKS, spec.task, "learning.task", problems)
+    if task_knobs.get("file"):  # beside the scenario, as all its files are
+        task_knobs["file"] = str(folder / str(task_knobs["file"]))
     inner, inner_knobs = _looked_up(INNER, spec.inner, "learning.inner", problems)
     split, split_value = _split(spec, task, problems)
     lr = _learning_rate(spec, inner, assumed)

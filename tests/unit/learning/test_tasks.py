@@ -242,3 +242,15 @@ def test_digits_without_scikit_learn_name_the_command(monkeypatch) -> None:
     with pytest.raises(BadInput, match=r"pip install 'windtunnel\[learn\]'") as caught:
         digits(1, "float32")
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_curve_is_learned_anew_when_the_file_of_its_task_changes(tmp_path) -> None:
+    from windtunnel.learning.prepare import prepare_learning
+
+    file = tmp_path / "text.txt"
+    scenario = {"learning": {"task": {"ngram-lm": {"file": str(file), "document_tokens": 40}}, "steps": 10}}
+    digests = []
+    for text in ("once upon a time there was a link. ", "once upon a time there was a node. "):
+        file.write_text(text * 40, encoding="utf-8")
+        digests.append(prepare_learning(scenario).base.digest())
+    assert digests[0] != digests[1]

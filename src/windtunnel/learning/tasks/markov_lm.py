@@ -111,7 +111,7 @@ def build(setting: TaskSetting, knobs: dict[str, Any]) -> Language:
     k = dict(knobs)
     if k["document_tokens"] < k["context"] + k["window"]:
         rule = f"must be at least context + window, {k['context'] + k['window']}"
-        raise BadInput(Problem(field="learning.task.document_tokens", value=k["document_tokens"], rule=rule))
+        raise BadInput(Problem(field="learning.task.markov-lm.document_tokens", value=k["document_tokens"], rule=rule))
     data = text(
         k["vocabulary"],
         k["topics"],

@@ -53,6 +53,7 @@ TASKS.add(
         build=build,
         knobs={"hidden": Knob(64, 1, 10_000, "hidden units"), "data_seed": DATA_SEED, "dtype": DTYPE},
         splits=SPLITS,
+        packages=("scikit-learn",),
         source="Alpaydin and Kaynak 1998, Optical recognition of handwritten digits (UCI), by scikit-learn",
     ),
 )

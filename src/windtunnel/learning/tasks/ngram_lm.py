@@ -96,7 +96,7 @@ def from_file(path: str, length: int, context: int) -> tuple[Text, int]:
     Raises:
         BadInput: it cannot be read, is too short for ten documents, or has more than 1,024 different characters.
     """
-    field = "learning.task.file"
+    field = "learning.task.ngram-lm.file"
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -134,7 +134,7 @@ def build(setting: TaskSetting, knobs: dict[str, Any]) -> Language:
     k = knobs
     if k["document_tokens"] < k["context"] + k["window"]:
         rule = f"must be at least context + window, {k['context'] + k['window']}"
-        raise BadInput(Problem(field="learning.task.document_tokens", value=k["document_tokens"], rule=rule))
+        raise BadInput(Problem(field="learning.task.ngram-lm.document_tokens", value=k["document_tokens"], rule=rule))
     if k["file"]:
         text, vocabulary = from_file(str(k["file"]), k["document_tokens"], k["context"])
     else:

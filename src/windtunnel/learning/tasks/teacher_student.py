@@ -112,7 +112,7 @@ def build(setting: TaskSetting, knobs: dict[str, Any]) -> TeacherStudent:
     hidden, teacher = knobs["hidden"], knobs["teacher"]
     if teacher > hidden:
         rule = f"must be at most the student's {hidden} hidden units, or the lowest loss is not known"
-        raise BadInput(Problem(field="learning.task.teacher", value=teacher, rule=rule))
+        raise BadInput(Problem(field="learning.task.teacher-student.teacher", value=teacher, rule=rule))
     held_out, seed = knobs["held_out"], knobs["data_seed"]
     x, y = taught(knobs["inputs"], teacher, knobs["outputs"], knobs["samples"] + held_out, seed, knobs["dtype"])
     net = DenseNet((knobs["inputs"], hidden, knobs["outputs"]), dtype=knobs["dtype"])
