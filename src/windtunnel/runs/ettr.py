@@ -59,7 +59,7 @@ def sliding(stops: Floats, wall_s: float, *, window_s: float = HOUR_S) -> dict[s
     idle = np.concatenate([[0.0], np.cumsum(np.stack([np.zeros(len(begin)), np.maximum(end - begin, 0.0)], 1).ravel())])
     starts = np.arange(0.0, wall_s - window_s + 1e-9, window_s / _STEPS_AN_HOUR)
     lost = np.interp(starts + window_s, edges, idle) - np.interp(starts, edges, idle)
-    share = 1.0 - lost / window_s
+    share = np.clip(1.0 - lost / window_s, 0.0, 1.0)
     return {
         "byterobust_sliding_mean": float(share.mean()),
         "byterobust_sliding_p10": float(np.percentile(share, 10)),

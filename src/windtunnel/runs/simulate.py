@@ -239,6 +239,8 @@ def why_none(x: PreparedRun, found: Sequence[Replication]) -> str:
     retired = np.mean([r.retired for r in found])
     why = f"{retired:.0f} nodes were retired" if retired else "failures come faster than restarts and saves"
     why = _without_a_copy(x) or why
+    if x.program.job.work_s / DAY_S > x.run.limit_days:
+        why = f"without a failure it takes {x.program.job.work_s / DAY_S:.1f} days"
     return f"no run ends within run.limit_days = {x.run.limit_days:g}: {done:.1%} of the steps are done by then; {why}"
 
 
