@@ -17,6 +17,7 @@ class LostTime:
     """Device-hours of all jobs. What is held is useful, or lost to one of the others."""
 
     useful: float
+    """What the work takes on the devices that the jobs are stated for."""
     failures: float
     """Work that failures undid, and starting anew after them."""
     restarts: float
@@ -27,19 +28,21 @@ class LostTime:
     """First starts, and starts after a pause."""
     capped: float
     """Locked clocks of rows that share a feed."""
+    scaling: float
+    """Of elastic jobs, and under policies of rounds: what their work takes beyond that on the devices that they get,
+    because more of them are less efficient, or others slower."""
     standing: float
     """Failures that nobody knew of yet, stragglers, and jobs on more nodes than they need."""
 
     @property
     def held(self) -> float:
         """All device-hours of jobs."""
-        return (
-            self.useful + self.failures + self.restarts + self.preemptions + self.starts + self.capped + self.standing
-        )
+        lost = self.failures + self.restarts + self.preemptions + self.starts
+        return self.useful + lost + self.capped + self.scaling + self.standing
 
     def to_dict(self) -> dict[str, float]:
         """Device-hours by class, and the useful share."""
-        names = ("useful", "failures", "restarts", "preemptions", "starts", "capped", "standing")
+        names = ("useful", "failures", "restarts", "preemptions", "starts", "capped", "scaling", "standing")
         classes = {f"{name}_device_h": getattr(self, name) for name in names}
         return classes | {"goodput": self.useful / self.held if self.held > 0 else 1.0}
 
@@ -51,6 +54,7 @@ def lost_time(
     overhead_s: Floats,
     held: Floats | None = None,
     capped: float = 0.0,
+    other_devices: bool = False,
 ) -> LostTime:
     """What became of the device time that jobs held.
 
@@ -61,6 +65,7 @@ def lost_time(
         overhead_s: of a start of each job.
         held: devices of each segment, where they are not the job's.
         capped: device-hours that locked clocks took.
+        other_devices: whether jobs get other devices than those that their work is stated for.
     """
     s = segments
     each = (devices[s.job] if held is None else held) / _HOUR_S
@@ -77,7 +82,10 @@ def lost_time(
     preemptions = float(undone[given_way & ~by_restart].sum() + overhead[after_other].sum())
     starts = float(overhead[(before != FAILED) & (before != PREEMPTED)].sum())
     whole = float(((s.end_s - s.start_s) * each).sum())
-    standing = max(whole - useful - failures - restarts - preemptions - starts - capped, 0.0)
+    got_on = max(whole - failures - restarts - preemptions - starts - capped, 0.0)
+    useful = min(useful, got_on) if other_devices else useful
+    scaling = got_on - useful if other_devices else 0.0
+    standing = max(whole - scaling - useful - failures - restarts - preemptions - starts - capped, 0.0)
     return LostTime(
         useful=useful,
         failures=failures,
@@ -85,6 +93,7 @@ def lost_time(
         preemptions=preemptions,
         starts=starts,
         capped=capped,
+        scaling=scaling,
         standing=standing,
     )
 

@@ -245,6 +245,7 @@ def _result(ready: Prepared, course: Course, served: tuple[FleetCourse, ...], pa
             ready.table.overhead_s,
             course.held,
             0.0 if fed is None else fed.low.lost_device_h + fed.high.lost_device_h,
+            isinstance(ready.policy, RoundPolicy | ElasticPolicy),
         ),
         energy_kwh=energy,
         carbon_kg=_carbon_kg(ready, load),

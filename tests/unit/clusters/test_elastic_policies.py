@@ -124,3 +124,26 @@ def test_what_elastic_policies_need_is_said() -> None:
         _simulate({"elasticflow": {"a": 1}})
     with pytest.raises(BadInput, match="not simulated with policies of elastic jobs"):
         _simulate("elasticflow", outages={"per_node_day": 0.1})
+
+
+def test_devices_beyond_what_work_takes_are_told_apart() -> None:
+    """Alone on eight devices a job runs on all of them, at less than eight times the speed of one."""
+    table = read_throughputs(TABLE)
+    name = "vgg16 (batch size 64)"
+    one, eight = (table.steps_per_s["a100-sxm-80gb", name, n] for n in (1, 8))
+    jobs = {
+        "generate": {"rate_per_hour": 1, "count": 1, "mix": "elasticflow"},
+        "throughputs": str(TABLE),
+        "policy": "elastic_edf",
+        "seed": 7,
+    }
+    result = api.simulate_cluster(
+        {"cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8}, "jobs": jobs}
+    )
+    assert isinstance(result, ClusterResult)
+    told, lost = result.table, result.lost
+    stated = float(told.work_s[0] * told.devices[0]) / 3600
+    held = float(result.makespan_s) * 8 / 3600
+    assert lost.useful == pytest.approx(min(stated, held)) and lost.standing == 0.0
+    assert lost.scaling == pytest.approx(max(held - stated, 0.0)) and lost.scaling > 0
+    assert lost.held == pytest.approx(held) and one < eight < 8 * one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,34 @@ def test_jobs_of_higher_priority_keep_their_devices(tmp_path: Path, replica: Non
     result = _run(_source(tmp_path, {"load": [0, 10, 10, 10, 10], "least": 0}, rows=rows))
     assert result.end_s[0] == 8000.0 and result.preemptions == 0
     assert result.serving[0].unmet[1] == pytest.approx(36000) and result.serving[0].start_s.min() == 8000.0
+
+
+def test_a_replica_under_a_locked_clock_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a locked clock a replica answers 6 of 10 requests/s, with 350 in place of 500 W; the lock comes after 40 s.
+
+    Two replicas hold 8 devices of 500 W and draw 4,000 W beside 8 that idle at 50: 0.92 of a feed of 4,800 W.
+    """
+    locked = replace(FIGURES, rate_per_s=6.0, watts=np.array([100.0, 350.0]), load_per_s=np.array([0.0, 6.0]))
+    monkeypatch.setattr(prepare, "replica_figures", lambda _, part, __: locked if part.clock_share else FIGURES)
+    fleet = {"load": [20.0], "least": 2, "most": 2, "start_up": 0, "priority": 0}
+    power = {"limit": 4800.0, "brake_after": 86400, "release": 0.3}
+    result = _run(_source(tmp_path, fleet, rows=[JOBS[0], "0,1,3600,0"], power=power, job_watts_per_device=50))
+    (served,) = result.serving
+    assert result.feeds is not None and result.feeds.rows[0].peak_w == 8 * 500 + 8 * 50
+    assert result.feeds.seconds_capped == pytest.approx(result.makespan_s - 40)
+    assert served.unmet.sum() == pytest.approx((result.makespan_s - 40) * (20 - 2 * 6))
+    joules = 8 * (40 * 500 + (result.makespan_s - 40) * 350)
+    assert served.energy_kwh == pytest.approx(joules / 3.6e6)
+
+
+def test_what_a_fleet_does_not_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = replace(
+        FIGURES, dropped=("serving.autoscale",), assumed=(("serving.autoscale.engine_start_s", "45", "logs"),)
+    )
+    monkeypatch.setattr(prepare, "replica_figures", lambda *_: own)
+    assumed = _run(_source(tmp_path, {"load": [1.0]})).assumed
+    assert ("jobs.serving.0", "serving.autoscale", "of its scenario is not read: a fleet has its own") in assumed
+    assert ("jobs.serving.0.start_up", "45", "engine_start_s: logs") in assumed
 
 
 def test_a_failed_replica_serves_no_more(tmp_path: Path, replica: None) -> None:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 
-import numpy as np
-
+from windtunnel.clusters.event_loop.job_twin import Nodes, TwinJob
+from windtunnel.clusters.event_loop.placement_twin import add_devices, place
 from windtunnel.clusters.event_loop.power_records import FULL, NO_FEEDS, Feeds
 from windtunnel.clusters.event_loop.power_twin import PowerTwin
 from windtunnel.clusters.event_loop.records import (
     ATTAINED,
-    BEST_FIT,
     BREAKS,
     CLAIM,
-    CONSOLIDATED,
     CRASHES,
     DRAINS,
     EASY,
@@ -50,72 +47,7 @@ from windtunnel.clusters.event_loop.records import (
 from windtunnel.splitmix64.plain import SplitMix64
 
 SLACK = 1e-3
-Nodes = list[tuple[int, int]]
-"""Node and devices on it."""
-
-
-@dataclass(slots=True)
-class _Job:
-    number: int
-    devices: int
-    remaining: float
-    ready: float = 0.0
-    speed: float = 1.0
-    finish: float = 0.0
-    started: float = 0.0
-    attained: float = 0.0
-    expected_end: float = 0.0
-    first_start: float = float("nan")
-    end: float = float("nan")
-    run_s: float = 0.0
-    starts: int = 0
-    kills: int = 0
-    fate: int = SOUND
-    fails_at: float = NEVER
-    lost: float = 0.0
-    draws: int = 0
-    level: int = 0
-    queued: float = 0.0
-    clock_speed: float = 1.0
-    lock: int = FULL
-    locked: float = 0.0
-    held_back: float = 0.0
-    on: Nodes = field(default_factory=list)
-
-    def left(self, now: float) -> float:
-        return max(self.remaining - max(now - self.ready, 0.0) * self.speed, 0.0)
-
-    def devices_on(self, node: int) -> int:
-        return sum(uses for n, uses in self.on if n == node)
-
-    def note_held_back(self, now: float) -> None:
-        """Write down what a locked clock has taken since it was last looked at."""
-        since = max(self.ready, self.locked)
-        if now > since:
-            self.held_back += (now - since) * (1.0 - self.clock_speed)
-        self.locked = now
-
-    def set_end(self) -> None:
-        self.finish, self.fate = self.ready + self.remaining / self.speed, SOUND
-        if self.ready < NEVER and self.fails_at < self.finish:
-            self.finish, self.fate = self.fails_at, FAILS
-
-    def roll_back(self, now: float, save_s: float) -> None:
-        """Lose what came after the last checkpoint."""
-        done = self.remaining - self.left(now)
-        saved = done // save_s * save_s
-        self.lost += done - saved
-        self.remaining -= saved
-
-    def slow_down(self, now: float, factor: float) -> None:
-        self.speed /= factor
-        if self.ready < now:
-            self.ready = now - (now - self.ready) * factor
-        if self.fate in (SOUND, FAILS):
-            self.set_end()
-
-
-Chooser = Callable[["Twin"], Iterable[_Job]]
+Chooser = Callable[["Twin"], Iterable[TwinJob]]
 """Gives waiting jobs in the order in which they may start; what it gives next may follow from what has started."""
 
 
@@ -136,10 +68,12 @@ class Twin:
         self.choose, self.causes = choose, causes
         self.capacity = [int(c) for c in capacity]
         self.free = list(self.capacity)
-        self.jobs = [_Job(i, int(d), float(w)) for i, (d, w) in enumerate(zip(jobs.devices, jobs.work_s, strict=True))]
-        self.waiting: list[_Job] = []
-        self.running: list[_Job] = []
-        self.line: list[_Job] = []
+        self.jobs = [
+            TwinJob(i, int(d), float(w)) for i, (d, w) in enumerate(zip(jobs.devices, jobs.work_s, strict=True))
+        ]
+        self.waiting: list[TwinJob] = []
+        self.running: list[TwinJob] = []
+        self.line: list[TwinJob] = []
         """All jobs in the room, in the order of the queues of their levels (ATTAINED)."""
         self.segments: list[tuple[int, float, float, int, int, int, float]] = []
         self.ahead: set[int] = set(range(len(self.jobs)))
@@ -197,7 +131,7 @@ class Twin:
         """The last moment of decision, or one after it."""
         return (math.floor(now / self.rules.tick_s + 1e-9) + after) * self.rules.tick_s
 
-    def key(self, job: _Job, now: float) -> tuple[float, int]:
+    def key(self, job: TwinJob, now: float) -> tuple[float, int]:
         """What orders a job; those that tie go by their number."""
         kind, runs = self.rules.kind, job in self.running
         left = job.left(now) if runs else job.remaining
@@ -222,7 +156,7 @@ class Twin:
                 self.line.remove(job)
                 self.line.append(job)
 
-    def _attained(self, job: _Job, now: float) -> float:
+    def _attained(self, job: TwinJob, now: float) -> float:
         return job.attained + (now - job.started) * job.devices if job in self.running else job.attained
 
     def _level(self, attained: float) -> int:
@@ -251,39 +185,21 @@ class Twin:
 
     # -- nodes
 
-    def placement(self, job: _Job, now: float) -> int:
+    def placement(self, job: TwinJob, now: float) -> int:
         """The placement that is good enough for a waiting job."""
         return self.rules.relaxed if now >= job.queued + self.rules.relax_s else self.rules.placement
 
     def place(self, devices: int, room: list[int], kind: int | None = None) -> Nodes:
         """Nodes for a job, none where there is no room; `kind` of placement: that of the rules."""
-        kind = self.rules.placement if kind is None else kind
-        largest = max(self.capacity)
-        if largest == 0:
-            return []
-        if kind == CONSOLIDATED:
-            return _one(devices, room) if devices <= largest else self._whole(devices, largest, room)
-        if sum(max(r, 0) for r in room) < devices:
-            return []
-        if kind == BEST_FIT:
-            return _one(devices, room) or _fewest(devices, room)
-        return _spread(devices, room)
+        return place(self.rules.placement if kind is None else kind, devices, room, self.capacity)
 
-    def _whole(self, devices: int, largest: int, room: list[int]) -> Nodes:
-        whole, rest = divmod(devices, largest)
-        idle = [n for n, r in enumerate(room) if self.capacity[n] == largest and r == largest][:whole]
-        if len(idle) < whole:
-            return []
-        last = _one(rest, [-1 if n in idle else r for n, r in enumerate(room)]) if rest else []
-        return [] if rest and not last else [(n, largest) for n in idle] + last
-
-    def _take(self, job: _Job, nodes: Nodes) -> None:
+    def _take(self, job: TwinJob, nodes: Nodes) -> None:
         fewest = -(-job.devices // max(1, *self.capacity))
         speed = 1.0 if len(nodes) <= fewest else float(self.table.spread_speed[job.number])
         job.on, job.speed = nodes, speed / max(self.slowed[n] for n, _ in nodes)
         job.clock_speed, job.lock = 1.0, FULL
 
-    def _set_finish(self, job: _Job, now: float) -> None:
+    def _set_finish(self, job: TwinJob, now: float) -> None:
         job.ready = now + float(self.table.overhead_s[job.number])
         job.locked = now
         if any(n in self.broken for n, _ in job.on):
@@ -292,7 +208,7 @@ class Twin:
             self._draw_failure(job, now)
         job.set_end()
 
-    def _start(self, job: _Job, now: float, nodes: Nodes) -> None:
+    def _start(self, job: TwinJob, now: float, nodes: Nodes) -> None:
         self._take(job, nodes)
         job.started = now
         job.first_start = now if job.starts == 0 else job.first_start
@@ -300,7 +216,7 @@ class Twin:
         job.lost, job.fails_at = 0.0, now
         self._set_finish(job, now)
 
-    def _stop(self, job: _Job, now: float, why: int, saves: bool) -> None:
+    def _stop(self, job: TwinJob, now: float, why: int, saves: bool) -> None:
         job.note_held_back(now)
         if saves:
             left = job.left(now)
@@ -312,22 +228,22 @@ class Twin:
         job.remaining = left
         self.segments.append((job.number, job.started, now, job.on[0][0], len(job.on), why, job.lost))
 
-    def _join(self, job: _Job, now: float) -> None:
+    def _join(self, job: TwinJob, now: float) -> None:
         job.queued = now
         self.ahead.discard(job.number)
         self.waiting.append(job)
         self.line.append(job)
 
-    def _in_order(self) -> list[_Job]:
+    def _in_order(self) -> list[TwinJob]:
         """Jobs that run, last ones first: in the order of the last decision, or of when they are expected to end."""
         order = list(self.running)
         if not self.rules.preemptive:
             order.sort(key=lambda job: (job.expected_end, job.number))
         return order[::-1]
 
-    def _leave(self, job: _Job, now: float, why: int, saves: bool = True) -> None:
+    def _leave(self, job: TwinJob, now: float, why: int, saves: bool = True) -> None:
         """Stop a job that runs; it waits anew, unless it has ended or was put aside."""
-        _add(self.free, job.on, 1)
+        add_devices(self.free, job.on, 1)
         self._stop(job, now, why, saves)
         self.running.remove(job)
         self.line.remove(job)
@@ -342,7 +258,7 @@ class Twin:
 
     # -- failures, and what else comes from outside
 
-    def _finish(self, job: _Job, now: float) -> None:
+    def _finish(self, job: TwinJob, now: float) -> None:
         """A job ends, or a failure of its own takes its course."""
         if job.fate == FAILS:
             share = self.causes.share
@@ -357,23 +273,23 @@ class Twin:
         else:
             self._leave(job, now, FAILED, job.fate == DRAINS)
 
-    def _stream(self, job: _Job) -> SplitMix64:
+    def _stream(self, job: TwinJob) -> SplitMix64:
         own = self.causes.seed * 0xD1342543DE82EF95 + (job.number + 1) * 0xA24BAED4963EE407
         job.draws += 1
         return SplitMix64((own + (job.draws - 1) * 0x9FB21C651E98DF25) % 2**64)
 
-    def _draw_failure(self, job: _Job, now: float) -> None:
+    def _draw_failure(self, job: TwinJob, now: float) -> None:
         job.fails_at = NEVER
         if self.causes.per_job_s > 0:
             job.fails_at = now + self._stream(job).exponential() / self.causes.per_job_s
 
-    def _hang(self, job: _Job, now: float) -> None:
+    def _hang(self, job: TwinJob, now: float) -> None:
         job.note_held_back(now)
         job.roll_back(now, float(self.table.save_s[job.number]))
         job.ready = NEVER
         job.set_end()
 
-    def _fail(self, job: _Job, now: float, cause: int) -> None:
+    def _fail(self, job: TwinJob, now: float, cause: int) -> None:
         if job.ready >= NEVER:
             return
         causes = self.causes
@@ -442,10 +358,10 @@ class Twin:
 
     # -- decisions
 
-    def start_waiting(self, job: _Job, now: float, nodes: Nodes) -> None:
+    def start_waiting(self, job: TwinJob, now: float, nodes: Nodes) -> None:
         """Start a job that waits, on nodes that are idle."""
         self._start(job, now, nodes)
-        _add(self.free, nodes, -1)
+        add_devices(self.free, nodes, -1)
         ready = now + float(self.table.overhead_s[job.number])
         job.expected_end = ready + float(self.table.estimate_s[job.number]) / job.speed
         self.waiting.remove(job)
@@ -469,7 +385,7 @@ class Twin:
                 self._backfill(job, order[at + 1 : at + 1 + self.rules.depth], now)
                 return
 
-    def _backfill(self, head: _Job, behind: list[_Job], now: float) -> None:
+    def _backfill(self, head: TwinJob, behind: list[TwinJob], now: float) -> None:
         reserved, beside = self._reserve(head, now)
         for job in behind:
             overhead, told = float(self.table.overhead_s[job.number]), float(self.table.estimate_s[job.number])
@@ -480,9 +396,9 @@ class Twin:
             if nodes:
                 self.start_waiting(job, now, nodes)
                 if not sooner:
-                    _add(beside, nodes, -1)
+                    add_devices(beside, nodes, -1)
 
-    def _reserve(self, head: _Job, now: float) -> tuple[float, list[int]]:
+    def _reserve(self, head: TwinJob, now: float) -> tuple[float, list[int]]:
         room = list(self.free)
         ends = {max(job.expected_end, now) for job in self.running}
         relaxes = head.queued + self.rules.relax_s
@@ -490,10 +406,10 @@ class Twin:
         for end in sorted(ends):
             for job in self.running:
                 if max(job.expected_end, now) == end:
-                    _add(room, job.on, 1)
+                    add_devices(room, job.on, 1)
             nodes = self.place(head.devices, room, self.placement(head, end))
             if nodes:
-                _add(room, nodes, -1)
+                add_devices(room, nodes, -1)
                 return end, room
         return 1e300, room
 
@@ -502,12 +418,12 @@ class Twin:
         order = sorted([*self.running, *self.waiting], key=lambda job: self.key(job, now))
         runs = {job.number for job in self.running}
         room, unseen = list(self.capacity), [job for job in order if job.number in runs]
-        after: list[_Job] = []
+        after: list[TwinJob] = []
         stuck = False
         guaranteed = [job for job in unseen if self._is_guaranteed(job, now)]
         for job in guaranteed:
             unseen.remove(job)
-            _add(room, job.on, -1)
+            add_devices(room, job.on, -1)
         for job in order:
             ran = job.number in runs
             if job in guaranteed:
@@ -518,11 +434,11 @@ class Twin:
             if not ran and stuck:
                 continue
             if ran and not self.rules.repack and all(room[n] >= uses for n, uses in job.on):
-                _add(room, job.on, -1)
+                add_devices(room, job.on, -1)
                 after.append(job)
                 continue
             nodes = self._find(job, room, unseen, now)
-            _add(room, nodes, -1)
+            add_devices(room, nodes, -1)
             if ran and nodes and self.rules.repack:
                 job.note_held_back(now)
                 job.remaining = job.left(now)
@@ -543,53 +459,24 @@ class Twin:
         self.running, self.free = after, room
         self.line = [*self.running, *self.waiting]
 
-    def _is_guaranteed(self, job: _Job, now: float) -> bool:
+    def _is_guaranteed(self, job: TwinJob, now: float) -> bool:
         return now < job.started + self.rules.guaranteed_s
 
-    def _find(self, job: _Job, room: list[int], unseen: list[_Job], now: float) -> Nodes:
+    def _find(self, job: TwinJob, room: list[int], unseen: list[TwinJob], now: float) -> Nodes:
         """Nodes where nobody runs if possible, else where as few of the last jobs as it takes give way."""
         kind = self.rules.placement if job in self.running else self.placement(job, now)
         if self.rules.repack:
             return self.place(job.devices, room, kind)
         idle = list(room)
         for other in unseen:
-            _add(idle, other.on, -1)
+            add_devices(idle, other.on, -1)
         if nodes := self.place(job.devices, idle, kind):
             return nodes
         for other in reversed(unseen):
             ranks = self.table.key[other.number] > self.table.key[job.number]
             if self.rules.kind == RANKED and not ranks:
                 continue
-            _add(idle, other.on, 1)
+            add_devices(idle, other.on, 1)
             if nodes := self.place(job.devices, idle, kind):
                 return nodes
         return []
-
-
-def _add(room: list[int], nodes: Nodes, sign: int) -> None:
-    for node, uses in nodes:
-        room[node] += sign * uses
-
-
-def _one(devices: int, room: list[int]) -> Nodes:
-    fitting = [(r, n) for n, r in enumerate(room) if r >= devices]
-    return [(min(fitting)[1], devices)] if fitting else []
-
-
-def _fewest(devices: int, room: list[int]) -> Nodes:
-    nodes: Nodes = []
-    for node in np.argsort([-r for r in room], kind="stable"):
-        taken = min(devices, room[node])
-        if taken > 0:
-            nodes.append((int(node), taken))
-            devices -= taken
-    return nodes
-
-
-def _spread(devices: int, room: list[int]) -> Nodes:
-    left, uses = list(room), dict[int, int]()
-    for _ in range(devices):
-        best = max(range(len(left)), key=lambda node: (left[node], -node))
-        left[best] -= 1
-        uses[best] = uses.get(best, 0) + 1
-    return list(uses.items())

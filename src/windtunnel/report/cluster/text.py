@@ -94,6 +94,7 @@ def device_time(result: ClusterResult) -> str:
         ("given way to others", lost.preemptions),
         ("first starts", lost.starts),
         ("locked clocks", lost.capped),
+        ("more or other devices than stated", lost.scaling),
         ("standing or slow", lost.standing),
     )
     told = [f"{name} {percent(hours / lost.held)}" for name, hours in named if hours > 5e-4 * lost.held]
