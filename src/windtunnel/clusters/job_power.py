@@ -51,7 +51,7 @@ class JobPower:
     def note(self) -> tuple[str, str, str]:
         """What a reader has to know."""
         why = "the others slow down as the clock does, and their watts above idle fall with it"
-        return "jobs.power", f"{self.simulated} of {len(self.high)} jobs simulated at each clock", why
+        return "jobs.power", f"{self.simulated:,} of {len(self.high):,} jobs simulated at each clock", why
 
     def feeds(self, replicas: ReplicaRows | None) -> Feeds:
         """Rows, jobs and the replicas that follow them as the loop reads them."""
@@ -130,6 +130,11 @@ def job_power(spec: PowerSpec, jobs: Jobs, room: Room, times: StepTimes, folder:
     gain = 1.0 + spec.beside_devices * (1.0 - spec.beside_constant) / (device.tdp_w * each)
     idle = gain * devices * room.idle_w + nodes * spec.beside_devices * spec.beside_constant
     limit = np.full(len(nodes), spec.limit) if spec.limit is not None else design / (1.0 + (spec.oversubscribed or 0.0))
+    if (limit <= idle).any():
+        row = int(np.argmax(idle - limit))
+        rule = f"leaves a row {limit[row]:,.0f} W, and without a job it draws {idle[row]:,.0f} W"
+        field, value = ("limit", spec.limit) if spec.limit is not None else ("oversubscribed", spec.oversubscribed)
+        raise BadInput(Problem(f"jobs.power.{field}", rule, value))
     mean, peak, speed, simulated = _by_clock(spec, jobs, room, times, folder)
     levels = np.zeros(len(jobs)) if jobs.priority is None else jobs.priority
     return JobPower(

@@ -36,7 +36,7 @@ def _rule(default: Any) -> str:
         return f"must be a list of {len(default)} positive numbers"
     if isinstance(default, bool):
         return "must be true or false"
-    return "must be a list of rising positive numbers" if isinstance(default, tuple) else "must be positive"
+    return "must be a list of rising positive numbers" if isinstance(default, tuple) else "must be a positive number"
 
 
 def _alike(value: Any, default: Any) -> bool:

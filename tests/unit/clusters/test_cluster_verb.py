@@ -242,6 +242,18 @@ def test_unsorted_and_damaged_lines_are_named(tmp_path: Path) -> None:
     assert any("duration_s = -4" in line and f"{file}:6" in line for line in problems)
 
 
+def test_a_line_without_a_moment_is_not_out_of_order_too(tmp_path: Path) -> None:
+    """Problems come in the order of the lines, and what cannot be read is said once."""
+    lines = ["submit_s,num_gpus,duration_s,priority", "5,1,10,0", "x,1,10,2000", "4,1,10,0", "6,0,10,0"]
+    said = [line.split(" (")[0] for line in _problems(tmp_path, lines)]
+    assert said == [
+        "submit_s = x: must be a number between -1e+11 and 1e+11",
+        "priority = 2000: must be a whole number between -1000 and 1000",
+        "submit_s = 4: must not be before the job above it: sort the file by it",
+        "num_gpus = 0: must be a whole number between 1 and 1e+11",
+    ]
+
+
 def test_jobs_larger_than_the_cluster_are_named(tmp_path: Path) -> None:
     (line,) = _problems(tmp_path, [*LINES[:3], "c,u,20,9,30,90"])
     assert "larger than the cluster" in line and "trace.csv:4" in line
@@ -251,7 +263,7 @@ def test_unknown_names_are_said_with_the_nearest(tmp_path: Path) -> None:
     assert "did you mean 'srtf'?" in _problems(tmp_path, policy="strf")[0]
     assert "did you mean 'muri'?" in _problems(tmp_path, format="murri")[0]
     assert "unknown knob" in _problems(tmp_path, policy={"backfill": {"deep": 3}})[0]
-    assert "must be positive" in _problems(tmp_path, policy={"backfill": {"depth": -3}})[0]
+    assert "must be a positive number" in _problems(tmp_path, policy={"backfill": {"depth": -3}})[0]
 
 
 def test_a_scenario_without_jobs_or_model_is_refused(tmp_path: Path) -> None:

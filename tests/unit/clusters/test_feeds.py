@@ -138,6 +138,7 @@ def test_polca_as_a_technique_sets_feeds(tmp_path: Path) -> None:
         ({"limit": 1000, "first": 0.9, "second": 0.8}, {}, "second = 0.8: must not be below first"),
         ({"limit": 1000, "second_clock": 0.95}, {}, "second_clock = 0.95: must not be above"),
         ({"limit": 1000}, {"policy": "cfs"}, "is simulated with policies of queues"),
+        ({"limit": 300}, {}, "limit = 300.0: leaves a row 300 W, and without a job it draws 400 W"),
     ],
 )
 def test_feeds_are_checked(tmp_path: Path, power: dict[str, object], jobs: dict[str, object], said: str) -> None:

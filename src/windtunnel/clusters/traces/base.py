@@ -67,6 +67,7 @@ class Table:
         column: str,
         *,
         low: float = 0.0,
+        high: float = LONGEST_S,
         absent: float | None = None,
         whole: bool = False,
         read: Callable[[str], float] = float,
@@ -76,6 +77,7 @@ class Table:
         Args:
             column: its name here.
             low: the least that is allowed.
+            high: the most.
             absent: what stands for an empty cell, or for a column that the file lacks; None: a number is required.
             whole: whether it must be a whole number.
             read: how a cell becomes a number.
@@ -91,9 +93,9 @@ class Table:
                 value = read(text)
             except ValueError:
                 value = math.nan
-            if not low <= value <= LONGEST_S or (whole and value != round(value)):
+            if not low <= value <= high or (whole and value != round(value)):
                 kind = "a whole number" if whole else "a number"
-                self.wrong(i, column, text, f"must be {kind} between {low:g} and {LONGEST_S:g}")
+                self.wrong(i, column, text, f"must be {kind} between {low:g} and {high:g}")
                 value = max(low, 1.0)
             out[i] = value
         return out
@@ -122,6 +124,7 @@ def read_trace(path: Path, format_id: str, unit_s: float) -> Jobs:
     if jobs is not None:
         _check_order(jobs, table)
     if table.problems:
+        table.problems.sort(key=lambda problem: problem.line or 0)
         more = len(table.problems) - MOST_PROBLEMS
         tail = [Problem("", f"and {more:,} more", UNSET, file=table.file)] if more > 0 else []
         raise BadInput([*table.problems[:MOST_PROBLEMS], *tail])
@@ -170,7 +173,12 @@ def read_table(path: Path, form: JobTrace) -> Table:
 
 
 def _check_order(jobs: Jobs, table: Table) -> None:
-    for i in np.flatnonzero(np.diff(jobs.submit_s) < 0)[:MOST_PROBLEMS] + 1:
+    """Note jobs that come before the one above them, among lines whose moment can be read."""
+    field = table.written.get("submit_s", "submit_s")
+    unread = {problem.line for problem in table.problems if problem.field == field}
+    lines = np.arange(len(jobs)) if jobs.lines is None else jobs.lines
+    read = np.flatnonzero([int(line) not in unread for line in lines])
+    for i in read[1:][np.diff(jobs.submit_s[read]) < 0][:MOST_PROBLEMS]:
         row = int(np.searchsorted(table.lines, jobs.lines[i])) if jobs.lines is not None else int(i)
         rule = "must not be before the job above it: sort the file by it"
         table.wrong(row, "submit_s", table.cells["submit_s"][row], rule)
@@ -229,7 +237,9 @@ def plain_jobs(table: Table, unit_s: float) -> Jobs:
         watts=table.numbers("watts", absent=np.nan) if table.has("watts") else None,
         cpus=table.numbers("cpus", absent=0.0) if table.has("cpus") else None,
         memory_bytes=table.numbers("memory_bytes", absent=0.0) if table.has("memory_bytes") else None,
-        priority=table.numbers("priority", low=-1000, whole=True, absent=0.0) if table.has("priority") else None,
+        priority=table.numbers("priority", low=-1000, high=1000, whole=True, absent=0.0)
+        if table.has("priority")
+        else None,
         scenarios=scenarios,
         steps=steps if scenarios else None,
         operations=tuple(tuple(s * unit_s for s in _operations(text)) for text in table.texts("operations")),
