@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from windtunnel.clusters.result import ClusterResult, PodResult
     from windtunnel.engine.flows import FlowTimes
     from windtunnel.importers.torch_module import TracedGraph
+    from windtunnel.learning.link_needs import LinkNeeds
     from windtunnel.learning.results import LearningResult
     from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult, Progress
@@ -51,6 +52,7 @@ __all__ = [
     "fit",
     "forecast_run",
     "import_torch_module",
+    "link_needs",
     "plan",
     "prepare",
     "query_sweep",
@@ -247,6 +249,16 @@ def simulate_learning(
     from windtunnel.learning.simulate import simulate_learning as simulate
 
     return simulate(source, overrides=overrides, cache=cache, report=report)
+
+
+def link_needs(source: Source, shares: Sequence[float], *, overrides: Sequence[str] = ()) -> LinkNeeds:
+    """Least bandwidth with which workers of each algorithm compute for shares of their time; nothing is learned.
+
+    See `windtunnel.learning.link_needs.link_needs`.
+    """
+    from windtunnel.learning.link_needs import link_needs as needs
+
+    return needs(source, shares, overrides=overrides)
 
 
 def simulate_run(source: Source, *, overrides: Sequence[str] = (), sensitivities: bool = True) -> RunResult:

@@ -76,7 +76,7 @@ OPTIONS = {
     "sweep query": ["--json"],
     "sweep export": ["--json", "--view"],
     "cluster": ["--json", "--report", "--set"],
-    "learn": ["--cache", "--json", "--plot", "--report", "--set"],
+    "learn": ["--bandwidth-for", "--cache", "--json", "--plot", "--report", "--set"],
     "fit": ["--json", "--set"],
     "run": ["--json", "--output", "--progress", "--report", "--search", "--sensitivities", "--set"],
     "plan": [

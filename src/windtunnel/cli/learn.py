@@ -21,6 +21,14 @@ def learn(
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Take curves that were learned before, and keep new ones.")
     ] = True,
+    bandwidth_for: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Learn nothing: tell the least bandwidth of a worker's link with which workers compute for this share "
+            "of their time. May be given several times.",
+        ),
+    ] = None,
 ) -> None:
     """Train a small task for real with several algorithms: loss against steps, simulated hours, bytes and joules.
 
@@ -29,6 +37,9 @@ def learn(
     import os
 
     check_targets(report, inputs=[scenario])
+    if bandwidth_for:
+        _needs(scenario, overrides, bandwidth_for, as_json=as_json)
+        return
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # one thread a run; runs are made in parallel
     from windtunnel import api
@@ -49,6 +60,19 @@ def learn(
     console().print(summary(result, plot=plot))
 
 
+def _needs(scenario: str, overrides: list[str] | None, shares: list[float], *, as_json: bool) -> None:
+    """Bandwidths that algorithms need."""
+    from windtunnel import api
+
+    needs = api.link_needs(scenario_source(scenario), shares, overrides=tuple(overrides or ()))
+    if as_json:
+        print_json(needs.to_dict())
+        return
+    from windtunnel.report.learning.needs import needs_table
+
+    console().print(needs_table(needs))
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
@@ -56,5 +80,6 @@ def register(app: typer.Typer) -> None:
             "learn examples/learning/diloco-1b-four-sites.yaml --plot",
             "learn my.yaml --set learning.link.bandwidth='100 Mb/s' --json",
             "learn my.yaml --report curves.html",
+            "learn my.yaml --bandwidth-for 0.5 --bandwidth-for 0.9",
         )
     )(learn)

@@ -120,7 +120,7 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
         raise AssertionError("unreachable")
     assumed: list[tuple[str, str, str]] = []
     chosen = applied(scenario.techniques, problems)
-    algorithms = _algorithms(spec, chosen, problems)
+    algorithms = chosen_algorithms(spec, chosen, problems)
     _check_attack(spec, algorithms, problems)
     base = _base_key(spec, folder, assumed, problems)
     law = None
@@ -163,7 +163,7 @@ def _base_key(
         task_knobs["file"] = str(folder / str(task_knobs["file"]))
     inner, inner_knobs = _looked_up(INNER, spec.inner, "learning.inner", problems)
     split, split_value = _split(spec, task, problems)
-    lr = _learning_rate(spec, inner, assumed)
+    lr = learning_rate_fields(spec, inner, assumed)
     if len(problems) > before or task is None or inner is None:
         return None
     return CurveKey(
@@ -197,7 +197,9 @@ def _looked_up(registry: Registry[Any], value: Named, field: str, problems: Prob
     return kind, with_defaults(kind.knobs, given, f"{field}.{name}", problems)
 
 
-def _algorithms(spec: LearningSpec, chosen: tuple[Applied, ...], problems: ProblemList) -> tuple[ChosenAlgorithm, ...]:
+def chosen_algorithms(
+    spec: LearningSpec, chosen: tuple[Applied, ...], problems: ProblemList
+) -> tuple[ChosenAlgorithm, ...]:
     """Algorithms with labels that tell them apart; those of techniques that are not listed come last."""
     if not spec.algorithms:
         problems.add("learning.algorithms", UNSET, "must name one algorithm or more")
@@ -277,7 +279,9 @@ def _check_attack(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], p
         problems.add("learning.attack.kind", "alie", f"{rule}; allowed: sign_flip, random, scaled, label_flip")
 
 
-def _learning_rate(spec: LearningSpec, inner: InnerKind | None, assumed: list[tuple[str, str, str]]) -> dict[str, Any]:
+def learning_rate_fields(
+    spec: LearningSpec, inner: InnerKind | None, assumed: list[tuple[str, str, str]]
+) -> dict[str, Any]:
     """Fields of the learning rate, the optimizer's own where none is stated."""
     if isinstance(spec.lr, LearningRateSpec):
         return {**spec.lr.model_dump(), "steps": spec.steps}
