@@ -12,7 +12,7 @@ from windtunnel.catalog.load import load
 from windtunnel.catalog.run_tables import failure_profile
 from windtunnel.errors import UNSET, BadInput, ProblemList, attempt
 from windtunnel.learning.algorithms import ALGORITHMS
-from windtunnel.learning.algorithms.base import AlgorithmKind
+from windtunnel.learning.algorithms.base import AlgorithmKind, step_work_of
 from windtunnel.learning.arrival_clock import clock_fields
 from windtunnel.learning.curves import CurveKey, job_of, task_of
 from windtunnel.learning.inner import INNER, InnerKind
@@ -79,6 +79,7 @@ class PreparedLearning:
         key = self.key(algorithm, self.spec.seed)
         target = self.target.target
         built = algorithm.kind.build(job_of(key, target.shapes), dict(algorithm.knobs))
+        target = replace(target, step_s=target.step_s * step_work_of(built))
         return time_lock_step(built.messages, target, self.spec.workers, self.spec.steps, seed=self.spec.seed)
 
     @property

@@ -16,6 +16,7 @@ from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import with_defaults
+from windtunnel.learning.prepare import prepare_learning
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import TaskSetting
@@ -193,3 +194,24 @@ def test_a_task_of_classes_cannot_be_combined():
     task, job = setup(8, "gaussian-mixture", {})
     with pytest.raises(BadInput, match="samples can be combined"):
         learn(built("sbacc", job), task, job, 10)
+
+
+# -- what a step costs
+
+
+@pytest.mark.parametrize(
+    ("id", "knobs", "work"),
+    [
+        ("data_parallel", {}, 1),
+        ("gradient-coding", {"late": 3}, 4),
+        ("sequential-gradient-coding", {"burst": 2, "window": 5, "late": 4}, 3),
+        ("extragradient", {}, 2),
+        ("one-byte-zo", {"directions": 3}, 2),
+        ("masha", {"refresh": 0.25}, 1.25),
+    ],
+)
+def test_a_step_takes_as_long_as_its_gradients(id, knobs, work):
+    """Hours on a clock whose links take no time are the work of a step: shards, gradients, forwards."""
+    spec = {"task": "teacher-student", "workers": 8, "steps": 10, "step_s": 1, "algorithms": [{id: knobs}]}
+    prepared = prepare_learning({"learning": spec})
+    assert prepared.timing(prepared.algorithms[0]).time_s[-1] == pytest.approx(10 * work)

@@ -38,6 +38,11 @@ class CodedGradients(Composed):
         n = self.job.workers
         return np.sort(self.job.draws.order("late", step, n)[: n - self.late])
 
+    @property
+    def step_work(self) -> float:
+        """As many shards as a row of the code has."""
+        return float((self.code != 0).sum(axis=1).max())
+
     def messages(self, step: int) -> tuple[Message, ...]:
         """One gradient's size up from every worker, one down."""
         if self.job.workers == 1:

@@ -59,6 +59,15 @@ class TakesOwnGradients(Protocol):
         """
 
 
+def step_work_of(algorithm: Any) -> float:
+    """Seconds of a local step over those of one gradient of one worker's batch.
+
+    1 where an algorithm does not say so by its `step_work`: two where it takes two gradients, as extragradient does;
+    late + 1 where a worker computes as many shards; less than 1 where it makes forwards alone.
+    """
+    return float(getattr(algorithm, "step_work", 1.0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmKind:
     """An algorithm that a scenario can name."""

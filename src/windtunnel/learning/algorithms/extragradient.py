@@ -41,6 +41,11 @@ class Extragradient(Composed):
         """See `LockStepAlgorithm.step`."""
         state.params -= self.job.lr.at(step) * gradients
 
+    @property
+    def step_work(self) -> float:
+        """Two gradients a step."""
+        return 2.0
+
     def messages(self, step: int) -> tuple[Message, ...]:
         """Two fields up, and two means down."""
         if self.job.workers == 1:

@@ -72,6 +72,11 @@ class Masha(Composed):
         """Whether w becomes z at the end of a step: the same coin for all workers."""
         return bool(self.job.draws.uniforms("masha refresh", 0, step, 1)[0, 0] < self.refresh)
 
+    @property
+    def step_work(self) -> float:
+        """One gradient at z½, and one at w where it is new, in the mean."""
+        return 1.0 + self.refresh
+
     def messages(self, step: int) -> tuple[Message, ...]:
         """Compressed differences up and down; full fields too where w is new."""
         if self.job.workers == 1:

@@ -102,6 +102,11 @@ class OneByteZO(Composed):
             row -= self.estimate(message, step, row.dtype) * row.dtype.type(self.job.lr.at(step))
         return row
 
+    @property
+    def step_work(self) -> float:
+        """Two forwards a direction, where a step is three: a backward is as much as two."""
+        return 2.0 * self.directions / 3.0
+
     def messages(self, step: int) -> tuple[Message, ...]:
         """A byte a direction, to all."""
         if self.job.workers == 1:

@@ -36,6 +36,31 @@ def numbers(kind: str) -> Floats:
     return np.concatenate([-one_side[::-1], [0.0], one_side, [1.0]])
 
 
+_BINS = 1 << 16
+_FEW = 2.0**-8
+"""Magnitudes below are searched for one by one: numbers of the tree lie closer there than bins do."""
+
+
+@lru_cache(maxsize=2)
+def _first_codes(kind: str) -> tuple[Floats, npt.NDArray[np.uint8]]:
+    """Borders between the numbers, then infinity; and the code at the lower end of each of `_BINS` bins of [−1, 1]."""
+    table = numbers(kind)
+    borders = (table[1:] + table[:-1]) / 2
+    ends = np.linspace(-1.0, 1.0, _BINS + 1)
+    return np.append(borders, np.inf), np.searchsorted(borders, ends).astype(np.uint8)
+
+
+def nearest(kind: str, share: Reals) -> npt.NDArray[np.uint8]:
+    """Codes of the nearest numbers of a type, shape of `share`, whose entries are in [−1, 1]."""
+    borders, first = _first_codes(kind)
+    codes = first[((share + 1) * (_BINS / 2)).astype(np.int32)]
+    codes -= (codes > 0) & (share <= borders[codes.astype(np.int64) - 1])
+    codes += share > borders[codes]
+    few = np.abs(share) < _FEW
+    codes[few] = np.searchsorted(borders[:-1], share[few])
+    return np.asarray(codes)
+
+
 @dataclass(frozen=True, slots=True)
 class DynamicTree8(Coded):
     """The nearest of 256 numbers, times the largest magnitude of a block."""
@@ -57,9 +82,8 @@ class DynamicTree8(Coded):
         del draws, workers, step
         blocks = Blocks(shapes, self.block)
         scales = blocks.largest(values).astype(np.float32)
-        table = numbers(self.kind)
         share = values / blocks.spread(np.where(scales > 0, scales, 1).astype(values.dtype))
-        return scales, np.searchsorted((table[1:] + table[:-1]) / 2, share).astype(np.uint8)
+        return scales, nearest(self.kind, share)
 
     def joined(
         self, parts: Parts, shapes: Shapes, dtype: npt.DTypeLike, draws: Draws, workers: Ints, step: int

@@ -66,7 +66,9 @@ class Float4(Coded):
             share = (size - table[below]) / (table[below + 1] - table[below])
             codes = below + (draws.uniforms("float4", workers, step, values.shape[1]) < share)
         else:
-            codes = np.searchsorted((table[1:] + table[:-1]) / 2, size, side="left")
+            codes = np.zeros(size.shape, np.uint8)
+            for border in (table[1:] + table[:-1]) / 2:
+                codes += size > border
         return scales, (codes | np.where(values < 0, 8, 0)).astype(np.uint8)
 
     def joined(
