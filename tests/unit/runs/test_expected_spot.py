@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from windtunnel import api
+from windtunnel.advice.run_bench import RunBench
 from windtunnel.errors import BadInput
 from windtunnel.planner.objectives import METRICS, Goals
 from windtunnel.planner.plan import plan
@@ -124,3 +125,20 @@ def test_a_rule_that_nobody_knows_is_told_once() -> None:
         plan({**BASE, "run": run})
     told = [p.field for p in caught.value.problems]
     assert sorted(told) == ["run.failures", "run.grid", "run.stragglers.wait"]
+
+
+def test_a_trace_is_read_beside_its_scenario(tmp_path: Path) -> None:
+    """By plans, by their finalists and by advice, wherever the command is given."""
+    import yaml
+
+    rows = ["time_ms,event,node", "0,add,a", "0,add,b", "0,add,c", "0,add,d", "7200000,remove,a", "14400000,add,a"]
+    (tmp_path / "nodes.csv").write_text("\n".join([*rows, "86400000,remove,d", "90000000,add,d"]), "utf-8")
+    spot = {"trace": "nodes.csv", "draw": "replay"}
+    run = {"tokens": "20B", "failures": "none", "spot": spot, "recovery": {"policy": "shrink", "least_replicas": 0.25}}
+    scenario = {**BASE, "run": {**run, "replications": 4}, "search": {**BASE["search"], "objective": "days"}}
+    source = tmp_path / "spot.yaml"
+    source.write_text(yaml.safe_dump(scenario), "utf-8")
+    assert plan(source).finalists
+    assert api.simulate_run(source, sensitivities=False).spot is not None
+    bench = RunBench.of(prepared_run(source))
+    assert bench.run(bench.scenario).days == bench.base.days

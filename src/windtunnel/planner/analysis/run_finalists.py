@@ -7,7 +7,7 @@ that differ, wear, finite crews) is the replications' to say: they decide betwee
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,7 @@ def _replicated(branch: Branch, entry: Evaluated, name: str) -> tuple[Floats, fl
     """(the objective in every replication, mean days, goodput)."""
     assert branch.setting.run is not None
     source = with_spares(scenario_with_plan(branch, entry.plan), entry)
-    x = replace(prepared_run(source), folder=branch.setting.run.folder)
+    x = prepared_run(source, folder=branch.setting.run.folder)
     seconds, bills = replicated(x, REPLICATIONS)
     days = seconds.sum(axis=1) / 86400.0
     of = {"days": days}
