@@ -434,3 +434,26 @@ def test_tagc_without_room_says_how_many_it_estimates():
     state = algorithm.start(task.initial())
     algorithm.before_step(state, np.random.default_rng(0).standard_normal(state.params.shape), 0)
     assert algorithm.estimated[0] > 0
+
+
+# -- 8 bits
+
+
+def test_bytes_of_eight_bits_are_a_quarter():
+    """Of a 32-bit all-reduce, but for scales: to the owners of parts, and back to all."""
+    shapes = ((1024, 64), (1024,))
+    job = Job(workers=8, steps=1, shapes=shapes, inner=SGD(), lr=LearningRate(0.1), draws=Draws(0))
+    scatter, gather = built("dettmers-8bit", job).messages(0)
+    plain = built("data_parallel", job).messages(0)[0].nbytes(shapes)
+    sent = 7 / 8 * scatter.nbytes(shapes) + 7 * gather.nbytes(shapes)
+    assert 2 * 7 / 8 * plain / sent == pytest.approx(4, rel=1e-3)
+
+
+def test_eight_bits_twice_are_within_four_per_cent_of_the_mean():
+    """Each rounding is within 2 % of what it is given (law of the dynamic tree)."""
+    task = task_of(id="markov-lm", documents=256, held_out=64)
+    each = np.random.default_rng(0).standard_normal((4, sum(map(prod, task.shapes)))) + 1.0
+    gradients = each.copy()
+    built("dettmers-8bit", job_of(task)).before_step(None, gradients, 0)
+    assert np.linalg.norm(gradients[0] - each.mean(axis=0)) < 0.04 * np.linalg.norm(each.mean(axis=0))
+    assert (gradients == gradients[0]).all()

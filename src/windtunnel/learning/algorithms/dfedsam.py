@@ -34,6 +34,11 @@ class GossipOfSharpnessAware(Gossip):
 
     rho: float
 
+    @property
+    def step_work(self) -> float:
+        """Two gradients a step, one where ρ is 0."""
+        return 2.0 if self.rho else 1.0
+
     def own_gradients(self, task: Task, state: LearnerState, step: int, out: Reals) -> Floats:
         """Gradients of the same batches twice: at x, and at x + ρ·g/‖g‖. Losses are those at x."""
         steps = np.full(len(out), step)
