@@ -143,6 +143,9 @@ class LockStepRun:
             slower: What seconds of transfers are multiplied by; programs are built once for all of them.
             whole: Simulate every step, also where rounds repeat.
         """
+        if self.exchanges is None and not self.speeds.differ and not whole:  # nobody ever waits: no engine is needed
+            steps, step_s = self.schedule.steps, self.target.step_s
+            return Begins(np.asarray(step_s * np.arange(steps + 1.0)), np.full(1, step_s * steps), step_s, 0)
         lanes = self.workers if _lanes_differ(self.schedule, self.target, self.speeds) else 1
         repeats = not whole and (lanes == 1 or not (self.speeds.by_round or self.schedule.draws_pairs))
         most = self.schedule.steps if whole else self._most_steps(lanes)

@@ -247,3 +247,13 @@ def test_timing_a_curve_again_takes_less_than_fifty_milliseconds(algorithm: str,
         time_lock_step(messages, there, 8, 1500)
         took.append(time.perf_counter() - begun)
     assert min(took) <= 0.05
+
+
+def test_without_a_link_steps_are_evenly_apart_as_a_whole_simulation_says() -> None:
+    alone = target(link=None)
+    short, whole = (time_lock_step(every(20), alone, 8, 60, whole=how) for how in (False, True))
+    assert short.simulated_steps == 0 and whole.simulated_steps == 60
+    np.testing.assert_allclose(short.time_s, whole.time_s, rtol=1e-12)
+    np.testing.assert_allclose(short.compute_s, whole.compute_s, rtol=1e-12)
+    assert np.array_equal(short.worker_bytes, whole.worker_bytes)
+    assert (short.utilisation, short.steady_utilisation) == pytest.approx((whole.utilisation, 1.0))
