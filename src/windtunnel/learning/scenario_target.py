@@ -220,7 +220,8 @@ def _of_steps(scenario: Scenario) -> tuple[Any, ...]:
     """Techniques that act on a training step; those of learning choose algorithms."""
     from windtunnel.techniques import applied
 
-    kept = {item.technique.id for item in applied(scenario.techniques) if "training" in item.technique.scopes}
+    chosen = [item.technique for item in applied(scenario.techniques) if not item.technique.algorithm]
+    kept = {technique.id for technique in chosen if "training" in technique.scopes}
     return tuple(
         entry for entry in scenario.techniques if (entry if isinstance(entry, str) else next(iter(entry))) in kept
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from typing import Any
 
 from windtunnel.learning import curves
 from windtunnel.learning.algorithm_figures import algorithm_figures, algorithm_run
+from windtunnel.learning.curve_process import learn_apart
 from windtunnel.learning.curves import CurveKey, Learned
 from windtunnel.learning.gate import gate_keys, verdicts
 from windtunnel.learning.laws import LawCase
@@ -123,20 +123,18 @@ def _cores() -> int:
 def _in_processes(missing: list[CurveKey], done: Callable[[CurveKey, Learned], None]) -> None:
     """Learn what is missing in processes of their own; a curve is handed over as soon as it is there."""
     keys = list(missing)
-    pool = ProcessPoolExecutor(min(_cores(), len(keys)), mp_context=get_context("spawn"))
+    pool = ThreadPoolExecutor(min(_cores(), len(keys)))
     try:
-        running = {pool.submit(curves.learn_curve, key): key for key in keys}
+        running = {pool.submit(learn_apart, key): key for key in keys}
         while running:
             ready, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             for one in ready:
                 key = running.pop(one)
-                learned = one.result()
+                learned = one.result() or curves.learn_curve(key)
                 missing.remove(key)
                 done(key, learned)
-    except KeyboardInterrupt:
+    finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
 
 
 def _result(x: PreparedLearning, learning: Learning, version: str, begun: float) -> LearningResult:

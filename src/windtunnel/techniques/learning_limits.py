@@ -8,9 +8,10 @@ from typing import Any
 from windtunnel.techniques.limits import Limits
 
 QUALITY = "loss rises with the local steps of a round; `windtunnel learn` shows it on a small task"
+ASYNC_QUALITY = "differences that start from older parameters; `windtunnel learn` shows what that costs on a small task"
 SLOW_LINK: dict[str, Any] = {
     "learning": {
-        "task": "quadratic",
+        "task": "logistic",
         "workers": 8,
         "steps": 400,
         "algorithms": ["data_parallel"],
@@ -29,7 +30,7 @@ def limits_of(costly: Mapping[str, Any], costly_scenario: Mapping[str, Any] | No
 
     Args:
         costly: Knobs at which it takes longer than data parallelism, whose messages hide behind the backward.
-        costly_scenario: Merged into the case; absent: links of 1 Tb/s, behind which data parallelism hides all.
+        costly_scenario: Merged into the case; absent: links of 100 Gb/s, behind whose backward it hides.
     """
     return Limits(
         scenario=SLOW_LINK,

@@ -38,7 +38,8 @@ TECHNIQUE = Technique(
         "Sun and others",
         "ICLR 2024",
     ),
-    levels=("plan",),
+    levels=("plan", "learning"),
+    algorithm="co2",
     knobs={
         "steps": Knob(48, 1, 10_000, "local steps of a round"),
         "late": Knob(True, doc="the average is used a round later"),

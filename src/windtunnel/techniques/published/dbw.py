@@ -56,7 +56,8 @@ TECHNIQUE = Technique(
         "Xu, Chuan and Neglia, Giovanni and Sebastianelli, Nicola",
         "Computer Networks 188",
     ),
-    levels=("run",),
+    levels=("run", "learning"),
+    algorithm="dbw",
     status="partial",
     missing="the number is chosen once for the mean noise of the run, not anew each step from its gradients",
     knobs={

@@ -32,7 +32,8 @@ TECHNIQUE = Technique(
         "Dettmers",
         "ICLR 2016",
     ),
-    levels=("plan",),
+    levels=("plan", "learning"),
+    algorithm="dettmers-8bit",
     knobs={
         "bits": Knob(8, 2, 16, "of one value"),
         "activations": Knob(True, doc="activations between pipeline stages too"),

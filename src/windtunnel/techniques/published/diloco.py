@@ -28,16 +28,16 @@ TECHNIQUE = Technique(
     levels=("learning",),
     algorithm="diloco",
     knobs={
-        "period": Knob(100, 1, 1_000_000, "H: local steps of a round"),
-        "outer_lr": Knob(0.7, 0.0, 10.0, "outer learning rate"),
-        "outer_momentum": Knob(0.9, 0.0, 0.999999, "outer momentum"),
+        "period": Knob(100, 1, 1000000, doc="H: local steps of a round"),
+        "outer_lr": Knob(0.7, 0.0, 10.0, doc="outer learning rate"),
+        "outer_momentum": Knob(0.9, 0.0, 0.999999, doc="outer momentum"),
+        "drop": Knob(0.0, 0.0, 1.0, doc="probability that a worker's difference is lost; it goes on from where it is"),
     },
+    edits=(("learning", "algorithm diloco"),),
     saves="network",
     resource="scale-out",
     quality=QUALITY,
     experiment="diloco",
-    status="partial",
-    missing="its claims are not run yet",
     limits=limits_of({"period": 1}),
 )
 

@@ -107,7 +107,8 @@ TECHNIQUE = Technique(
         "Alimohammadi, Markov, Frantar, Alistarh",
         "MLSys 2024",
     ),
-    levels=("plan",),
+    levels=("plan", "learning"),
+    algorithm="l-greco",
     status="partial",
     knobs={
         "rank": Knob(4, 1, 256, "rank for all layers whose error is the budget"),

@@ -38,7 +38,8 @@ TECHNIQUE = Technique(
         "Tang and others",
         "ICML 2021",
     ),
-    levels=("plan", "run"),
+    levels=("plan", "run", "learning"),
+    algorithm="one-bit-adam",
     knobs={
         "bits": Knob(1, 1, 8, "of one value of the momentum"),
         "warm_up": Knob(0.15, 0.0, 0.9, "share of the steps that are plain Adam's (paper, section 4: 15 to 20 %)"),

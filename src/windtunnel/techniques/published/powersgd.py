@@ -30,7 +30,8 @@ TECHNIQUE = Technique(
         "Vogels, Karimireddy, Jaggi",
         "NeurIPS 2019",
     ),
-    levels=("plan",),
+    levels=("plan", "learning"),
+    algorithm="powersgd",
     knobs={
         "rank": Knob(4, 1, 1024, "columns of the factors"),
         "error_feedback": Knob(True, doc="what was lost is added to the next gradient"),

@@ -33,7 +33,8 @@ TECHNIQUE = Technique(
         "Markov, Vladu, Guo, Alistarh",
         "ICML 2023",
     ),
-    levels=("plan",),
+    levels=("plan", "learning"),
+    algorithm="qsdp",
     knobs={
         "weight_bits": Knob(8, 2, 16, "of a weight on its way"),
         "gradient_bits": Knob(8, 2, 16, "of a gradient on its way"),

@@ -37,7 +37,8 @@ TECHNIQUE = Technique(
         "Polyakov, Dukhanov, Spirin",
         "EuroMLSys 2025",
     ),
-    levels=("plan",),
+    levels=("plan", "learning"),
+    algorithm="tagc",
     knobs={
         "density": Knob(0.2, 0.001, 1.0, "share of a tensor's entries that any rank keeps"),
         "cells": Knob(1.25, 1.0, 16.0, "cells of the sketch for each of them"),

@@ -30,7 +30,8 @@ TECHNIQUE = Technique(
         "Wen and others",
         "NeurIPS 2017",
     ),
-    levels=("plan",),
+    levels=("plan", "learning"),
+    algorithm="terngrad",
     knobs={
         "bits": Knob(2.0, 1.585, 8.0, "of one value on its way: 2 packed, 1.6 five in a byte"),
         "between": Knob("ranks", doc="who exchanges ternary values", choices=("ranks", "nodes", "levels")),

@@ -1,0 +1,1 @@
+"""ColD Fusion (Don-Yehiya et al. 2022), https://arxiv.org/abs/2212.01378."""

@@ -1,0 +1,1 @@
+"""DFedSAM (Shi et al. 2023), https://arxiv.org/abs/2302.04083."""

@@ -1,0 +1,1 @@
+"""QSDP (Markov et al. 2023), what it learns, https://arxiv.org/abs/2302.02390."""

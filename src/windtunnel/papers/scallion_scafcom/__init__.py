@@ -1,0 +1,1 @@
+"""SCALLION and SCAFCOM (Huang et al. 2023), https://arxiv.org/abs/2308.08165."""

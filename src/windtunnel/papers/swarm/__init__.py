@@ -1,0 +1,1 @@
+"""SWARM parallelism (Ryabinin et al. 2023), https://arxiv.org/abs/2301.11913."""
