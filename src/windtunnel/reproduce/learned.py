@@ -44,6 +44,13 @@ def losses(section: Mapping[str, Any]) -> list[float]:
     return [float("inf") if a.loss is None else a.loss for a in learned(section).algorithms]
 
 
+def loss_on_the_way(section: Mapping[str, Any], left: float) -> float:
+    """The loss at which so large a share of the way from the floor to the first loss is left, of any algorithm."""
+    found = learned({**section, "steps": 1, "seeds": 1, "algorithms": ["fedavg-sync"], "evaluate_every": 1})
+    floor = found.floor or 0.0
+    return floor + left * (float(found.curves[0].loss[0]) - floor)
+
+
 def loss_ratio(section: Mapping[str, Any]) -> float:
     """Loss of the first algorithm over that of the second."""
     first, second = losses(section)

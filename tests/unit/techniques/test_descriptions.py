@@ -152,7 +152,7 @@ def test_systems_that_are_not_built_yet_are_those_of_the_catalogue_that_nothing_
     assert set(listed(capsys, "list", "--planned", "--family", "agents")) == {
         id for id in waiting if every[id].family == "agents"
     }
-    assert "diloco" in listed(capsys, "search", "--planned", "inner", "outer")
+    assert "lattica" in listed(capsys, "search", "--planned", "NAT", "mesh")
     assert "zb-h1" not in listed(capsys, "list", "--planned") and "zero-bubble" not in waiting
     assert cli(["techniques", "list", "--planned", "--family", "diffusion"]) == 0
     assert "what it does" in capsys.readouterr().out

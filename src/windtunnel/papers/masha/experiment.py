@@ -30,6 +30,7 @@ def bit_ratio(values: Values) -> float:
         "workers": fixed("workers"),
         "steps": fixed("steps"),
         "inner": "sgd",
+        "lr": fixed("lr"),
         "evaluate_every": 10,
         "algorithms": ["extragradient", {"masha": {"compressor": {"randk": {"fraction": values["share"]}}}}],
     }

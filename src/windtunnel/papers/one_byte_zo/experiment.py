@@ -33,7 +33,7 @@ def bytes_a_step() -> float:
 
 def start_over_end(values: Values) -> float:
     """Loss at the start over that at the end."""
-    curves = learned(proxy(setting(), values, ["one-byte-zo"], inner="sgd")).curves
+    curves = learned(proxy(setting(), values, [{"one-byte-zo": {"largest": fixed("largest")}}], inner="sgd")).curves
     return sum(float(c.loss[0]) for c in curves) / sum(float(c.loss[-1]) for c in curves)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from windtunnel.learning.results import LearningResult
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results
-from windtunnel.reproduce.learned import learned
+from windtunnel.reproduce.learned import learned, loss_on_the_way
 from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Papaya (Huba et al. 2021)"
@@ -36,11 +36,10 @@ def _found(values: Values) -> LearningResult:
         "speeds": {"lognormal": values["spread"], "with_data": True},
         "step_s": 1.0,
         "seeds": 2,
-        "target": {"loss": fixed("target")},
         "evaluate_every": 2,
         "algorithms": [{"fedavg-sync": asked}, {"papaya": {"local_steps": period, "buffer": fixed("buffer")}}],
     }
-    return learned(section)
+    return learned({**section, "target": {"loss": loss_on_the_way(section, fixed("target"))}})
 
 
 def time_ratio(values: Values) -> float:
@@ -56,8 +55,9 @@ def upload_ratio(values: Values) -> float:
     found = _found(values)
     sums = []
     for a in found.algorithms:
+        goal = found.goal["loss"]
         own = [c for c in found.curves if c.algorithm == a.label]
-        there = [c.bytes[(c.loss <= fixed("target")).argmax()] for c in own if (c.loss <= fixed("target")).any()]
+        there = [c.bytes[(c.loss <= goal).argmax()] for c in own if (c.loss <= goal).any()]
         sums.append(float(sum(there)) / len(there) if len(there) == len(own) else float("nan"))
     return sums[0] / sums[1]
 

@@ -35,7 +35,8 @@ TECHNIQUE = Technique(
         "https://arxiv.org/abs/2507.01330",
         "Borah, Rimpi and Harshan, J.",
     ),
-    levels=("run",),
+    levels=("run", "learning"),
+    algorithm="sbacc",
     status="partial",
     missing="learning with approximate gradients; time of encoding and decoding; locating liars costs two returns each",
     knobs={

@@ -38,7 +38,8 @@ TECHNIQUE = Technique(
         "Krishnan, M. Nikhil and Ebrahimi, M. Reza and Khisti, Ashish",
         "ICLR 2023",
     ),
-    levels=("run",),
+    levels=("run", "learning"),
+    algorithm="sequential-gradient-coding",
     status="partial",
     missing="updates with gradients that are rounds late (several models in turn are assumed); encoding and decoding",
     knobs={
