@@ -40,13 +40,13 @@ def _round_s(share: float) -> float:
 
 def hidden() -> float:
     """Seconds of a round over those of its steps where the exchange takes half of it."""
-    return _round_s(0.5) / (fixed("rounds") * fixed("step_s"))
+    return float(_round_s(0.5) / (fixed("rounds") * fixed("step_s")))
 
 
 def exposed() -> float:
     """Seconds beyond the steps over those by which the exchange is longer than the round, where it takes two."""
     steps_s = fixed("rounds") * fixed("step_s")
-    return (_round_s(2.0) - steps_s) / steps_s
+    return float((_round_s(2.0) - steps_s) / steps_s)
 
 
 def loss_over_data_parallel(values: Values) -> float:

@@ -55,7 +55,7 @@ def over_the_best() -> float:
             if errors[rows, list(levels)].sum() <= most
         ]
         ratios.append(_chosen(errors, nbytes, most) / min(allowed))
-    return max(ratios)
+    return float(max(ratios))
 
 
 def over_uniform() -> float:

@@ -49,7 +49,7 @@ def resnet_ratio() -> float:
     knobs = {name: knob.default for name, knob in algorithm.knobs.items()} | {"rank": fixed("rank")}
     job = Job(workers=16, steps=1, shapes=shapes, inner=SGD(), lr=LearningRate(0.1), draws=Draws(1))
     sent = sum(m.nbytes(shapes) for m in algorithm.build(job, knobs).messages(0))
-    return 4.0 * params_of(shapes) / sent
+    return float(4.0 * params_of(shapes) / sent)
 
 
 def ratio(values: Values, first: dict[str, Any], second: dict[str, Any] | None) -> float:

@@ -32,7 +32,7 @@ def share_of_exchanges(alpha: float) -> float:
     lr = LearningRate(fixed("lr"), fixed("warmup"), "cosine", fixed("final"), steps)
     target = Target(step_s=1.0, layers=stated_layers(1e6, 1))
     messages = messages_on_target("qsr", {"alpha": alpha, "base": fixed("base")}, target, 16, steps, lr=lr)
-    return sum(1 for step in range(steps) if messages(step)) / steps
+    return float(sum(1 for step in range(steps) if messages(step)) / steps)
 
 
 def hours_on_64(values: Values) -> float:

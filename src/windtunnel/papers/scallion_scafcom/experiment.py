@@ -42,7 +42,7 @@ def uplink_share() -> float:
     for id in ("scallion-scafcom", "scaffold"):
         messages = [m for step in range(fixed("period")) for m in _built(id).messages(step)]
         up.append(sum(m.nbytes(((1000,),)) for m in messages if m.kind == "to_server"))
-    return up[0] / up[1]
+    return float(up[0] / up[1])
 
 
 def largest_difference() -> float:
