@@ -80,7 +80,10 @@ class PreparedLearning:
         target = self.target.target
         built = algorithm.kind.build(job_of(key, target.shapes), dict(algorithm.knobs))
         target = replace(target, step_s=target.step_s * step_work_of(built))
-        return time_lock_step(built.messages, target, self.spec.workers, self.spec.steps, seed=self.spec.seed)
+        late = int(getattr(built, "late", 0))
+        return time_lock_step(
+            built.messages, target, self.spec.workers, self.spec.steps, seed=self.spec.seed, late=late
+        )
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -80,7 +80,14 @@ class LockStepTiming:
 
 
 def time_lock_step(
-    messages: Messages | Schedule, target: Target, workers: int, steps: int, *, seed: int = 1, whole: bool = False
+    messages: Messages | Schedule,
+    target: Target,
+    workers: int,
+    steps: int,
+    *,
+    seed: int = 1,
+    whole: bool = False,
+    late: int = 0,
 ) -> LockStepTiming:
     """Time an algorithm on a target; nothing is learned.
 
@@ -93,11 +100,15 @@ def time_lock_step(
         steps: Local steps of each worker.
         seed: Of drawn speeds, pairs and latencies.
         whole: Simulate every step, also where rounds repeat.
+        late: Slowest workers of each step that are not waited for; they drop what they compute.
     """
     run = LockStepRun.of(messages, target, workers, steps, seed)
+    run.late = late
     begins, speeds = run.begins(whole=whole), run.speeds
     sent, on_links = _traffic(run.schedule, run.payloads, run.exchanges or Exchanges(NO_TIME, seed), workers)
     compute = target.step_s * steps * speeds.factors if not speeds.by_round else begins.computed_s
+    if late:  # those who are late stop with the others
+        compute = np.full(workers, float(begins.computed_s.mean()))
     total = float(begins.time_s[-1])
     link = target.link
     return LockStepTiming(
@@ -126,6 +137,8 @@ class LockStepRun:
     exchanges: Exchanges | None
     speeds: DrawnSpeeds
     seed: int
+    late: int = 0
+    """Slowest workers of each step that are not waited for."""
     _built: dict[tuple[int, ...], tuple[StepProgram, Program]] = field(default_factory=dict)
 
     @staticmethod
@@ -146,8 +159,9 @@ class LockStepRun:
         if self.exchanges is None and not self.speeds.differ and not whole:  # nobody ever waits: no engine is needed
             steps, step_s = self.schedule.steps, self.target.step_s
             return Begins(np.asarray(step_s * np.arange(steps + 1.0)), np.full(1, step_s * steps), step_s, 0)
-        lanes = self.workers if _lanes_differ(self.schedule, self.target, self.speeds) else 1
-        repeats = not whole and (lanes == 1 or not (self.speeds.by_round or self.schedule.draws_pairs))
+        lanes = self.workers if not self.late and _lanes_differ(self.schedule, self.target, self.speeds) else 1
+        steady = not (self.speeds.by_round or self.schedule.draws_pairs)
+        repeats = not whole and (steady or (lanes == 1 and not self.late))
         most = self.schedule.steps if whole else self._most_steps(lanes)
 
         def simulated(steps: int, cuts: Sequence[int]) -> tuple[StepProgram, Timeline]:
@@ -182,16 +196,28 @@ class LockStepRun:
 
     def _builder(self, lanes: int) -> StepBuilder:
         speeds = self.speeds
+
+        def factors(at: int) -> Floats:
+            if self.late:
+                return self._last_waited_for(at)
+            return speeds.of_round(at) if lanes > 1 else speeds.slowest
+
         return StepBuilder(
             target=self.target,
             workers=self.workers,
             lanes=lanes,
             messages=self.schedule.messages,
-            factors=lambda at: speeds.of_round(at) if lanes > 1 else speeds.slowest,
+            factors=factors,
             exchanges=self.exchanges,
             payloads=self.payloads,
             seed=self.seed,
         )
+
+    def _last_waited_for(self, at: int) -> Floats:
+        """Seconds of a step of the last worker that a round waits for, over the typical one's, shape (1,)."""
+        drawn = self.speeds.of_round(at) if self.speeds.by_round else self.speeds.factors
+        place = len(drawn) - 1 - self.late
+        return np.asarray(np.partition(drawn, place)[place : place + 1])
 
 
 def _lanes_differ(schedule: Schedule, target: Target, speeds: DrawnSpeeds) -> bool:

@@ -49,7 +49,7 @@ def bits_of_a_value() -> float:
     wire = COMPRESSORS.get("chain")
     settled = {name: knob.default for name, knob in wire.knobs.items()} | _wire()["chain"]
     kept = fixed("density") * entries
-    return float(8 * wire.build(settled).nbytes(((entries,),)) / kept
+    return float(8 * wire.build(settled).nbytes(((entries,),)) / kept)
 
 
 def measures() -> dict[str, Measure]:
