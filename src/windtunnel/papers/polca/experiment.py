@@ -12,12 +12,15 @@ import numpy as np
 
 from windtunnel import api, catalog
 from windtunnel.arrays import Floats
+from windtunnel.clusters.power_course import PowerCourse
 from windtunnel.clusters.power_row import RowCourse, RowRequests, RowRules, ServerPower, simulate_row
+from windtunnel.clusters.replica_figures import replica_figures
 from windtunnel.clusters.result import ClusterResult
 from windtunnel.cost.clock import idle_w
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.settings import Values, load
+from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "POLCA (Patel et al. 2024)"
 
@@ -146,14 +149,11 @@ def _training_row(constant: float) -> float:
         "plan": {"tp": own["tp"], "pp": own["pp"], "mbs": own["mbs"], "zero": 1},
     }
     devices = own["nodes"] * fixed("server")["devices_per_node"]
-    beside = fixed("server_w") - fixed("server")["devices_per_node"] * float(
-        catalog.device(fixed("server")["device"]).tdp_w or 0.0
-    )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "step.json"
         file.write_text(json.dumps(step))
         job = {"name": "training", "devices": devices, "scenario": str(file), "steps": 10}
-        feeds = {"oversubscribed": 0.0, "beside_devices": beside, "beside_constant": constant, "caps": False}
+        feeds = {"oversubscribed": 0.0, "caps": False, **_beside(constant)}
         jobs = {"generate": {"rate_per_hour": 1, "count": 1, "classes": [job]}, "power": feeds}
         result = api.simulate_cluster({"cluster": {**fixed("server"), "nodes": own["nodes"]}, "jobs": jobs})
     assert isinstance(result, ClusterResult) and result.feeds is not None
@@ -164,6 +164,59 @@ def _training_row(constant: float) -> float:
 def peak_training(values: Values) -> float:
     """Watts of servers in a training step over what they are provisioned for."""
     return _training_row(values["constant"])
+
+
+def _beside(constant: float) -> Values:
+    """Watts of a server beside its devices, as `jobs.power` states them."""
+    device = catalog.device(fixed("server")["device"])
+    watts = fixed("server_w") - fixed("server")["devices_per_node"] * float(device.tdp_w or 0.0)
+    return {"beside_devices": watts, "beside_constant": constant}
+
+
+def _one_server() -> Values:
+    """A replica of a fleet: one request after the other, of the classes' mean lengths."""
+    classes = list(fixed("classes").values())
+    prompt, answer = (round(sum(one["share"] * np.mean(one[name]) for one in classes)) for name in ("prompt", "answer"))
+    server = scenario(prompt, 1.0)
+    traffic = {"rate_per_s": 0.05, "num_requests": 200, "input_tokens": prompt, "output_tokens": answer}
+    server["serving"]["traffic"] = traffic
+    return server
+
+
+@lru_cache(maxsize=32)
+def fleet_row(more: float, busy: float, constant: float) -> PowerCourse:
+    """A row of `windtunnel cluster` whose servers are replicas of a fleet of each priority, all of them always wanted.
+
+    They get a share `busy` of what they sustain; one job of a device keeps the room open for the hours.
+    """
+    servers = round(fixed("servers") * (1.0 + more))
+    high = round(high_share() * servers)
+    label, own = fixed("server")["device"], {**fixed("server"), "nodes": servers + 1}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "server.json"
+        file.write_text(json.dumps(_one_server()))
+        rate = replica_figures(file, ClusterRef(**own), label).rate_per_s
+        fleets = [
+            {"name": name, "scenario": str(file), "load": [busy * rate * count], "least": count, "most": count}
+            | {"priority": priority}
+            for name, count, priority in (("low", servers - high, 0), ("high", high, 1))
+        ]
+        job = {"name": "clock", "devices": 1, "duration": fixed("hours") * 3600.0}
+        first, second = fixed("thresholds")
+        feeds = {"limit": fixed("servers") * fixed("server_w"), "first": first, "second": second, **_beside(constant)}
+        _, *clocks = fixed("clocks")
+        feeds |= dict(zip(("first_clock", "second_clock", "brake_clock"), clocks, strict=True))
+        feeds["delay"] = fixed("delay_s")
+        jobs = {"generate": {"rate_per_hour": 1, "count": 1, "classes": [job]}, "policy": "priority"}
+        result = api.simulate_cluster({"cluster": own, "jobs": jobs | {"serving": fleets, "power": feeds}})
+    assert isinstance(result, ClusterResult) and result.feeds is not None
+    return result.feeds
+
+
+def fleet_peak(values: Values) -> float:
+    """Peak reading of a row of fleets over its feed's watts, without a server more."""
+    (row,) = fleet_row(0.0, values["busy"], values["constant"]).rows
+    return row.peak_w / row.limit_w
 
 
 def loss(values: Values) -> float:
@@ -198,6 +251,9 @@ MEASURES: dict[str, Measure] = {
     "loss/30": loss,
     "brakes/50": lambda values: brakes(values, 0.5),
     "caps": caps_help,
+    "fleets/peak": fleet_peak,
+    "fleets/brakes/30": lambda values: float(fleet_row(0.3, values["busy"], values["constant"]).brakes),
+    "fleets/brakes/50": lambda values: float(fleet_row(0.5, values["busy"], values["constant"]).brakes),
 }
 
 
