@@ -254,3 +254,50 @@ def test_a_curve_is_learned_anew_when_the_file_of_its_task_changes(tmp_path) -> 
         file.write_text(text * 40, encoding="utf-8")
         digests.append(prepare_learning(scenario).base.digest())
     assert digests[0] != digests[1]
+
+
+def test_tasks_have_their_ids_and_knobs_whose_defaults_are_allowed() -> None:
+    contract = "quadratic logistic mlp-digits gaussian-mixture teacher-student markov-lm ngram-lm torch-module"
+    assert set(contract.split()) <= set(TASKS.list())
+    for id, kind in TASKS.items():
+        assert kind.id == id and kind.summary
+        assert [name for name, knob in kind.knobs.items() if knob.problem(knob.default)] == []
+
+
+_LEARN = """
+import hashlib, sys
+from windtunnel.learning.drivers.lock_step import learn
+from windtunnel.learning.algorithms import ALGORITHMS
+from windtunnel.learning.inner.adamw import AdamW
+from windtunnel.learning.inner.base import LearningRate
+from windtunnel.learning.job import Job
+from windtunnel.learning.one_thread import one_thread
+from windtunnel.learning.tasks import TASKS
+from windtunnel.learning.tasks.base import TaskSetting
+kind = TASKS.get("gaussian-mixture")
+knobs = {n: k.default for n, k in kind.knobs.items()} | {"inputs": 200, "hidden": 150, "held_out": 512}
+task = kind.build(TaskSetting(4, 64, 1), knobs)
+job = Job(workers=4, steps=30, shapes=task.shapes, inner=AdamW(), lr=LearningRate(1e-2), draws=task.setting.draws)
+way = ALGORITHMS.get("diloco")
+algorithm = way.build(job, {n: k.default for n, k in way.knobs.items()} | {"period": 5})
+curve = learn(algorithm, task, job, 5)
+with one_thread() as limited:
+    print(limited, hashlib.sha256(curve.loss.tobytes() + curve.train_loss.tobytes()).hexdigest())
+"""
+
+
+def test_bits_do_not_depend_on_the_threads_of_the_machine() -> None:
+    import os
+    import subprocess
+    import sys
+
+    told = []
+    for threads in ("1", "2"):
+        environment = {**os.environ, **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), threads)}
+        out = subprocess.run(
+            [sys.executable, "-c", _LEARN], capture_output=True, text=True, check=True, env=environment
+        )
+        told.append(out.stdout)
+    if not told[0].startswith("True"):
+        pytest.skip("this NumPy's linear algebra cannot be told to use one thread")
+    assert told[0] == told[1]

@@ -37,7 +37,10 @@ def mixtures_of_mixtures(
     means = spread * draws.normals("component means", np.arange(kinds), 0, inputs)
     total = samples + held_out
     drawn = draws.integers("components", 0, 0, total, kinds)[0]
-    x = means[drawn] + draws.normals("inputs", np.arange(total), 0, inputs)
+    x = means[drawn]
+    for at in range(0, total, 512):  # in blocks that stay in the cache
+        rows = np.arange(at, min(at + 512, total))
+        x[rows] += draws.normals("inputs", rows, 0, inputs)
     mixture, label = drawn // (classes * components), drawn // components % classes
     held = x[samples:]
     by_component = posterior(held @ means.T - 0.5 * (means * means).sum(axis=1))
