@@ -82,7 +82,8 @@ def gain_text(advice: Advice, one: Suggestion) -> str:
         ends = [1.0 / (1.0 + x) - 1.0 for x in (one.gain, one.high, one.low)]
     if not one.level:
         return signed(ends[0])
-    low, high = (signed(end, 0).removesuffix(" %") for end in ends[1:])
+    fine = 1 if advice.of_a_run else 0  # paired runs tell small differences
+    low, high = (signed(end, fine).removesuffix(" %") for end in ends[1:])
     return f"{signed(ends[0])}  ({low} to {high})"
 
 
