@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers learning-papers technique-pages screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-runs handtuned torch real fuzz clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers learning-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-runs handtuned torch real fuzz clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -80,6 +80,9 @@ serving-papers training-papers run-papers cluster-papers learning-papers: %-pape
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce --acts-on $* --json > $(OUT)/$@.json
 	$(BIN)/python -m windtunnel.reproduce.pages.claims_page $* $(OUT)/$@.json > docs/generated/$*_papers.md
+
+learning-orderings: $(COMPILED)  ## train what published orders of learning algorithms need (20 minutes), rewrite docs/generated/learning_orderings.md
+	$(BIN)/python -m windtunnel.reproduce.pages.learning_orderings
 
 technique-pages: $(COMPILED)  ## rewrite docs/generated/techniques/; gain maps of new techniques, of all with ALL=1
 	$(BIN)/python -m windtunnel.reproduce.pages.gain_maps $(if $(ALL),--all) --jobs $(JOBS)

@@ -9,7 +9,16 @@ import pytest
 from windtunnel.learning.orderings import ORDERINGS, run_ordering
 from windtunnel.learning.validity import MIN_NOISE_WIDTHS, MIN_OUTER_ROUNDS
 
-MISSES: dict[str, str] = {}
+MISSES: dict[str, str] = {
+    "period": "at a constant rate, rounds of 10 and of 25 steps tie; rounds of 100 and 250 steps are too few",
+    "period-fifty-rounds": "at a constant rate and 12,500 steps, longer rounds average more noise away and are better",
+    "fixed-tokens": "at a constant rate, data parallelism wants a larger rate and one replica a smaller one",
+    "lost-gradients": "a third of the excess loss (2.1 % of perplexity, as published) where 5 % were asked for",
+    "largest-quarter": "6 % of the excess loss where 2 % were allowed",
+    "period-cosine": "the order is as published, but rounds of 100 and 250 steps are too few for the gate",
+    "fixed-tokens-cosine": "as published but for one and two replicas, which tie",
+    "lost-gradients-cosine": "40 % of the excess loss where 5 % were asked for",
+}
 """Ordering → why it is not resolved as published."""
 
 
