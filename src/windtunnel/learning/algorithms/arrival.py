@@ -34,7 +34,7 @@ class Server:
     """States of the outer optimizer by name, shape (1, params)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Upload:
     """A worker's round at the moment when its result has arrived."""
 

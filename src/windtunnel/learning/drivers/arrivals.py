@@ -189,6 +189,7 @@ class _Run:
         segment = Segment(
             worker=worker,
             start=fetched,
+            fetched=fetched,
             batch=own.batches,
             steps=steps,
             progress=self.arrived_steps // self.width,
@@ -213,7 +214,11 @@ class _Run:
         own.batches += steps
         self.flights[worker] = flight
         self.uncomputed[flight.serial] = flight
-        flight.transfer = self.sends(_Kind.FETCHED, flight, self.down_bytes, "down")
+        if self.instant:
+            self.told.bytes_down += self.down_bytes
+            self.has_fetched(worker, flight.serial)
+        else:
+            flight.transfer = self.sends(_Kind.FETCHED, flight, self.down_bytes, "down")
         if self.rules.timeout_s < inf:
             self.at(self.now + self.rules.timeout_s, _Kind.LOST, worker, flight.serial)
 
@@ -271,7 +276,7 @@ class _Run:
             return
         first = flight.segment
         if done:
-            first.steps = done
+            first.steps, first.fetched = done, None
             self.stack.compute([first])
             assert first.end is not None
             here = first.end
@@ -281,12 +286,12 @@ class _Run:
         flight.segment = Segment(
             worker=worker,
             start=self.algorithm.midway(self.server, worker, here, flight.version),
+            fetched=flight.fetched,
             batch=first.batch + done,
             steps=flight.steps - done,
             progress=first.progress + done,
             age=first.age + done,
             inner=first.inner,
-            toward=flight.fetched,
         )
 
     def has_computed(self, worker: int, serial: int) -> None:
@@ -311,12 +316,12 @@ class _Run:
         if flight is None:
             return
         segment = flight.segment
-        if segment.end is None:
+        if segment.moved is None:
             pending = [f for f in self.uncomputed.values() if f.ready]
             self.stack.compute([f.segment for f in pending])
             for f in pending:
                 del self.uncomputed[f.serial]
-        assert segment.end is not None
+        assert segment.moved is not None
         own = self.workers[worker]
         own.transfer_s += self.now - flight.since_s
         if self.rules.keeps_inner:
@@ -336,7 +341,7 @@ class _Run:
             now_s=self.now,
             compute_s=flight.compute_s,
             fetched=flight.fetched,
-            difference=self.decoded(own, flight, np.subtract(flight.fetched, segment.end, out=segment.end)),
+            difference=self.decoded(own, flight, segment.moved),
             first_gradient=first,
             loss=(flight.losses + segment.losses) / flight.steps,
             lr=self.job.lr.at(flight.progress),

@@ -35,10 +35,12 @@ class Segment:
     """Steps that the inner states have made before."""
     inner: dict[str, Reals] | None = None
     """Inner states before, shape (params,) each; None: fresh. Replaced by those after."""
-    toward: Reals | None = None
-    """Parameters that a proximal term pulls to; None: `start`."""
+    fetched: Reals | None = None
+    """What the worker has fetched, where the segment is the end of a round; None: the first part of one."""
+    moved: Reals | None = None
+    """What was fetched minus the parameters after the last step; None: not computed yet."""
     end: Reals | None = None
-    """Parameters after the last step; None: not computed yet."""
+    """Parameters after the last step, where it is the first part of a round."""
     losses: float = 0.0
     """Sum over its batches."""
     first_gradient: Reals | None = None
@@ -69,7 +71,7 @@ class Stack:
         self._inner = {name: np.empty_like(self._params) for name in self.job.inner.states}
 
     def compute(self, segments: Sequence[Segment]) -> None:
-        """Fill `end` of all segments, which must not have one. Their order changes nothing."""
+        """Fill `moved` or `end` of all segments, which must have neither. Their order changes nothing."""
         constant = self.job.lr.decay == "constant" and not self.job.lr.warmup_steps
         stateful = bool(self.job.inner.states)
 
@@ -103,14 +105,17 @@ class Stack:
                     segment.first_gradient = g[row].copy()
             if self.proximal:
                 for row in range(active):
-                    away = x[row] - (block[row].start if (to := block[row].toward) is None else to)
+                    away = x[row] - (block[row].start if (to := block[row].fetched) is None else to)
                     g[row] += away * x.dtype.type(self.proximal)
             for a, b in _runs(alike, active):
                 progress, age = alike[a]
                 inner = {name: state[a:b] for name, state in self._inner.items()}
                 self.job.inner.step(x[a:b], g[a:b], inner, self.job.lr.at(progress + step), age + step)
         for row, segment in enumerate(block):
-            segment.end = params[row].copy()
+            if segment.fetched is None:
+                segment.end = params[row].copy()
+            else:
+                segment.moved = segment.fetched - params[row]
             segment.losses = float(losses[row])
             if self._inner:
                 segment.inner = {name: state[row].copy() for name, state in self._inner.items()}
