@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers learning-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-runs handtuned torch real fuzz clean
+.PHONY: help setup extras demo test test-browser test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers learning-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-runs handtuned torch real fuzz clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -37,6 +37,13 @@ lint: setup  ## style, types and import order
 test: lint $(COMPILED)  ## lint, then everything but the slow tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not slow" --benchmark-disable
 
+test-browser: extras  ## the studio in Chromium (scripts/install-browser); skips where no browser can be had
+	$(BIN)/pytest -m slow tests/integration/test_studio.py tests/integration/test_studio_browser.py || [ $$? -eq 5 ]
+
+extras: setup  ## the optional packages: web server, browser driver, protocol, Ray, scikit-learn
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[learn,mcp,ray,studio]' playwright \
+		|| echo "not all extras can be installed: the tests that need them skip"
+
 targets:  ## .venv-targets: the programs that launch files are for, as far as the index has them
 	@PYTHON=$(abspath $(BIN))/python scripts/install-targets
 
@@ -50,7 +57,7 @@ torch: setup  ## PyTorch into .venv, where the index has it
 real: torch  ## real small steps on this machine beside their predictions; alone on its cores
 	$(BIN)/pytest -p no:xdist -m slow tests/integration/test_real_runs.py || [ $$? -eq 5 ]
 
-test-long: setup targets real  ## slow tests, validation on the rows we ship, the papers, speed figures (not asserted)
+test-long: setup extras targets real  ## slow tests, validation on the rows we ship, the papers, speed figures (not asserted)
 	$(BIN)/pytest -n $(JOBS) -m slow --benchmark-disable --ignore tests/integration/test_real_runs.py || [ $$? -eq 5 ]
 	$(BIN)/windtunnel validate
 	$(BIN)/windtunnel validate --family narayanan-t1 --family simumax-b200-memory --gate mape=0.06

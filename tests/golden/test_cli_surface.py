@@ -54,6 +54,7 @@ OPTIONS = {
         "--wrapper",
     ],
     "batch": ["--json"],
+    "studio": ["--browser", "--json", "--port"],
     "mcp": ["--allow-write", "--http", "--json", "--port", "--root"],
     "sweep": [],
     "sweep start": [

@@ -35,6 +35,7 @@ from windtunnel.cli import (
     rerun,
     schema,
     serve,
+    studio,
     sweep,
     techniques,
     train,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 VERBS = {
     "Predict": ("train", "serve", "run", "cluster", "learn", "fit", "compare", "explain"),
-    "Decide": ("plan", "advise", "sweep", "check"),
+    "Decide": ("plan", "advise", "sweep", "studio", "check"),
     "Catalogue": ("models", "devices", "clusters", "techniques", "catalog"),
     "Bring and write files": ("init", "import", "schema", "rerun", "batch"),
     "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
@@ -136,6 +137,7 @@ for _verb in (
     rerun,
     reproduce,
     mcp,
+    studio,
 ):
     _verb.register(app)
 app.add_typer(catalog.app, name="catalog")

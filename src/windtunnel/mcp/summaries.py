@@ -29,7 +29,7 @@ _FIGURES: dict[str, tuple[str, ...]] = {
         "time_to_target_s", "resolved", "bytes_per_worker_step", "utilisation", "staleness", "worker_steps_per_s",
     ),
     "plan": ("best", "recommended", "proof", "objectives", "evaluated"),
-    "advise": ("bottleneck", "objective", "techniques", "settings", "software"),
+    "advise": ("bottleneck", "objective", "suggestions", "settings", "pairs"),
     "compare": ("a_step_time_s", "b_step_time_s", "ratio", "differences"),
 }  # fmt: skip
 _DISTRIBUTION = ("mean", "p50", "p90", "p99")

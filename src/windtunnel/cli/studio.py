@@ -1,0 +1,30 @@
+"""`windtunnel studio`: a local web app to edit scenarios and see what they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windtunnel.cli.options import examples
+
+
+def studio(
+    target: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE|FOLDER]", help="A scenario, a sweep, or a folder of them.", show_default=False),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as a JSON document.")] = False,
+) -> None:
+    """Edit scenarios in the browser: predictions as you type, plans side by side, sweeps, reports, the catalogue."""
+    from windtunnel.studio.serve import serve
+
+    serve(target, port, browser=browser, as_json=as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog=examples("studio", "studio my.yaml", "studio runs --no-browser --port 8080"))(studio)

@@ -1,0 +1,75 @@
+"""Scenarios and sweeps below the folder that the studio was opened on. Pages know them by opaque ids."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import BadInput, Problem
+
+MOST_FILES = 2000
+MOST_BYTES = 1_000_000
+_SKIPPED = {"node_modules", "__pycache__", ".git", ".venv", "cells", "quarantine"}
+
+
+@dataclass(slots=True)
+class Files:
+    """What lies below a folder, looked up anew each time."""
+
+    root: Path
+    _known: dict[str, Path] = field(default_factory=dict)
+
+    def listed(self) -> dict[str, list[dict[str, Any]]]:
+        """Scenarios and sweeps, each with its id, path and time of change."""
+        self._known.clear()
+        scenarios, sweeps = [], []
+        seen = 0
+        for folder, names, files in os.walk(self.root, followlinks=False):
+            place = Path(folder)
+            if (place / "manifest.json").is_file() and (place / "cells").is_dir():
+                sweeps.append(self._entry(place))
+                names[:] = []
+                continue
+            names[:] = sorted(n for n in names if n not in _SKIPPED and not n.startswith("."))
+            for name in sorted(files):
+                path = place / name
+                if path.suffix in (".yaml", ".yml", ".json") and not path.is_symlink() and self._is_scenario(path):
+                    scenarios.append(self._entry(path))
+                    seen += 1
+            if seen >= MOST_FILES:
+                break
+        return {"scenarios": scenarios, "sweeps": sweeps}
+
+    def path(self, name: str) -> Path:
+        """The file or folder of an id, links followed and held below the root.
+
+        Raises:
+            BadInput: no such id, or what it named has become a link to elsewhere.
+        """
+        if name not in self._known:
+            self.listed()
+        path = self._known.get(name)
+        if path is None or not path.resolve().is_relative_to(self.root.resolve()):
+            raise BadInput(Problem("id", "no such file below the folder of the studio", name))
+        return path
+
+    def _entry(self, path: Path) -> dict[str, Any]:
+        relative = str(path.relative_to(self.root)) or path.name
+        name = hashlib.blake2b(relative.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+        self._known[name] = path
+        return {"id": name, "path": relative, "changed": path.stat().st_mtime}
+
+    @staticmethod
+    def _is_scenario(path: Path) -> bool:
+        try:
+            if path.stat().st_size > MOST_BYTES:
+                return False
+            with path.open("rb") as stream:
+                head = stream.read(8192)
+        except OSError:
+            return False
+        words = (b"cluster", b"learning", b"jobs")
+        return any(word in head for word in words) and (b"model" in head or b"jobs" in head or b"learning" in head)

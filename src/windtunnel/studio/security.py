@@ -1,0 +1,106 @@
+"""What a request has to show before anything reads it, and what pages may do.
+
+The server listens on the loopback address alone. Its address holds a token once; it becomes a cookie that scripts
+cannot read. Another host name (DNS rebinding) is answered 421, a foreign origin 403, a request without the cookie 401,
+a body that is too large 413. Pages run their own scripts and nothing inline.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+COOKIE = "windtunnel"
+MOST_BODY_BYTES = 1_000_000
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""For reports, which bring their scripts and styles in the page: an origin of its own, and only scripts that the server
+has marked."""
+_WRITES = frozenset({"POST", "PUT", "DELETE"})
+
+
+@dataclass(slots=True)
+class Guard:
+    """Refuses requests, and adds headers to answers. An ASGI application around another."""
+
+    app: Any
+    hosts: tuple[str, ...]
+    """Values of `Host` that are ours: loopback and port."""
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """In the first address; works once."""
+    session: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """In the cookie."""
+    token_used: bool = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """See the module."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        status = self.refusal(scope["method"], headers)
+        if status == 401 and self._opens(scope):
+            location = b"/"
+            cookie = f"{COOKIE}={self.session}; HttpOnly; SameSite=Strict; Path=/".encode()
+            await _answer(send, 303, [(b"location", location), (b"set-cookie", cookie)])
+            return
+        if status:
+            await _answer(send, status, [])
+            return
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                extra = [
+                    (b"x-content-type-options", b"nosniff"),
+                    (b"referrer-policy", b"no-referrer"),
+                    (b"cross-origin-opener-policy", b"same-origin-allow-popups"),
+                    (b"cache-control", b"no-store"),
+                ]
+                if b"content-security-policy" not in given:
+                    extra.append((b"content-security-policy", POLICY.encode()))
+                message = {**message, "headers": [*message["headers"], *extra]}
+            await send(message)
+
+        await self.app(scope, receive, guarded)
+
+    def refusal(self, method: str, headers: dict[str, str]) -> int:
+        """Status of a refusal; 0 where the request may pass."""
+        if headers.get("host") not in self.hosts:
+            return 421
+        origin = headers.get("origin")
+        ours = {f"http://{host}" for host in self.hosts}
+        if origin is not None and origin not in ours and origin != "null":
+            return 403
+        if method in _WRITES and (
+            origin not in ours or not headers.get("content-type", "").startswith("application/json")
+        ):
+            return 403
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > MOST_BODY_BYTES or "transfer-encoding" in headers:
+            return 413
+        cookies = dict(part.strip().partition("=")[::2] for part in headers.get("cookie", "").split(";"))
+        return 0 if hmac.compare_digest(cookies.get(COOKIE, "").encode(), self.session.encode()) else 401
+
+    def _opens(self, scope: Any) -> bool:
+        """Whether this is the first visit with the token; the token is spent."""
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if self.token_used or not hmac.compare_digest(given.encode(), self.token.encode()):
+            return False
+        self.token_used = True
+        return True
+
+
+async def _answer(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,57 @@
+"""Start the studio: a socket on the loopback address, a token, a server."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import sys
+import webbrowser
+from importlib.util import find_spec
+from pathlib import Path
+
+from windtunnel.errors import BadInput, Problem
+
+
+def serve(target: Path | None, port: int, *, browser: bool, as_json: bool = False) -> None:
+    """Serve until interrupted; the first line on standard output is the address with its token.
+
+    Args:
+        target: A scenario, a sweep, or a folder of both; absent: the working directory.
+        port: 0: any free port.
+        browser: Whether to open a browser.
+        as_json: Whether the first line is a JSON document.
+
+    Raises:
+        BadInput: the target is not there, the port is taken, or the extra is not installed.
+    """
+    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+        raise BadInput(Problem("studio", "needs its web server: pip install 'windtunnel[studio]'"))
+    place = (target or Path()).resolve()
+    if not place.exists():
+        raise BadInput(Problem("FILE", "is not there", str(target)))
+    root = place if place.is_dir() and not (place / "manifest.json").is_file() else place.parent
+    opened = None if place == root else str(place.relative_to(root))
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        raise BadInput(Problem("--port", f"cannot be used: {error.strerror}", port)) from None
+    bound = listener.getsockname()[1]
+    hosts = (f"127.0.0.1:{bound}", f"localhost:{bound}")
+    listener.listen(128)  # a browser that comes before the server has loaded waits
+    token = secrets.token_urlsafe(24)
+    address = f"http://127.0.0.1:{bound}/?token={token}"
+    sys.stdout.write((json.dumps({"url": address, "root": str(root)}) if as_json else address) + "\n")
+    sys.stdout.flush()
+    if browser:
+        webbrowser.open(address)
+    import uvicorn
+
+    from windtunnel.studio.app import Studio
+    from windtunnel.studio.security import Guard
+
+    guard = Guard(Studio(root=root, opened=opened).application(), hosts, token=token)
+    config = uvicorn.Config(guard, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,83 @@
+"""SQL of a page over a sweep: in a process of its own, over tables in memory, with every way out closed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import BadInput, Problem
+
+LIMIT_S = 10.0
+MOST_ROWS = 5000
+
+
+def asked_sql(folder: Path, sql: str) -> dict[str, Any]:
+    """Columns and rows of a query.
+
+    Raises:
+        BadInput: the query cannot be run, does something that is not allowed, or takes too long.
+    """
+    question = json.dumps({"folder": str(folder), "sql": sql})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "windtunnel.studio.sql"], input=question, capture_output=True, text=True,
+            timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise BadInput(Problem("sql", f"took longer than {LIMIT_S:.0f} s")) from None
+    try:
+        found: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        raise BadInput(Problem("sql", "the process that runs queries ended")) from None
+    if "problem" in found:
+        raise BadInput(Problem("sql", found["problem"]))
+    return found
+
+
+def locked_query(folder: Path, sql: str) -> dict[str, Any]:
+    """Run a query with files, extensions and settings out of reach."""
+    from windtunnel.sweeps.store import duckdb
+    from windtunnel.sweeps.views import VIEWS, connect
+
+    source = connect(folder)
+    connection = duckdb().connect()
+    for view in VIEWS:
+        connection.register(f"_{view}", source.execute(f"SELECT * FROM {view}").df())
+        connection.execute(f"CREATE TABLE {view} AS SELECT * FROM _{view}")
+        connection.unregister(f"_{view}")
+    source.close()
+    connection.execute("SET memory_limit = '1GB'")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    try:
+        cursor = connection.execute(sql)
+        columns = [name for name, *_ in cursor.description or ()]
+        rows = cursor.fetchmany(MOST_ROWS)
+    except duckdb().Error as error:
+        return {"problem": str(error).splitlines()[0]}
+    return {"columns": columns, "rows": [[_plain(value) for value in row] for row in rows]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    return str(value)
+
+
+def main() -> None:
+    """Answer one question from standard input."""
+    asked = json.loads(sys.stdin.read())
+    try:
+        found = locked_query(Path(asked["folder"]), asked["sql"])
+    except BadInput as error:
+        found = {"problem": str(error.problems[0])}
+    sys.stdout.write(json.dumps(found, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+// Calls to the server. Every answer is JSON; what is wrong comes as `problems`.
+
+/** @param {string} path @param {any} [body] @param {string} [method] @returns {Promise<any>} */
+export async function call(path, body, method) {
+  const how = body === undefined && !method ? {} : {
+    method: method || "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body ?? {}),
+  };
+  try {
+    const answer = await fetch(path, how);
+    if (answer.status === 401) return lost("This page is no longer signed in: start the studio again and open its address.");
+    return await answer.json();
+  } catch (error) {
+    return lost("The studio does not answer: it was stopped, or the connection broke.");
+  }
+}
+
+/** @param {string} message */
+function lost(message) { return { ok: false, lost: true, problems: [{ message }] }; }
+
+/** Run long work as a job. @param {any} asked @param {(seconds: number) => void} told @returns {{done: Promise<any>, stop: () => Promise<any>}} */
+export function job(asked, told) {
+  let id = "", stopped = false;
+  const begun = performance.now();
+  async function run() {
+    const started = await call("/api/job", asked);
+    if (!started.ok) return started;
+    id = started.id;
+    for (;;) {
+      await new Promise((wake) => setTimeout(wake, 400));
+      told((performance.now() - begun) / 1000);
+      const state = await call(`/api/job/${id}`);
+      if (stopped || state.state !== "running") return state;
+    }
+  }
+  return { done: run(), stop: () => { stopped = true; return call(`/api/job/${id}`, {}, "DELETE"); } };
+}

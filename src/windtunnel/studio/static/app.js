@@ -1,0 +1,33 @@
+// The shell: navigation, theme, and which page is shown. A page is a module with `title` and `show(at, words)`.
+import { h, fill } from "./dom.js";
+import { state, START } from "./state.js";
+import { unpacked } from "./share.js";
+
+const PAGES = { "": "Home", scenario: "Scenario", compare: "Compare", search: "Search", advice: "Advice", report: "Report", sweeps: "Sweeps", catalogue: "Catalogue", export: "Export" };
+let leave = () => {};
+
+async function route() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const name = path.split("/")[0] in PAGES ? path.split("/")[0] : "";
+  const words = new URLSearchParams(query || "");
+  if (words.get("s")) { try { state.text = await unpacked(words.get("s") || ""); state.file = null; state.answer = null; } catch { state.text = START; } }
+  fill(document.getElementById("nav"), Object.entries(PAGES).map(([id, title]) => h("a", { href: `#/${id}`, "aria-current": id === name ? "page" : undefined }, title)));
+  leave();
+  const page = await import(`./pages/${name || "home"}.js`);
+  document.title = `${page.title} · Windtunnel`;
+  const at = document.getElementById("page");
+  fill(at);
+  leave = (await page.show(at, words)) || (() => {});
+}
+
+const root = document.documentElement, button = document.getElementById("theme"), system = matchMedia("(prefers-color-scheme: dark)");
+const dark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+function theme() { button.textContent = dark() ? "Light" : "Dark"; }
+const kept = localStorage.getItem("windtunnel-theme");
+if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; localStorage.setItem("windtunnel-theme", root.dataset.theme); theme(); });
+system.addEventListener("change", theme);
+theme();
+document.querySelector(".skip").addEventListener("click", (e) => { e.preventDefault(); document.getElementById("page").focus(); });
+window.addEventListener("hashchange", route);
+route();

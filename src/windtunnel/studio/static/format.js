@@ -1,0 +1,53 @@
+// Numbers as people read them. Every shown figure keeps its exact value and its path in the result.
+
+const SCALES = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+
+/** @param {number} x @param {number} [digits] */
+export function digits(x, digits = 4) {
+  if (!Number.isFinite(x)) return "–";
+  if (x !== 0 && (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4)) return x.toExponential(digits - 1);
+  return Number(x.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 8 });
+}
+
+/** @param {number} s */
+export function seconds(s) {
+  if (!Number.isFinite(s)) return "–";
+  if (Math.abs(s) < 1e-3) return `${digits(s * 1e6, 3)} µs`;
+  if (Math.abs(s) < 1) return `${digits(s * 1e3, 3)} ms`;
+  if (Math.abs(s) < 7200) return `${digits(s)} s`;
+  return Math.abs(s) < 172800 ? `${digits(s / 3600, 3)} h` : `${digits(s / 86400, 3)} days`;
+}
+
+/** @param {any} value @param {string} unit */
+export function shown(value, unit) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "string") return value;
+  if (unit === "s") return seconds(value);
+  if (unit === "bytes") return `${digits(value / 2 ** 30, 4)} GiB`;
+  if (unit === "%") return `${digits(100 * value, 3)} %`;
+  if (unit === "days") return `${digits(value, 4)} days`;
+  if (unit === "si") {
+    const [size, letter] = SCALES.find(([size]) => Math.abs(value) >= size) || [1, ""];
+    return `${digits(value / size, 4)}${letter ? " " + letter : ""}`;
+  }
+  return unit ? `${digits(value)} ${unit}` : digits(value);
+}
+
+/** Value of a dotted path. @param {any} data @param {string} path */
+export function at(data, path) { return path.split(".").reduce((x, name) => (x === null || x === undefined ? x : x[name]), data); }
+
+/** Verb → [label, path, unit, path of the band, lower is better]. @type {Record<string, any[][]>} */
+export const FIGURES = {
+  train: [["step", "step_time_s", "s", "interval", 1], ["MFU", "mfu", "%", "", -1], ["tokens/s a device", "tokens_per_s_per_device", "", "", -1],
+    ["peak memory", "peak_memory_reserved_bytes", "bytes", "", 1], ["fits", "memory_fits", ""], ["devices", "num_devices", ""],
+    ["bound by", "bound_by", ""], ["watts a device", "mean_power_w", "W", "", 1], ["$ a million tokens", "cost_per_million_tokens", "USD", "", 1]],
+  serve: [["TTFT, median", "ttft_s.p50", "s", "intervals.ttft_s.p50", 1], ["TTFT, 99 %", "ttft_s.p99", "s", "", 1], ["TPOT, median", "tpot_s.p50", "s", "intervals.tpot_s.p50", 1],
+    ["output tokens/s", "output_tokens_per_s", "", "intervals.output_tokens_per_s", -1], ["objective met", "slo_attainment", "%", "", -1], ["saturated", "saturated", ""],
+    ["KV cache, most", "kv_cache_usage_max", "%"], ["bound by", "bound_by", ""], ["$ a million output tokens", "cost_per_million_output_tokens", "USD", "", 1]],
+  run: [["days, mean", "days.mean", "days", "interval", 1], ["days, 90 %", "days.p90", "days", "", 1], ["ideal", "ideal_days", "days", "", 1], ["goodput", "goodput", "%", "", -1],
+    ["failures", "failures_mean", ""], ["save every", "checkpoint.interval_s", "s"], ["cost", "cost", "USD", "", 1], ["energy", "energy_kwh", "kWh", "", 1], ["carbon", "carbon_kg", "kg", "", 1]],
+  cluster: [["JCT, mean", "jct_s.mean", "s", "", 1], ["JCT, 99 %", "jct_s.p99", "s", "", 1], ["makespan", "makespan_s", "s", "", 1], ["queue, mean", "queue_s.mean", "s", "", 1],
+    ["utilisation", "utilisation", "%", "", -1], ["fragmentation", "fragmentation", "%", "", 1], ["preemptions", "preemptions", ""], ["energy", "energy_kwh", "kWh", "", 1]],
+  learn: [["worker-steps/s here", "worker_steps_per_s", ""], ["utilisation", "utilisation", "%"]],
+};

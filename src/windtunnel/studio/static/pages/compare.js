@@ -1,0 +1,47 @@
+// Really different? Plans as columns, with the fields that differ.
+import { h, fill } from "../dom.js";
+
+import { state } from "../state.js";
+import { FIGURES, at as pick, shown } from "../format.js";
+
+export const title = "Compare";
+
+/** @param {any} page */
+export async function show(page) { draw(page); }
+
+/** @param {any} page */
+function draw(page) {
+  const columns = state.columns;
+  if (!columns.length) { fill(page, h("h1", {}, "Compare"), h("p", {}, "No columns yet. On the Scenario page, “Add to Compare” keeps what is shown as a column; edit, and add another.")); return; }
+  const flat = columns.map((c) => leaves(c.result.scenario || {}));
+  const names = [...new Set(flat.flatMap((f) => Object.keys(f)))].filter((n) => new Set(flat.map((f) => JSON.stringify(f[n]))).size > 1);
+  const rows = FIGURES[columns[0].verb] || [];
+  const cell = (c, path, unit, better) => {
+    const value = pick(c.result, path), first = pick(columns[0].result, path);
+    const change = typeof value === "number" && typeof first === "number" && first && c !== columns[0] ? value / first - 1 : null;
+    return h("td", { class: "n" }, shown(value, unit), change !== null && Math.abs(change) > 1e-4 ? h("div", { class: better ? (change * better < 0 ? "good" : "bad") : "muted" }, `${change > 0 ? "+" : "−"}${(100 * Math.abs(change)).toPrecision(3)} %`) : null);
+  };
+  fill(page, h("h1", {}, "Compare"),
+    h("div", { class: "row" }, h("button", { onclick: () => copy(columns, rows, names, flat) }, "Copy as a table"), h("button", { onclick: () => { state.columns = []; draw(page); } }, "Remove all")),
+    h("div", { class: "card scroll", tabindex: 0, role: "region", "aria-label": "Columns" }, h("table", {},
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), columns.map((c, i) => h("th", { scope: "col", class: "n" }, `${i + 1}. ${c.name} `,
+        h("button", { "aria-label": `Edit column ${i + 1}`, onclick: () => { Object.assign(state, { text: c.text, file: null, path: c.name, verb: c.verb, answer: null }); location.hash = "#/scenario"; } }, "edit"),
+        h("button", { "aria-label": `Remove column ${i + 1}`, onclick: () => { state.columns.splice(i, 1); draw(page); } }, "×"))))),
+      h("tbody", {}, rows.map(([label, path, unit, , better]) => h("tr", {}, h("th", { scope: "row" }, label), columns.map((c) => cell(c, path, unit, better)))),
+        names.map((n) => h("tr", { class: "differs" }, h("th", { scope: "row" }, n), flat.map((f) => h("td", { class: "n" }, f[n] === undefined ? "–" : typeof f[n] === "object" ? JSON.stringify(f[n]) : String(f[n])))))))),
+    columns.length === 2 && columns.every((c) => c.verb === "train") ? h("p", { class: "muted" }, "`windtunnel compare a.yaml b.yaml` says where the difference comes from and how sure its sign is.") : null);
+}
+
+/** @param {any} data @param {string} [path] @param {Record<string, any>} [out] */
+function leaves(data, path = "", out = {}) {
+  for (const [name, value] of Object.entries(data)) {
+    if (value && typeof value === "object" && !Array.isArray(value)) leaves(value, `${path}${name}.`, out); else out[path + name] = value;
+  }
+  return out;
+}
+
+/** @param {any[]} columns @param {any[][]} rows @param {string[]} names @param {any[]} flat */
+async function copy(columns, rows, names, flat) {
+  const lines = [["", ...columns.map((c) => c.name)], ...rows.map(([label, path]) => [label, ...columns.map((c) => pick(c.result, path) ?? "")]), ...names.map((n) => [n, ...flat.map((f) => f[n] ?? "")])];
+  await navigator.clipboard.writeText(lines.map((l) => l.map((x) => (typeof x === "object" ? JSON.stringify(x) : x)).join("\t")).join("\n"));
+}

@@ -1,0 +1,30 @@
+// Long work on the scenario of the editor: started, watched, stopped, shown with its report.
+import { h, fill, tell } from "../dom.js";
+import { job } from "../api.js";
+import { state, START } from "../state.js";
+
+/** @param {any} page @param {{title: string, verb: string, question: string, start: string, draw: (answer: any, at: any) => void}} what */
+export function workPage(page, what) {
+  let running = null;
+  const out = h("div", {}), stop = h("button", { onclick: async () => { await running?.stop(); }, disabled: true }, "Stop"), words = h("span", { class: "muted" });
+  const start = h("button", { class: "main", onclick: go }, what.start);
+  fill(page, h("h1", {}, what.title), h("p", { class: "muted" }, what.question), h("div", { class: "row" }, start, stop, words), out);
+  async function go() {
+    start.disabled = true; stop.disabled = false; fill(out);
+    running = job({ text: state.text || START, file: state.file, verb: what.verb || state.answer?.verb || undefined }, (s) => { words.textContent = `${Math.round(s)} s`; });
+    const answer = await running.done;
+    start.disabled = false; stop.disabled = true; running = null;
+    if (answer.state === "stopped") { words.textContent = "stopped"; return; }
+    words.textContent = ""; tell(`${what.title}: done`);
+    if (!answer.ok) { fill(out, (answer.problems || []).map((p) => h("div", { class: "problem", role: "alert" }, p.field ? `${p.field}: ` : "", p.message, p.hint ? ` ${p.hint}` : ""))); return; }
+    what.draw(answer, out);
+    if (answer.report) out.append(h("iframe", { src: answer.report, title: `${what.title}: report`, sandbox: "allow-scripts" }));
+  }
+  return () => { running?.stop(); };
+}
+
+/** Open fields as the scenario of the editor. @param {any} fields @param {string} name */
+export function open(fields, name) {
+  Object.assign(state, { text: `# ${name}\n${Object.entries(fields).map(([k, v]) => `${k}: ${JSON.stringify(v)}`).join("\n")}\n`, file: null, path: name, answer: null });
+  location.hash = "#/scenario";
+}
