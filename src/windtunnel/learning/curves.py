@@ -84,9 +84,26 @@ class Learned:
 
 def task_of(key: CurveKey) -> Task:
     """The task with its data, under attack where there is one."""
+    return under_attack(honest_task_of(key), key)
+
+
+def honest_task_of(key: CurveKey) -> Task:
+    """The task with its data."""
     setting = TaskSetting(key.workers, key.batch, key.seed, key.split, key.split_value)
-    task = TASKS.get(key.task).build(setting, dict(key.task_knobs))
-    return attacked(task, Attack(**key.attack), setting.draws) if key.attack else task
+    return TASKS.get(key.task).build(setting, dict(key.task_knobs))
+
+
+def under_attack(task: Task, key: CurveKey) -> Task:
+    """A task under the key's attack, the task itself where there is none.
+
+    Raises:
+        BadInput: labels of a task that has none are to be flipped.
+    """
+    return (
+        attacked(task, Attack(**key.attack), TaskSetting(key.workers, key.batch, key.seed).draws)
+        if key.attack
+        else task
+    )
 
 
 def job_of(key: CurveKey, shapes: Shapes) -> Job:

@@ -14,7 +14,7 @@ from windtunnel.errors import UNSET, BadInput, ProblemList, attempt
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.base import AlgorithmKind, step_work_of
 from windtunnel.learning.arrival_clock import clock_fields
-from windtunnel.learning.curves import CurveKey, job_of, task_of
+from windtunnel.learning.curves import CurveKey, honest_task_of, job_of, under_attack
 from windtunnel.learning.inner import INNER, InnerKind
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import with_defaults
@@ -131,9 +131,10 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
     if spec.law is not None:
         law = attempt("learning.law", partial(LAWS.get, spec.law, "learning.law"), problems)
     failures = attempt("learning.failures", lambda: _failures(spec), problems)
-    task = None if base is None else attempt("learning.task", lambda: task_of(base), problems)
+    task = None if base is None else attempt("learning.task", lambda: honest_task_of(base), problems)
     shapes = () if task is None else task.shapes
     if base is not None and task is not None:
+        attempt("learning.attack", partial(under_attack, task, base), problems)
         _check_goal(spec, task, problems)
         _check_memory(spec, params_of(shapes), algorithms, problems)
         _build_all(spec, algorithms, job_of(base, shapes), problems)

@@ -178,6 +178,9 @@ def test_a_scenario_names_attack_and_rule(tmp_path):
     base["learning"]["attack"] = {"kind": "sign_flip", "workers": 15}
     with pytest.raises(BadInput, match="has to leave honest workers; allowed: 1 to 14"):
         prepare_learning(base)
+    base["learning"] |= {"task": "teacher-student", "attack": {"kind": "label_flip", "workers": 3}}
+    with pytest.raises(BadInput, match=r"^learning.attack.kind = label_flip: the task has no labels to flip"):
+        prepare_learning(base)
     base["learning"]["attack"] = {"kind": "random", "workers": 7}
     base["learning"]["algorithms"] = [{"robust": {"aggregator": {"krum": {"wrong": 7}}}}]
     with pytest.raises(BadInput, match="Krum of 15 workers tolerates at most 6"):
