@@ -13,7 +13,7 @@ from windtunnel.learning.prepare import ChosenAlgorithm, chosen_algorithms, lear
 from windtunnel.learning.scenario_target import ScenarioTarget, scenario_target
 from windtunnel.learning.timing.bandwidth import bandwidth_for
 from windtunnel.learning.timing.lock_step import LockStepRun
-from windtunnel.learning.timing.on_target import messages_on_target
+from windtunnel.learning.timing.on_target import built_on_target, with_work_of
 from windtunnel.learning.timing.schedule import read_schedule
 from windtunnel.specs.base import named
 from windtunnel.specs.learning import LearningSpec
@@ -110,10 +110,11 @@ def _needs(
     name, _ = named(spec.inner)
     rate = replace(LearningRate(**learning_rate_fields(spec, None, [])), steps=steps)
     target, workers = there.target, spec.workers
-    messages = messages_on_target(
+    built = built_on_target(
         algorithm.kind.id, algorithm.knobs, target, workers, steps, lr=rate, inner=name, seed=spec.seed
     )
-    schedule = read_schedule(messages, steps)
+    target = with_work_of(built, target)
+    schedule = read_schedule(built.messages, steps)
     used = None
     if target.link is not None:
         run = LockStepRun.of(schedule, target, workers, steps, spec.seed)

@@ -76,6 +76,8 @@ class Message:
     partners: tuple[tuple[int, ...], ...] = ()
     """pairs, neighbours: to whom each worker sends, one entry a worker; empty: the clock draws pairs, and takes the
     nearest on a ring for neighbours."""
+    late: int = 0
+    """to_server: how many of those that take part are not waited for; the slowest give up and go on with the others."""
     in_turn: bool = False
     """Whether it can only leave when the message before it of the same step has arrived (the second factor of a low
     rank). A download from a server always waits for the upload before it."""

@@ -12,7 +12,7 @@ from windtunnel.catalog.load import load
 from windtunnel.catalog.run_tables import failure_profile
 from windtunnel.errors import UNSET, BadInput, ProblemList, attempt
 from windtunnel.learning.algorithms import ALGORITHMS
-from windtunnel.learning.algorithms.base import AlgorithmKind, step_work_of
+from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.arrival_clock import clock_fields
 from windtunnel.learning.curves import CurveKey, honest_task_of, job_of, under_attack
 from windtunnel.learning.inner import INNER, InnerKind
@@ -23,6 +23,7 @@ from windtunnel.learning.scenario_target import ScenarioTarget, scenario_target
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks.base import Shapes, Task, params_of
 from windtunnel.learning.timing.lock_step import LockStepTiming, time_lock_step
+from windtunnel.learning.timing.on_target import with_work_of
 from windtunnel.machine_memory import require_bytes
 from windtunnel.registry import Registry
 from windtunnel.specs.base import Named, named
@@ -79,11 +80,8 @@ class PreparedLearning:
         key = self.key(algorithm, self.spec.seed)
         target = self.target.target
         built = algorithm.kind.build(job_of(key, target.shapes), dict(algorithm.knobs))
-        target = replace(target, step_s=target.step_s * step_work_of(built))
-        late = int(getattr(built, "late", 0))
-        return time_lock_step(
-            built.messages, target, self.spec.workers, self.spec.steps, seed=self.spec.seed, late=late
-        )
+        there = with_work_of(built, target)
+        return time_lock_step(built.messages, there, self.spec.workers, self.spec.steps, seed=self.spec.seed)
 
     @property
     def seeds(self) -> tuple[int, ...]:

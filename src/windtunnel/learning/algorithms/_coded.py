@@ -48,6 +48,6 @@ class CodedGradients(Composed):
         if self.job.workers == 1:
             return ()
         return (
-            Message(kind="to_server", wire=Cast(32), after_step=step, needed_by=step + 1),
+            Message(kind="to_server", wire=Cast(32), after_step=step, needed_by=step + 1, late=self.late),
             Message(kind="from_server", wire=Cast(32), after_step=step, needed_by=step + 1),
         )

@@ -51,7 +51,7 @@ class Extragradient(Composed):
         if self.job.workers == 1:
             return ()
         return tuple(
-            Message(kind=kind, wire=Cast(32), after_step=step, needed_by=step + 1)
+            Message(kind=kind, wire=Cast(32), after_step=step, needed_by=step + 1, in_turn=True)
             for kind in ("to_server", "from_server", "to_server", "from_server")
         )
 

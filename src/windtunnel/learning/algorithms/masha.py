@@ -84,7 +84,9 @@ class Masha(Composed):
         wires: list[tuple[Kind, WireFormat]] = [("to_server", self.up), ("from_server", self.down)]
         if step == 0 or self.refreshed(step):
             wires += [("to_server", Cast(32)), ("from_server", Cast(32))]
-        return tuple(Message(kind=kind, wire=wire, after_step=step, needed_by=step + 1) for kind, wire in wires)
+        return tuple(
+            Message(kind=kind, wire=wire, after_step=step, needed_by=step + 1, in_turn=True) for kind, wire in wires
+        )
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Masha:

@@ -89,7 +89,7 @@ class PowerSGD(Composed):
         left, right = FactorWire(self.rank, "left"), FactorWire(self.rank, "right")
         return (
             Message(kind="all_reduce", wire=left, after_step=step, needed_by=step + 1, during_backward=True),
-            Message(kind="all_reduce", wire=right, after_step=step, needed_by=step + 1),
+            Message(kind="all_reduce", wire=right, after_step=step, needed_by=step + 1, in_turn=True),
         )
 
     def _draw(self, state: LearnerState, step: int) -> None:

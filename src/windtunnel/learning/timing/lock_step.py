@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from windtunnel import engine
 from windtunnel.arrays import Floats
+from windtunnel.learning.messages import Message
 from windtunnel.learning.timing.exchanges import Exchanges
 from windtunnel.learning.timing.links import NO_TIME
 from windtunnel.learning.timing.payloads import Payloads
@@ -80,14 +81,7 @@ class LockStepTiming:
 
 
 def time_lock_step(
-    messages: Messages | Schedule,
-    target: Target,
-    workers: int,
-    steps: int,
-    *,
-    seed: int = 1,
-    whole: bool = False,
-    late: int = 0,
+    messages: Messages | Schedule, target: Target, workers: int, steps: int, *, seed: int = 1, whole: bool = False
 ) -> LockStepTiming:
     """Time an algorithm on a target; nothing is learned.
 
@@ -100,15 +94,11 @@ def time_lock_step(
         steps: Local steps of each worker.
         seed: Of drawn speeds, pairs and latencies.
         whole: Simulate every step, also where rounds repeat.
-        late: Slowest workers of each step that are not waited for; they drop what they compute.
     """
     run = LockStepRun.of(messages, target, workers, steps, seed)
-    run.late = late
-    begins, speeds = run.begins(whole=whole), run.speeds
+    begins = run.begins(whole=whole)
     sent, on_links = _traffic(run.schedule, run.payloads, run.exchanges or Exchanges(NO_TIME, seed), workers)
-    compute = target.step_s * steps * speeds.factors if not speeds.by_round else begins.computed_s
-    if late:  # those who are late stop with the others
-        compute = np.full(workers, float(begins.computed_s.mean()))
+    compute = run.computed_s(begins)
     total = float(begins.time_s[-1])
     link = target.link
     return LockStepTiming(
@@ -137,16 +127,15 @@ class LockStepRun:
     exchanges: Exchanges | None
     speeds: DrawnSpeeds
     seed: int
-    late: int = 0
-    """Slowest workers of each step that are not waited for."""
     _built: dict[tuple[int, ...], tuple[StepProgram, Program]] = field(default_factory=dict)
 
     @staticmethod
     def of(messages: Messages | Schedule, target: Target, workers: int, steps: int, seed: int) -> LockStepRun:
         """See `time_lock_step`."""
         exchanges = None if target.link is None else Exchanges(target.link, seed)
-        schedule = read_schedule(messages, steps)
         speeds = DrawnSpeeds(target.speeds, workers, seed)
+        spread = target.link is not None and target.link.latency_spread > 0.0
+        schedule = read_schedule(messages, steps, who_matters=speeds.differ or spread)
         return LockStepRun(target, workers, schedule, Payloads(target.layers), exchanges, speeds, seed)
 
     def begins(self, slower: float = 1.0, *, whole: bool = False) -> Begins:
@@ -159,9 +148,8 @@ class LockStepRun:
         if self.exchanges is None and not self.speeds.differ and not whole:  # nobody ever waits: no engine is needed
             steps, step_s = self.schedule.steps, self.target.step_s
             return Begins(np.asarray(step_s * np.arange(steps + 1.0)), np.full(1, step_s * steps), step_s, 0)
-        lanes = self.workers if not self.late and _lanes_differ(self.schedule, self.target, self.speeds) else 1
-        steady = not (self.speeds.by_round or self.schedule.draws_pairs)
-        repeats = not whole and (steady or (lanes == 1 and not self.late))
+        lanes = self.workers if _lanes_differ(self.schedule, self.target, self.speeds) else 1
+        repeats = not whole and (lanes == 1 or not (self.speeds.by_round or self.schedule.draws_pairs))
         most = self.schedule.steps if whole else self._most_steps(lanes)
 
         def simulated(steps: int, cuts: Sequence[int]) -> tuple[StepProgram, Timeline]:
@@ -179,9 +167,31 @@ class LockStepRun:
 
     def utilisation(self, begins: Begins) -> float:
         """Computing seconds over all seconds of one round in the middle of a long run."""
-        by_round = begins.computed_s.mean() / self.schedule.steps
-        computing = by_round if self.speeds.by_round else self.target.step_s * self.speeds.factors.mean()
-        return min(float(computing) / begins.steady_step_s, 1.0)
+        a_step = float(self.computed_s(begins).mean()) / self.schedule.steps
+        return min(a_step / begins.steady_step_s, 1.0)
+
+    def computed_s(self, begins: Begins) -> Floats:
+        """Seconds that each worker computes, shape (workers,)."""
+        late = any(m.late for found in self.schedule.kinds for m in found)
+        if len(begins.computed_s) == self.workers and (self.speeds.by_round or late):
+            return begins.computed_s
+        return self.target.step_s * self.speeds.factors * self._steps_computed()
+
+    def _steps_computed(self) -> Floats:
+        """Local steps that each worker computes: clients of a round those of their rounds, shape (workers,)."""
+        steps = np.zeros(self.workers)
+        done = 0
+        rounds = [_of_clients(found) for found in self.schedule.kinds]
+        some = np.array([who is not None for who in rounds])
+        for at in np.flatnonzero(some[self.schedule.codes]) if len(some) else ():
+            who = rounds[self.schedule.codes[at]]
+            assert who is not None
+            if self.speeds.differ:
+                steps[list(who)] += at + 1 - done
+            else:
+                steps += (at + 1 - done) * len(who) / self.workers
+            done = int(at) + 1
+        return steps + (self.schedule.steps - done)
 
     def _most_steps(self, lanes: int) -> int:
         """Steps that are simulated where they do not repeat."""
@@ -196,28 +206,16 @@ class LockStepRun:
 
     def _builder(self, lanes: int) -> StepBuilder:
         speeds = self.speeds
-
-        def factors(at: int) -> Floats:
-            if self.late:
-                return self._last_waited_for(at)
-            return speeds.of_round(at) if lanes > 1 else speeds.slowest
-
         return StepBuilder(
             target=self.target,
             workers=self.workers,
             lanes=lanes,
             messages=self.schedule.messages,
-            factors=factors,
+            factors=lambda at: speeds.of_round(at) if lanes > 1 else speeds.slowest,
             exchanges=self.exchanges,
             payloads=self.payloads,
             seed=self.seed,
         )
-
-    def _last_waited_for(self, at: int) -> Floats:
-        """Seconds of a step of the last worker that a round waits for, over the typical one's, shape (1,)."""
-        drawn = self.speeds.of_round(at) if self.speeds.by_round else self.speeds.factors
-        place = len(drawn) - 1 - self.late
-        return np.asarray(np.partition(drawn, place)[place : place + 1])
 
 
 def _lanes_differ(schedule: Schedule, target: Target, speeds: DrawnSpeeds) -> bool:
@@ -228,9 +226,11 @@ def _lanes_differ(schedule: Schedule, target: Target, speeds: DrawnSpeeds) -> bo
     """
     if speeds.by_round:
         return True
-    kinds = {m.kind for found in schedule.kinds for m in found}
-    apart = bool(kinds & {"pairs", "neighbours"})
-    some = any(m.participants for found in schedule.kinds for m in found)
+    in_pairs = [m for found in schedule.kinds for m in found if m.kind in ("pairs", "neighbours")]
+    if any(m.participants for m in in_pairs):
+        return True
+    apart = bool(in_pairs)
+    some = any(m.participants or m.late for found in schedule.kinds for m in found)
     spread = target.link is not None and target.link.latency_spread > 0.0
     return (apart or some) and (speeds.differ or (apart and spread))
 
@@ -252,3 +252,8 @@ def _traffic(
     counts = np.bincount(schedule.codes, minlength=len(sent))
     links = {"way out": float(way_out @ counts), "inside sites": float(inside @ counts)}
     return np.concatenate([[0.0], np.cumsum(sent[schedule.codes])]), {k: v for k, v in links.items() if v}
+
+
+def _of_clients(found: tuple[Message, ...]) -> tuple[int, ...] | None:
+    """Workers whose round ends with these messages; None where everybody computes on."""
+    return next((m.participants for m in found if m.kind == "to_server" and m.participants), None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from windtunnel.errors import ProblemList
 from windtunnel.learning.algorithms import ALGORITHMS
+from windtunnel.learning.algorithms.base import LockStepAlgorithm, step_work_of
 from windtunnel.learning.inner import INNER
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.job import Job
@@ -16,7 +18,7 @@ from windtunnel.learning.timing.schedule import Messages
 from windtunnel.learning.timing.target import Target
 
 
-def messages_on_target(
+def built_on_target(
     algorithm: str,
     knobs: Mapping[str, Any],
     target: Target,
@@ -26,8 +28,8 @@ def messages_on_target(
     lr: LearningRate | None = None,
     inner: str = "adamw",
     seed: int = 1,
-) -> Messages:
-    """What an algorithm sends in each local step; nothing is learned.
+) -> LockStepAlgorithm:
+    """An algorithm as it would run on the target; nothing is learned.
 
     Args:
         algorithm: Id of a lock-step algorithm.
@@ -55,5 +57,18 @@ def messages_on_target(
         lr=lr or LearningRate(1e-3),
         draws=Draws(seed),
     )
-    messages: Messages = kind.build(job, settled).messages
-    return messages
+    built: LockStepAlgorithm = kind.build(job, settled)
+    return built
+
+
+def messages_on_target(
+    algorithm: str, knobs: Mapping[str, Any], target: Target, workers: int, steps: int, **fields: Any
+) -> Messages:
+    """What an algorithm sends in each local step; see `built_on_target`."""
+    return built_on_target(algorithm, knobs, target, workers, steps, **fields).messages
+
+
+def with_work_of(algorithm: object, target: Target) -> Target:
+    """The target as an algorithm computes on it: one whose step takes two gradients has steps of twice the seconds."""
+    work = step_work_of(algorithm)
+    return target if work == 1.0 else replace(target, step_s=target.step_s * work)

@@ -48,13 +48,14 @@ class Schedule:
         return [replace(m, after_step=step, needed_by=m.needed_by + step) for m in found]
 
 
-def read_schedule(messages: Messages | Schedule, steps: int) -> Schedule:
+def read_schedule(messages: Messages | Schedule, steps: int, *, who_matters: bool = True) -> Schedule:
     """Read all messages of an algorithm, and find the repeat that leaves the fewest steps to simulate.
 
     Args:
         messages: What it sends in each local step; formats are told apart by value. A schedule that was read before
             is taken as it is.
         steps: How many to read.
+        who_matters: Whether it makes a difference which workers take part, and not only how many.
     """
     if isinstance(messages, Schedule):
         return messages
@@ -63,7 +64,7 @@ def read_schedule(messages: Messages | Schedule, steps: int) -> Schedule:
     codes = np.zeros(steps, np.int64)
     for step in range(steps):
         found = messages(step)
-        key = tuple(_key(m, step) for m in found)
+        key = tuple(_key(m, step, who=who_matters) for m in found)
         code = known.get(key)
         if code is None:
             code = known[key] = len(kinds)
@@ -73,8 +74,8 @@ def read_schedule(messages: Messages | Schedule, steps: int) -> Schedule:
     return Schedule(codes, tuple(kinds), first, period)
 
 
-def _key(m: Message, step: int) -> tuple[object, ...]:
-    """All of a message but when it is sent."""
+def _key(m: Message, step: int, *, who: bool) -> tuple[object, ...]:
+    """All of a message but when it is sent, and who takes part only where that matters."""
     return (
         m.kind,
         wire_key(m.wire),
@@ -85,8 +86,9 @@ def _key(m: Message, step: int) -> tuple[object, ...]:
         m.during_backward,
         m.during_forward,
         m.degree,
-        m.participants,
-        m.partners,
+        m.participants if who or m.kind in ("pairs", "neighbours") else len(m.participants),
+        m.partners if who or m.participants else bool(m.partners),
+        m.late,
         m.in_turn,
     )
 

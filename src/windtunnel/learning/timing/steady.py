@@ -25,7 +25,7 @@ class Begins:
     time_s: Floats
     """When all workers may begin each step, and the end of the last: shape (steps + 1,)."""
     computed_s: Floats
-    """Seconds that each lane computed in the simulated steps."""
+    """Seconds that each lane computes in all steps, by the mean of those that were simulated."""
     steady_step_s: float
     """Mean seconds of a step of the rounds that repeat; of all steps where none do."""
     simulated_steps: int
@@ -95,7 +95,8 @@ def _of_rounds(simulated: Simulated, schedule: Schedule, rounds: int, spans: int
             later = np.arange(known + 1, steps + 1)
             times = -(-(later - known) // repeat)
             rest = time[later - times * repeat] + times * takes
-            return Begins(np.concatenate([time[: known + 1], rest]), program.computed_s, takes / repeat, cuts[-1])
+            computed = program.computed_s * (steps / cuts[-1])
+            return Begins(np.concatenate([time[: known + 1], rest]), computed, takes / repeat, cuts[-1])
     return None
 
 

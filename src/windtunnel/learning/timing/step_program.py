@@ -8,7 +8,7 @@ leaves or is waited for, and into layers only where a message leaves or arrives 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf, isfinite
 
@@ -108,6 +108,7 @@ class StepBuilder:
         sends = {s: found for s in range(steps) if (found := self._moving(s))}
         needs = {max(m.needed_by, s + 1) for s, found in sends.items() for m in found}
         at = sorted({0, steps} | {c for c in {*cuts, *needs, *(s + 1 for s in sends)} if 0 < c < steps})
+        clients = _clients(sends)
         due: dict[int, _Due] = {}
         begins: dict[int, Ints] = {}
         ends: dict[int, Ints] = {}
@@ -117,8 +118,11 @@ class StepBuilder:
         for first, end in pairwise(at):
             rows[first] = len(b)
             seconds = self.target.step_s * self.factors(rounds)
+            sent: Sequence[Message] = sends.get(end - 1, [])
+            if n > 1:
+                seconds = self._only(seconds, next((who for at, who in clients if at >= end - 1), ()))
+                seconds, sent = self._without_late(seconds, sent)
             computed += seconds * (end - first)
-            sent = sends.get(end - 1, [])
             begins[first], made = self._stretch(seconds, end - first, due.pop(first, _Due()), sent)
             ends[first] = made.end
             before: _Arrival | None = None
@@ -132,6 +136,25 @@ class StepBuilder:
         begins[steps] = self._run(np.zeros(n))
         self._waiting(begins[steps], last.arrivals)
         return StepProgram(b, begins, ends, rows, computed)
+
+    def _only(self, seconds: Floats, clients: tuple[int, ...]) -> Floats:
+        """Seconds of a step of those that are clients of a round; the others do nothing. No clients: everybody."""
+        return seconds if not clients else np.where(np.isin(self._all, clients), seconds, 0.0)
+
+    def _without_late(self, seconds: Floats, sent: Sequence[Message]) -> tuple[Floats, Sequence[Message]]:
+        """Seconds of a step where the slowest are not waited for, and messages without them.
+
+        All begin together, since the server's answer goes to all; so who is late is known from their seconds.
+        """
+        late = max((m.late for m in sent), default=0)
+        if not late:
+            return seconds, sent
+        order = np.argsort(seconds, kind="stable")
+        waited_for = order[: len(order) - late]
+        told = tuple(np.sort(waited_for).tolist())
+        return np.minimum(seconds, seconds[waited_for[-1]]), [
+            replace(m, participants=told) if m.late else m for m in sent
+        ]
 
     def _moving(self, step: int) -> list[Message]:
         if self.exchanges is None:
@@ -242,36 +265,39 @@ class StepBuilder:
     ) -> list[_Arrival]:
         """A transfer of each lane, to its partners or to and from a server."""
         assert self.exchanges is not None
-        b, parts = self._b, len(nbytes)
         who = np.array(message.participants) if message.participants else self._all
-        count = len(who)
-        first = b.add(
-            np.repeat(exchange.own_s_per_byte * nbytes, count),
-            stream=np.tile(self._directions[exchange.directions[0]][who], parts),
-            tag="message",
-        )
-        tasks = first + np.arange(parts * count).reshape(parts, count)
-        if message.kind != "from_server":
-            b.add_dependencies(tasks, source[:, who])
-        self._after(tasks, turn)
-        for direction in exchange.directions:
-            if self._shared:
-                work = exchange.way_out_per_byte / count * nbytes
-                b.add_rates(tasks, self._shared[direction], work[:, None])
+        each, share = exchange.own_s_per_byte * nbytes, exchange.way_out_per_byte / len(who) * nbytes
         if message.kind in ("to_server", "from_server"):
+            tasks = self._transfers(exchange.directions, who, who, each, share)
+            if message.kind == "to_server":
+                self._b.add_dependencies(tasks, source[:, who])
+            self._after(tasks, turn)
             arrived = self._late(tasks, exchange.latency_s)
             if message.kind == "from_server":
                 return [_Arrival(arrived, who, None)]
-            server = b.add(np.zeros(parts), tag="server") + np.arange(parts)
-            b.add_dependencies(server[:, None], arrived)
+            server = self._b.add(np.zeros(len(nbytes)), tag="server") + np.arange(len(nbytes))
+            self._b.add_dependencies(server[:, None], arrived)
             return [_Arrival(server[:, None], who, None)]
-        out = []
-        for senders, receivers in partners_of(message, who, self.seed):
-            place = np.searchsorted(who, senders)
-            latency = self.exchanges.pair_latencies(senders, receivers)
-            b.add_streams(tasks[:, place], self._directions[DOWN][receivers][None, :])
-            out.append(_Arrival(self._late(tasks[:, place], latency), receivers, None))
+        out, lists = [], partners_of(message, who, self.seed)
+        for senders, receivers in lists:
+            tasks = self._transfers(exchange.directions, senders, receivers, each / len(lists), share / len(lists))
+            self._b.add_dependencies(tasks, source[:, senders])
+            self._after(tasks, turn)
+            out.append(_Arrival(self._late(tasks, self.exchanges.pair_latencies(senders, receivers)), receivers, None))
         return out
+
+    def _transfers(
+        self, directions: Sequence[str], senders: Ints, receivers: Ints, seconds: Floats, shared_bytes: Floats
+    ) -> Ints:
+        """Transfers of parts that take `seconds` alone, shape (parts,); rows of shape (parts, senders)."""
+        b, parts, count = self._b, len(seconds), len(senders)
+        tasks = b.add(np.repeat(seconds, count), tag="message") + np.arange(parts * count).reshape(parts, count)
+        for direction in directions:
+            lanes = senders if direction == UP else receivers
+            b.add_streams(tasks, self._directions[direction][lanes][None, :])
+            if self._shared:
+                b.add_rates(tasks, self._shared[direction], shared_bytes[:, None])
+        return np.asarray(tasks)
 
     def _after(self, tasks: Ints, turn: _Arrival | None) -> None:
         """Make the parts of a message wait for those of the message before it; for all of them where parts differ."""
@@ -292,3 +318,13 @@ class StepBuilder:
         late = first + np.arange(tasks.size).reshape(tasks.shape)
         self._b.add_dependencies(late, tasks)
         return np.asarray(late)
+
+
+def _clients(sends: dict[int, list[Message]]) -> list[tuple[int, tuple[int, ...]]]:
+    """(step, clients) of rounds that end with an upload of some workers, ascending."""
+    return [
+        (step, m.participants)
+        for step, found in sorted(sends.items())
+        for m in found
+        if m.kind == "to_server" and m.participants
+    ]

@@ -12,7 +12,7 @@ from windtunnel.learning.messages import Fragment, Message, Plain
 from windtunnel.learning.timing.exchanges import Exchanges
 from windtunnel.learning.timing.links import Link, Site, connection_bytes_per_s
 from windtunnel.learning.timing.lock_step import time_lock_step
-from windtunnel.learning.timing.on_target import messages_on_target
+from windtunnel.learning.timing.on_target import built_on_target, messages_on_target, with_work_of
 from windtunnel.learning.timing.schedule import read_schedule
 from windtunnel.learning.timing.target import Layer, Speeds, Target, stated_layers
 
@@ -247,6 +247,50 @@ def test_timing_a_curve_again_takes_less_than_fifty_milliseconds(algorithm: str,
         time_lock_step(messages, there, 8, 1500)
         took.append(time.perf_counter() - begun)
     assert min(took) <= 0.05
+
+
+def uploads(late: int, participants=None):
+    def messages(step: int):
+        told = participants(step) if participants else ()
+        up = Message(kind="to_server", wire=WIRE, after_step=step, needed_by=step + 1, late=late, participants=told)
+        return (up, Message(kind="from_server", wire=WIRE, after_step=step, needed_by=step + 1))
+
+    return messages
+
+
+def test_the_slowest_are_not_waited_for_where_a_code_makes_up_for_them() -> None:
+    n, steps = 16, 300
+    quick = target(link=link(1e6), speeds=Speeds(exponential=True))
+    times = [time_lock_step(uploads(late), quick, n, steps).time_s[-1] / steps / 0.5 for late in (0, 1, 4)]
+    harmonic = np.cumsum(1.0 / np.arange(1, n + 1))
+    expected = [harmonic[-1] - (harmonic[late - 1] if late else 0.0) for late in (0, 1, 4)]  # H_n − H_late
+    np.testing.assert_allclose(times, expected, rtol=0.05)
+
+
+def test_coded_steps_compute_every_shard_that_a_worker_holds() -> None:
+    coded = built_on_target("gradient-coding", {"late": 2}, target(), 8, 10)
+    assert with_work_of(coded, target()).step_s == pytest.approx(3 * 0.5)
+    assert with_work_of(built_on_target("diloco", {}, target(), 8, 10), target()).step_s == 0.5
+
+
+def test_only_the_clients_of_a_round_compute() -> None:
+    """Worker 3 is slow and takes part in every fourth step alone."""
+    speeds = Speeds(factors=(1.0, 1.0, 1.0, 5.0))
+    there = target(link=link(1e6), speeds=speeds)
+    timing = time_lock_step(uploads(0, lambda step: (step % 4,)), there, 4, 40)
+    assert timing.time_s[-1] == pytest.approx(10 * (3 * 0.5 + 2.5), rel=1e-3)
+    np.testing.assert_allclose(timing.compute_s, [5.0, 5.0, 5.0, 25.0])
+    alike = time_lock_step(uploads(0, lambda step: (step % 4,)), target(link=link(1e6)), 4, 40)
+    assert alike.compute_s.sum() == pytest.approx(20.0) and alike.simulated_steps < 40
+
+
+def test_neighbours_send_to_each_of_theirs_in_turn() -> None:
+    def messages(step: int):
+        return (Message(kind="neighbours", wire=WIRE, degree=2.0, after_step=step, needed_by=step + 1),)
+
+    alike = time_lock_step(messages, target(), 8, 50).time_s[-1]
+    nearly = target(speeds=Speeds(factors=(1.0, 1.0 + 1e-9)))
+    assert time_lock_step(messages, nearly, 8, 50).time_s[-1] == pytest.approx(alike, rel=1e-6)
 
 
 def test_without_a_link_steps_are_evenly_apart_as_a_whole_simulation_says() -> None:
