@@ -35,6 +35,7 @@ def clock_fields(
         "shapes": [list(shape) for shape in shapes],
         "link": None if spec.link is None else spec.link.model_dump(mode="json"),
         "speeds": None if spec.speeds is None else spec.speeds.model_dump(mode="json"),
+        "joins": list(spec.joins),
         "failures": None if failures is None else failures.model_dump(mode="json"),
         "nodes": list(nodes),
         "target_loss": None,
@@ -59,9 +60,12 @@ def arrival_setting(clock: dict[str, Any], task: Task, job: Job, evaluate_every:
         exponential=speeds.get("exponential", False),
     )
     outages = None
-    if clock["failures"] is not None:
+    if clock["failures"] is not None or any(clock["joins"]):
+        profile = None if clock["failures"] is None else FailureProfile.model_validate(clock["failures"])
+        joins = np.zeros(job.workers)
+        joins[: len(clock["joins"])] = clock["joins"][: job.workers]
         nodes, devices = clock["nodes"]
-        outages = Outages(FailureProfile.model_validate(clock["failures"]), job.draws, nodes, devices)
+        outages = Outages(profile, job.draws, nodes, devices, joins)
     return ArrivalSetting(
         pace=pace,
         transfers=_links(clock["link"]),

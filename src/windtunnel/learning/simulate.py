@@ -188,6 +188,8 @@ def _notes(x: PreparedLearning, figures: tuple[AlgorithmFigures, ...]) -> tuple[
     steady = [a.label for a in x.algorithms if a.kind.driver != "arrivals"]
     if x.failures is not None and steady:
         out.append(f"failures act on asynchronous algorithms alone; {', '.join(steady)} run without")
+    if any(x.spec.joins) and steady:
+        out.append(f"workers join late in asynchronous algorithms alone; in {', '.join(steady)} all are there")
     return tuple(out)
 
 

@@ -189,3 +189,5 @@ class LearningSpec(Spec):
     """Workers that send something else than their gradients; absent: none."""
     failures: str | FailureProfile | None = None
     """Failures of workers: a worker that fails loses its states and joins again after its repair."""
+    joins: tuple[Seconds, ...] = ()
+    """When each worker joins, after the start; those not listed are there from the start."""

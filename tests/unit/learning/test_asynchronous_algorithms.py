@@ -270,6 +270,17 @@ def test_failures_come_at_the_profile_s_rate_and_repairs_take_their_mean():
     assert np.mean([o.back_s for o in seen]) == pytest.approx(503.0, rel=0.05)
 
 
+def test_nodes_differ_in_reliability_by_the_profile_s_variation():
+    outages = Outages(failing(1.0, node_variation=0.5), Draws(1))
+    factors = np.array([outages.factor(worker, 1) for worker in range(3000)])
+    assert factors.mean() == pytest.approx(1.0, rel=0.03)
+    assert factors.std() == pytest.approx(0.5, rel=0.05)
+    bad = Outages(failing(1.0, bad_node_share=0.2, bad_node_factor=6.0), Draws(1))
+    first, later = (np.array([bad.factor(worker, n) for worker in range(3000)]) for n in (0, 1))
+    assert first.mean() == pytest.approx(2.0, rel=0.05)
+    assert set(later) == {1.0}
+
+
 @pytest.mark.parametrize("id", ASYNCHRONOUS)
 def test_workers_fail_and_come_back(bowls, id):
     """No algorithm stands still; what a failure took is booked as down time."""

@@ -1,7 +1,8 @@
 """When workers fail and are back, and when late ones join, from a failure profile and random numbers of the run.
 
 A worker is `nodes` nodes that fail together: any cause that stops one of its processes stops the worker. Each worker is
-a job of its own, so causes of a job strike each worker on its own.
+a job of its own, so causes of a job strike each worker on its own. Causes that only slow a job down, and announced
+stops (which save first), do not stop a worker here.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Outages:
     devices_per_node: int = 8
     joins_s: Floats | None = None
     """When each worker joins first, shape (workers,); None: all are there from the start."""
+    _factors: dict[int, float] = field(default_factory=dict)
+    """Failure rate of each worker that was asked for, over the profile's."""
     _causes: tuple[FailureCause, ...] = field(init=False, default=())
     _rates: Floats = field(init=False)
 
@@ -67,14 +70,38 @@ class Outages:
         total = self.per_worker_s
         if not total or self.profile is None:
             return None
+        total *= self.factor(worker, number)
         u = self.draws.uniforms("failure of a worker", worker, number, 3)[0]
         shape = self.profile.weibull_shape
         life = (-log1p(-u[0])) ** (1.0 / shape) / (total * gamma_function(1.0 + 1.0 / shape))
-        cause = self._causes[int(np.searchsorted(np.cumsum(self._rates) / total, u[1], side="right"))]
+        cause = self._causes[int(np.searchsorted(np.cumsum(self._rates) / self.per_worker_s, u[1], side="right"))]
         mean = self.profile.repair_s or REPAIR_S
         repair = 0.0 if cause.radius == "process" or cause.in_place else -mean * log1p(-u[2])
         noticed = cause.detect_s
         return Outage(life, noticed, noticed + cause.diagnose_s + max(repair, cause.outage_s))
+
+    def factor(self, worker: int, number: int) -> float:
+        """Failure rate of a worker that has failed `number` times over the profile's: the mean over its nodes.
+
+        Nodes differ by a gamma law of mean 1; bad nodes are found out by the first repair.
+        """
+        p = self.profile
+        if p is None or not (p.node_variation or p.bad_node_share):
+            return 1.0
+        known = self._factors.get(2 * worker + (number > 0))
+        if known is None:
+            of_nodes = np.ones(self.nodes)
+            if p.node_variation:
+                from scipy.special import gammaincinv
+
+                shape = p.node_variation**-2.0
+                uniform = self.draws.uniforms("reliability of a node", worker, 0, self.nodes)[0]
+                of_nodes = np.asarray(gammaincinv(shape, uniform)) / shape
+            if p.bad_node_share and not number:
+                bad = self.draws.uniforms("bad nodes", worker, 0, self.nodes)[0] < p.bad_node_share
+                of_nodes = np.where(bad, of_nodes * p.bad_node_factor, of_nodes)
+            known = self._factors[2 * worker + (number > 0)] = float(of_nodes.mean())
+        return known
 
     def _per_s(self, cause: FailureCause) -> float:
         """Failures of one worker from one cause in a second."""
