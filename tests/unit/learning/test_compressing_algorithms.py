@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import ceil, prod
 
@@ -457,3 +458,55 @@ def test_eight_bits_twice_are_within_four_per_cent_of_the_mean():
     built("dettmers-8bit", job_of(task)).before_step(None, gradients, 0)
     assert np.linalg.norm(gradients[0] - each.mean(axis=0)) < 0.04 * np.linalg.norm(each.mean(axis=0))
     assert (gradients == gradients[0]).all()
+
+
+# -- order of workers
+
+
+class Renumbered(Draws):
+    """Draws in which worker i draws what worker `ORDER[i]` would; what all share stays."""
+
+    def _bits(self, purpose, workers, steps, count):
+        who = np.asarray(workers)
+        if who.shape == (4,):
+            who = np.array(ORDER)[who % 4] + who // 4 * 4
+        return Draws._bits(self, purpose, who, steps, count)
+
+
+ORDER = [2, 0, 3, 1]
+
+
+class RenumberedTask:
+    """A task in which worker i has the data of worker `ORDER[i]`."""
+
+    def __init__(self, task):
+        self.task = task
+
+    def __getattr__(self, name):
+        return getattr(self.task, name)
+
+    def gradients(self, params, workers, steps, out):
+        """See `Task.gradients`."""
+        return self.task.gradients(params, np.array(ORDER)[workers], steps, out)
+
+
+ORDERS = [
+    *RUNS,
+    ("masha", {}, None),
+    ("extragradient", {}, None),
+    ("one-byte-zo", {}, None),
+    ("gradient-coding", {"late": 1}, None),
+    ("sequential-gradient-coding", {"late": 1}, None),
+    ("flag-aggregator", {}, None),
+    ("robust", {"aggregator": {"trimmed_mean": {"wrong": 1}}}, None),
+]
+
+
+@pytest.mark.parametrize(("id", "knobs", "inner"), ORDERS, ids=[f"{i}-{len(k)}" for i, k, _ in ORDERS])
+def test_order_of_workers_changes_nothing(id, knobs, inner):
+    """Workers that swap numbers, data and draws learn the same losses, but for the order of sums."""
+    found = []
+    for task, draws in ((task_of(), Draws(1)), (RenumberedTask(task_of()), Renumbered(1))):
+        job = replace(job_of(task, inner, 12), draws=draws)
+        found.append(learn(built(id, job, **knobs), task, job, 4).loss)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-7)

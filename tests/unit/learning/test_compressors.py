@@ -9,6 +9,7 @@ import pytest
 
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.learning.compressors import COMPRESSORS
+from windtunnel.learning.compressors._bits import Field, packed, unpacked
 from windtunnel.learning.compressors.base import Compressor
 from windtunnel.learning.knobs import with_defaults
 from windtunnel.learning.randomness import Draws
@@ -142,3 +143,27 @@ def test_one_bit_has_no_room_for_zero():
     """One clear line."""
     with pytest.raises(BadInput, match="one bit has no room for zero"):
         built("quantised", bits=1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bit_streams_come_back(seed):
+    """Fields of any bits and counts, one after another without gaps."""
+    random = np.random.default_rng(seed)
+    fields, numbers = [], []
+    for _ in range(5):
+        count, bits = int(random.integers(0, 40)), int(random.integers(1, 65))
+        if random.random() < 0.4:
+            bits = int(random.choice([16, 32, 64]))
+            fields.append(Field(count, bits, real=True))
+            numbers.append(random.standard_normal(count).astype(f"f{bits // 8}"))
+        else:
+            fields.append(Field(count, bits))
+            numbers.append(
+                random.integers(0, 2**bits, count, dtype=np.uint64, endpoint=False)
+                if bits < 64
+                else random.integers(0, 2**63, count, dtype=np.uint64)
+            )
+    message = packed(tuple(fields), tuple(numbers))
+    assert len(message) == ceil(sum(field.total_bits for field in fields) / 8)
+    for given, back in zip(numbers, unpacked(tuple(fields), message), strict=True):
+        np.testing.assert_array_equal(back, given)
