@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.planner.memory_fit import FitChange, FitResult, memory_fit
 from windtunnel.specs.source import Source
-from windtunnel.training.predict import prepare, simulate_training
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from windtunnel.importers.torch_module import TracedGraph
     from windtunnel.learning.link_needs import LinkNeeds
     from windtunnel.learning.results import LearningResult
+    from windtunnel.planner.memory_fit import FitChange, FitResult
     from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from windtunnel.sweeps.estimate import Estimate
     from windtunnel.sweeps.execute import Progress as SweepProgress
     from windtunnel.sweeps.start import Sweep, Where
+    from windtunnel.training.predict import prepare, simulate_training
 
 __all__ = [
     "FitChange",
@@ -76,15 +77,33 @@ __all__ = [
 ]
 
 
+_HOME = {
+    "FitChange": "windtunnel.planner.memory_fit",
+    "FitResult": "windtunnel.planner.memory_fit",
+    "prepare": "windtunnel.training.predict",
+    "simulate_training": "windtunnel.training.predict",
+}
+"""Names of other modules that stand here too, imported when first asked for: most verbs train nothing."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return found
+
+
 def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     """Does it fit; the largest micro-batch that does; the fewest devices.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
     """
+    from windtunnel.planner.memory_fit import memory_fit
     from windtunnel.specs.cluster import refuse_groups
     from windtunnel.specs.run_phases import refuse_run
     from windtunnel.techniques import applied
+    from windtunnel.training.predict import prepare
 
     prepared, scenario = prepare(source, overrides=overrides)
     refuse_groups(prepared.cluster, "`fit`")
@@ -412,6 +431,7 @@ def export_sweep(folder: str | Path, target: str | Path, view: str = "cells") ->
 def compare(a: Source, b: Source) -> Comparison:
     """Where the difference between two scenarios comes from."""
     from windtunnel.report.training.compare import difference
+    from windtunnel.training.predict import simulate_training
 
     return difference(simulate_training(a), simulate_training(b))
 
