@@ -17,8 +17,10 @@ from windtunnel.arrays import Floats
 from windtunnel.errors import Infeasible
 from windtunnel.runs.event_loop.program import CLASSES
 from windtunnel.runs.prepare import PreparedRun
+from windtunnel.runs.run_bill import bill_of, loop_of
+from windtunnel.runs.run_warnings import why_none
 from windtunnel.runs.search import host_bytes
-from windtunnel.runs.simulate import bill_of, loop_of, prepared_run, why_none
+from windtunnel.runs.simulate import prepared_run
 from windtunnel.specs.run import DAY_S
 from windtunnel.techniques.base import Work
 from windtunnel.training.results.training_result import deltas

@@ -27,7 +27,8 @@ from windtunnel.runs.event_loop.program import CLASSES, WORK, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
 from windtunnel.runs.expected import expected_run
 from windtunnel.runs.prepare import PreparedRun, drawn_fleets, with_run, with_spares
-from windtunnel.runs.simulate import bill_of, prepared_run
+from windtunnel.runs.run_bill import bill_of
+from windtunnel.runs.simulate import prepared_run
 from windtunnel.runs.spot.expected import spot_mean
 from windtunnel.specs.run import DAY_S, CheckpointTier, RunSearch
 from windtunnel.specs.source import Source

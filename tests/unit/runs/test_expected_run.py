@@ -11,7 +11,8 @@ import pytest
 from windtunnel.runs.event_loop.program import DEGRADED, LOST, STRAGGLER, WORK
 from windtunnel.runs.expected import expected_run, least_stretch
 from windtunnel.runs.prepare import PreparedRun
-from windtunnel.runs.simulate import prepared_run, replicated
+from windtunnel.runs.run_bill import replicated
+from windtunnel.runs.simulate import prepared_run
 
 BASE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -18,7 +18,8 @@ from windtunnel.planner.question import question_of
 from windtunnel.planner.search.branch_and_bound import Found, evaluate
 from windtunnel.runs.expected import expected_run
 from windtunnel.runs.prepare import drawn_fleets, with_spares
-from windtunnel.runs.simulate import loop_of, prepared_run
+from windtunnel.runs.run_bill import loop_of
+from windtunnel.runs.simulate import prepared_run
 from windtunnel.runs.spot.expected import spot_mean
 from windtunnel.specs.loader import load_scenario
 

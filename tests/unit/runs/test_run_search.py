@@ -14,8 +14,9 @@ from windtunnel.cli.main import app
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.runs.event_loop.replicate import plain
 from windtunnel.runs.prepare import with_run
+from windtunnel.runs.run_bill import replicated
 from windtunnel.runs.search import RunSearchResult, host_bytes, search_run, tiers_words
-from windtunnel.runs.simulate import prepared_run, replicated, simulate_run
+from windtunnel.runs.simulate import prepared_run, simulate_run
 from windtunnel.specs.run import CheckpointTier
 
 TIERS: list[list[dict[str, Any]]] = [

@@ -18,7 +18,8 @@ from windtunnel.planner.objectives import Goals
 from windtunnel.planner.plan_label import shown
 from windtunnel.planner.plan_scenario import scenario_with_plan
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated, Found
-from windtunnel.runs.simulate import prepared_run, replicated
+from windtunnel.runs.run_bill import replicated
+from windtunnel.runs.simulate import prepared_run
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 
