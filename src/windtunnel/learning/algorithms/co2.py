@@ -3,7 +3,7 @@
 b ← μb + (a − ⟨x⟩ of the round before)/Λ; a ← a − νb; x ← a. The average hides behind a whole round: what is exposed of
 it is max(0, T − H·step).
 
-Source: Sun et al. 2024 (arXiv 2401.16265), algorithm 1; public code: fairscale-CO2 at 55aaca5.
+Source: Sun et al. 2024 (arXiv 2401.16265); public code: fairscale-CO2 at 55aaca5.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ALGORITHMS.add(
             **parts.wire_knobs(),
         },
         family="low-comm",
-        source="Sun et al. 2024 (arXiv 2401.16265), algorithm 1",
+        source="Sun et al. 2024 (arXiv 2401.16265)",
         deviates="fairscale-CO2 (55aaca5) clips into a copy that it drops: `public_clip`",
     ),
 )

@@ -4,7 +4,7 @@ Each worker takes one gradient in a unit of time in the mean, and edges of the g
 six vectors of a worker mix continuously between its events, Params ← expm(−ΔtA)·Params, and jump at them. A local step
 of the driver is a unit of time.
 
-Source: Nabli and Oyallon 2023 (arXiv 2208.00779), algorithm 1 and appendix; constants as in the public code
+Source: Nabli and Oyallon 2023 (arXiv 2208.00779); constants as in the public code
 (AdelNabli/DADAO, eed1ed1).
 """
 
@@ -224,6 +224,6 @@ ALGORITHMS.add(
             "bits": Knob(32, choices=(16, 32, 64), doc="bits of a value on its way"),
         },
         family="low-comm",
-        source="Nabli and Oyallon 2023 (arXiv 2208.00779), algorithm 1",
+        source="Nabli and Oyallon 2023 (arXiv 2208.00779)",
     ),
 )

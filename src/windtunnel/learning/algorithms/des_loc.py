@@ -3,7 +3,7 @@
 Slow states need fewer averages: a half-life of β 0.95 is 13.5 steps, that of 0.9999 is 6,931. Bytes of a step are
 1/Kx + 1/Ku + 1/Kv of data parallelism's.
 
-Source: Iacob et al. 2025 (arXiv 2505.22549), algorithm 1; gradients are cut entry by entry.
+Source: Iacob et al. 2025 (arXiv 2505.22549); gradients are cut entry by entry.
 """
 
 from __future__ import annotations
@@ -51,6 +51,6 @@ ALGORITHMS.add(
             "bits": Knob(32, choices=(16, 32, 64), doc="bits of a value on its way"),
         },
         family="low-comm",
-        source="Iacob et al. 2025 (arXiv 2505.22549), algorithm 1",
+        source="Iacob et al. 2025 (arXiv 2505.22549)",
     ),
 )

@@ -5,7 +5,7 @@ coefficients of chunks; `random` and `striding` send a share of the entries that
 whole gradient, which is hybrid-sharded data parallelism.
 
 Source: From et al. 2025 (arXiv 2502.06728); public code: schneiderkamplab/DeToNATION at be29e5c; DeMo: Peng,
-Quesnelle and Kingma 2024 (arXiv 2411.19870), algorithm 1.
+Quesnelle and Kingma 2024 (arXiv 2411.19870).
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ ALGORITHMS.add(
             "positions": Knob("int32", choices=("int32", "packed"), doc="32 bits each, or as few as a chunk needs"),
         },
         family="low-comm",
-        source="From et al. 2025 (arXiv 2502.06728); DeMo: arXiv 2411.19870, algorithm 1",
+        source="From et al. 2025 (arXiv 2502.06728); DeMo: arXiv 2411.19870",
         deviates="the public code (be29e5c) averages a coefficient over those that sent it: `mean`; with `sign` off "
         "its learning rate counts twice: `lr_in_momentum`; positions travel as 32-bit integers: `positions`",
     ),

@@ -3,7 +3,7 @@
 Fragments, a late merge, a share of one's own parameters and compressors make it the streaming and the sparse ones;
 those have files of their own with the defaults of their papers.
 
-Source: Douillard et al. 2023 (arXiv 2311.08105), algorithm 1; lost outer gradients: section 3.1.
+Source: Douillard et al. 2023 (arXiv 2311.08105); a worker whose outer gradient is lost goes on from where it is.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ ALGORITHMS.add(
         build=build,
         knobs=KNOBS,
         family="low-comm",
-        source="Douillard et al. 2023 (arXiv 2311.08105), algorithm 1",
+        source="Douillard et al. 2023 (arXiv 2311.08105)",
         deviates="the DiLoCo in NoLoCo's public code (a1b4a42) calls heavy-ball momentum Nesterov's: `outer`",
     ),
 )

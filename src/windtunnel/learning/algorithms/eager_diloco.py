@@ -3,7 +3,7 @@
 Eager: a worker steps on its own fresh share now and on the others' of the round before, D = d_i/M + (⟨d⟩ − d_i/M) of
 the round before, so anchors differ a little between workers. Delayed: everyone steps on the mean of the round before.
 
-Source: Kale, Douillard and Donchev 2025 (arXiv 2502.12996), algorithms 1 and 2.
+Source: Kale, Douillard and Donchev 2025 (arXiv 2502.12996).
 """
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ ALGORITHMS.add(
             **parts.wire_knobs(),
         },
         family="low-comm",
-        source="Kale, Douillard and Donchev 2025 (arXiv 2502.12996), algorithm 2",
+        source="Kale, Douillard and Donchev 2025 (arXiv 2502.12996)",
     ),
 )

@@ -2,7 +2,7 @@
 
 K and Q 1 is decentralised SGD (Lian et al. 2017). The distance to the mean falls by |λ₂(W)|^Q at each exchange.
 
-Source: Lian et al. 2017 (arXiv 1705.09056), algorithm 1; Koloskova et al. 2020 (arXiv 2003.10422), algorithm 1.
+Source: Lian et al. 2017 (arXiv 1705.09056); Koloskova et al. 2020 (arXiv 2003.10422).
 """
 
 from __future__ import annotations
@@ -115,6 +115,6 @@ ALGORITHMS.add(
             "rounds": Knob(1, 1, 1000, "Q: averages of an exchange"),
             "bits": Knob(32, choices=(16, 32, 64), doc="bits of a value on its way"),
         },
-        source="Koloskova et al. 2020 (arXiv 2003.10422), algorithm 1",
+        source="Koloskova et al. 2020 (arXiv 2003.10422)",
     ),
 )

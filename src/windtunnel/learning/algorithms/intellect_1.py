@@ -2,7 +2,7 @@
 
 Partial sums are decoded, added in full precision and encoded again at every hop of the ring.
 
-Source: Jaghouar et al. 2024 (arXiv 2412.01152), sections 2.1 and 2.4.
+Source: Jaghouar et al. 2024 (arXiv 2412.01152)
 """
 
 from __future__ import annotations
@@ -26,6 +26,6 @@ ALGORITHMS.add(
         build=partial(diloco.build, id="intellect-1"),
         knobs={**diloco.KNOBS, **_WIRE, "via": replace(_WIRE["via"], default="ring")},
         family="low-comm",
-        source="Jaghouar et al. 2024 (arXiv 2412.01152), section 2.4",
+        source="Jaghouar et al. 2024 (arXiv 2412.01152)",
     ),
 )

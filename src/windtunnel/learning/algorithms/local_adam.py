@@ -1,6 +1,6 @@
 """Local Adam: workers step alone; parameters and both moments are averaged at the end of every round.
 
-Source: Cheng and Glasgow 2025 (arXiv 2409.13155), algorithm 2.
+Source: Cheng and Glasgow 2025 (arXiv 2409.13155).
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ ALGORITHMS.add(
             "bits": Knob(32, choices=(16, 32, 64), doc="bits of a value on its way"),
         },
         family="low-comm",
-        source="Cheng and Glasgow 2025 (arXiv 2409.13155), algorithm 2",
+        source="Cheng and Glasgow 2025 (arXiv 2409.13155)",
     ),
 )

@@ -1,6 +1,6 @@
 """Local SGD: workers step alone and are averaged at the end of every round.
 
-Source: Stich 2019 (arXiv 1805.09767), algorithm 1.
+Source: Stich 2019 (arXiv 1805.09767).
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ ALGORITHMS.add(
             "outer_lr": Knob(1.0, 0.0, 10.0, "share of the way to the mean"),
             **parts.wire_knobs(),
         },
-        source="Stich 2019 (arXiv 1805.09767), algorithm 1",
+        source="Stich 2019 (arXiv 1805.09767)",
     ),
 )

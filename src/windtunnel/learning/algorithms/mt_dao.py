@@ -3,7 +3,7 @@
 x ← x − η·((1 − Σω_j)g + Σω_j u_j)/(√v + ε), u_j ← β_j u_j + (1 − β_j)g; parameters, momenta and v are averaged at
 periods of their own.
 
-Source: Iacob et al. 2025 (arXiv 2510.05361), algorithm 1, a quasi-hyperbolic Adam (Ma and Yarats 2019).
+Source: Iacob et al. 2025 (arXiv 2510.05361), a quasi-hyperbolic Adam (Ma and Yarats 2019).
 """
 
 from __future__ import annotations
@@ -134,6 +134,6 @@ ALGORITHMS.add(
             "bits": Knob(32, choices=(16, 32, 64), doc="bits of a value on its way"),
         },
         family="low-comm",
-        source="Iacob et al. 2025 (arXiv 2510.05361), algorithm 1",
+        source="Iacob et al. 2025 (arXiv 2510.05361)",
     ),
 )

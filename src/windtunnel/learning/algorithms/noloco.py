@@ -2,7 +2,7 @@
 
 b ← μb + ν⟨x − a⟩₂ + γ(⟨a⟩₂ − a); a ← a + b; x ← a, where ⟨·⟩₂ is the mean of a pair.
 
-Source: Kolehmainen et al. 2025 (arXiv 2506.10911), equations 2 and 3; public code: gensyn-ai/noloco at a1b4a42, which
+Source: Kolehmainen et al. 2025 (arXiv 2506.10911); public code: gensyn-ai/noloco at a1b4a42, which
 weighs the last term with ν.
 """
 
@@ -119,7 +119,7 @@ ALGORITHMS.add(
             "bits": Knob(32, choices=(16, 32, 64), doc="bits of a value on its way"),
         },
         family="low-comm",
-        source="Kolehmainen et al. 2025 (arXiv 2506.10911), equations 2 and 3",
+        source="Kolehmainen et al. 2025 (arXiv 2506.10911)",
         deviates="the public code (a1b4a42) has one weight for both terms, the paper γ of its own: `mixing_weight`",
     ),
 )

@@ -1,6 +1,6 @@
 """The quadratic synchronisation rule: rounds grow as the learning rate falls, H = (α/η)².
 
-Source: Gu et al. 2024 (arXiv 2310.14423), equation 2; H is set when a round begins, from the learning rate then, and
+Source: Gu et al. 2024 (arXiv 2310.14423); H is set when a round begins, from the learning rate then, and
 a warm-up keeps the base.
 """
 
@@ -77,6 +77,6 @@ ALGORITHMS.add(
             **parts.wire_knobs(),
         },
         family="low-comm",
-        source="Gu et al. 2024 (arXiv 2310.14423), equation 2",
+        source="Gu et al. 2024 (arXiv 2310.14423)",
     ),
 )

@@ -2,7 +2,7 @@
 
 e ← βe + d; q = C(e); e ← e − q; a ← a − ν⟨q⟩.
 
-Source: Sarfi et al. 2025 (arXiv 2508.15706), algorithm 1.
+Source: Sarfi et al. 2025 (arXiv 2508.15706).
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ ALGORITHMS.add(
             **parts.wire_knobs(compressor={"chain": {"fraction": 0.02, "chunk": 4096, "bits": 2}}, feedback=0.999),
         },
         family="low-comm",
-        source="Sarfi et al. 2025 (arXiv 2508.15706), algorithm 1",
+        source="Sarfi et al. 2025 (arXiv 2508.15706)",
     ),
 )

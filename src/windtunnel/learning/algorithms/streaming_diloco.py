@@ -1,6 +1,6 @@
 """Streaming DiLoCo: fragments in turn, merged some steps after they were sent, in few bits.
 
-Source: Douillard et al. 2025 (arXiv 2501.18512), algorithm 2 and section 2.
+Source: Douillard et al. 2025 (arXiv 2501.18512).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALGORITHMS.add(
         build=partial(diloco.build, id="streaming-diloco"),
         knobs=KNOBS,
         family="low-comm",
-        source="Douillard et al. 2025 (arXiv 2501.18512), algorithm 2",
+        source="Douillard et al. 2025 (arXiv 2501.18512)",
         deviates="torchft (73dafea) sends a fragment before its place in the round and merges it there: `lead`",
     ),
 )

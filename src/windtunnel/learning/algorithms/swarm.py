@@ -4,7 +4,7 @@ Each worker's micro-batch is routed to one peer of every stage. A peer adds the 
 the peers of a stage average theirs, so that everyone steps on the mean over micro-batches, as data parallelism does.
 What travels: a stage's gradients among its peers, and activations and their gradients over the boundaries.
 
-Source: Ryabinin et al. 2023 (arXiv 2301.11913), section 3.2.
+Source: Ryabinin et al. 2023 (arXiv 2301.11913)
 """
 
 from __future__ import annotations
@@ -119,6 +119,6 @@ ALGORITHMS.add(
             "boundary_bytes": Knob(0.0, 0.0, 1e15, "bytes of a micro-batch's activations at a boundary of the target"),
         },
         family="low-comm",
-        source="Ryabinin et al. 2023 (arXiv 2301.11913), section 3.2",
+        source="Ryabinin et al. 2023 (arXiv 2301.11913)",
     ),
 )
