@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.learning.aggregators._codes import cyclic, decoding, repetition
 from windtunnel.learning.aggregators.berrut import mean_of_blocks
+from windtunnel.learning.aggregators.gradient_codes import cyclic, decoding, repetition
 from windtunnel.learning.algorithms import ALGORITHMS, sbacc
 from windtunnel.learning.drivers.lock_step import learn
 from windtunnel.learning.inner.base import LearningRate

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Reals
-from windtunnel.learning.aggregators._codes import decoding
+from windtunnel.learning.aggregators.gradient_codes import decoding
 from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.messages import Message

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.learning.aggregators._codes import cyclic, repetition
+from windtunnel.learning.aggregators.gradient_codes import cyclic, repetition
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms._coded import CodedGradients

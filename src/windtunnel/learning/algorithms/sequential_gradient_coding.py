@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.arrays import Ints
-from windtunnel.learning.aggregators._codes import cyclic
+from windtunnel.arrays import Ints, Reals
+from windtunnel.learning.aggregators.gradient_codes import cyclic
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms._coded import CodedGradients
@@ -39,7 +39,7 @@ class SequentialCoding(CodedGradients):
     pattern: list[Late] = field(default_factory=list)
     repeated: list[bool] = field(default_factory=list)
 
-    def before_step(self, state: LearnerState, gradients: np.ndarray[Any, Any], step: int) -> None:
+    def before_step(self, state: LearnerState, gradients: Reals, step: int) -> None:
         """See `CodedGradients.before_step`."""
         self.repeated.append(int(self.late_in(step).sum()) > self.late)
         CodedGradients.before_step(self, state, gradients, step)
