@@ -178,14 +178,20 @@ CLUSTERS: list[dict[str, Any]] = [
             "grid": {"g_co2_per_kwh": 350},
             "price_per_device_hour": 2,
             "seed": 3,
+            **more,
         },
     }
-    for policy, placement in (
-        ("backfill", "consolidated"),
-        ("tiresias-l", "spread"),
-        ("srtf", "best_fit"),
-        ("drf", "spread"),
-        ("max_min_fairness", "consolidated"),
+    for policy, placement, more in (
+        ("backfill", "consolidated", {}),
+        ("tiresias-l", "spread", {"guaranteed_run": 600}),
+        ("srtf", "best_fit", {"power": {"limit": 6000, "nodes_per_row": 1, "beside_devices": 500, "delay": 20}}),
+        (
+            "priority",
+            {"delay": {"wait_s": 300}},
+            {"power": {"oversubscribed": 0.4, "caps": True}, "preempted_jobs": "lose"},
+        ),
+        ("drf", "spread", {}),
+        ("max_min_fairness", "consolidated", {}),
     )
 ]
 JOBS = """\

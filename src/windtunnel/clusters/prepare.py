@@ -63,6 +63,8 @@ _POLICY_KINDS: tuple[Registry[Any], ...] = (
 )
 PRIORITY_S = 1e10
 """Distance of two priorities in the queue's key: more seconds than any trace has."""
+_MOST_TURNS = 3e8
+"""Times that managers of feeds may act in a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +340,16 @@ def _power(
     if not isinstance(policy, QueuePolicy):
         rule = f"is simulated with policies of queues: {', '.join(POLICIES.list())}"
         raise BadInput(Problem("jobs.power", rule, named(spec.policy)[0]))
-    return job_power(spec.power, jobs, room, times, folder if spec.trace is None else (folder / spec.trace).parent)
+    ready = job_power(spec.power, jobs, room, times, folder if spec.trace is None else (folder / spec.trace).parent)
+    longest = float((jobs.work_s + _overhead(jobs, spec)).max())
+    work = float((jobs.work_s * jobs.devices).sum()) / room.devices
+    span = float(np.ptp(jobs.submit_s)) + 4 * (work + longest)
+    turns = span / (spec.power.delay + spec.power.brake_after) * len(ready.limit_w)
+    if turns > _MOST_TURNS:
+        days = f"{span / 86400:,.3g} days that the jobs may take"
+        rule = f"could act up to {turns:.1g} times in the {days}; {_MOST_TURNS:.0e} are simulated"
+        raise BadInput(Problem("jobs.power.delay", f"is too short: managers {rule}", spec.power.delay))
+    return ready
 
 
 def _jobs(spec: JobsSpec, folder: Path, table: Throughputs | None, room: Room, times: StepTimes) -> Jobs:

@@ -202,7 +202,7 @@ class PowerSpec(Spec):
     """1,110 of 1,410 MHz."""
     brake_clock: float = Field(default=0.3, ge=0.3, le=1)
     """The least that is modelled; POLCA's brake goes to 0.2."""
-    delay: Seconds = Field(default=40.0, ge=0, le=86400)
+    delay: Seconds = Field(default=40.0, ge=1, le=86400)
     """Until a lock or its release acts, out of band; one command a row at a time."""
     brake_after: Seconds = Field(default=5.0, ge=0, le=86400)
     """From the limit being passed to the brake."""

@@ -110,7 +110,7 @@ def test_jobs_with_scenarios_slow_down_less_than_their_clock(tmp_path: Path) -> 
     (tmp_path / "trace.csv").write_text(f"submit_s,num_gpus,scenario,steps\n0,8,{FSDP},100\n")
     jobs = {"trace": str(tmp_path / "trace.csv")}
     free = api.simulate_cluster({"cluster": cluster, "jobs": jobs | {"power": {"limit": 1e6}}})
-    tight = {"limit": 3000.0, "delay": 0, "brake_after": 86400, "first_clock": 0.5, "second_clock": 0.5}
+    tight = {"limit": 3000.0, "delay": 1, "brake_after": 86400, "first_clock": 0.5, "second_clock": 0.5}
     locked = api.simulate_cluster({"cluster": cluster, "jobs": jobs | {"power": tight}})
     assert isinstance(free, ClusterResult) and isinstance(locked, ClusterResult)
     assert 1.05 < locked.makespan_s / free.makespan_s < 1.0 / _speed(0.5) + 1.0
@@ -138,6 +138,8 @@ def test_polca_as_a_technique_sets_feeds(tmp_path: Path) -> None:
         ({"limit": 1000, "first": 0.9, "second": 0.8}, {}, "second = 0.8: must not be below first"),
         ({"limit": 1000, "second_clock": 0.95}, {}, "second_clock = 0.95: must not be above"),
         ({"limit": 1000}, {"policy": "cfs"}, "is simulated with policies of queues"),
+        ({"limit": 1000, "delay": 0}, {}, "delay = 0: must be"),
+        ({"limit": 2000}, {"start_overhead_s": 6e13}, "delay = 40.0: is too short"),
         ({"limit": 300}, {}, "limit = 300.0: leaves a row 300 W, and without a job it draws 400 W"),
     ],
 )
