@@ -124,8 +124,20 @@ def _under_way(x: PreparedRun, log: ProgressLog) -> tuple[PreparedRun, list[str]
     told.append(f"the save interval of {in_words(own)} {verdict}")
     step = replace(x.step, step_time_s=measured)
     frailty = replace(x.frailty, rate_shapes=(), common_shape=shape_under_way(log.failures))
+    drawn = (
+        "run.failures",
+        "one factor on all rates, drawn anew in each replication",
+        "what the log's count leaves open",
+    )
     rest = replace(
-        x, program=program, levels=tuple(levels), optimal_interval_s=best, step=step, steps=left, frailty=frailty
+        x,
+        program=program,
+        levels=tuple(levels),
+        optimal_interval_s=best,
+        step=step,
+        steps=left,
+        frailty=frailty,
+        assumed=(*(row for row in x.assumed if row[0] != "run.failures"), drawn),
     )
     return rest, told
 

@@ -118,3 +118,12 @@ def test_runs_begin_anywhere_with_the_same_numbers() -> None:
     x = prepared_run(with_cause(per_1000_node_days=3000, rate_interval=[1500, 5000]))
     whole = [r.wall_s for r in replications(x.program, x.frailty, 6, 1)]
     assert [r.wall_s for r in replications(x.program, x.frailty, 2, 1, first=4)] == whole[4:]
+
+
+def test_the_terminal_says_what_the_run_leaves_open() -> None:
+    from windtunnel.report.run.text import assumed_rows
+
+    result = api.simulate_run(with_cause(per_1000_node_days=3000, rate_interval=[1500, 5000]), sensitivities=False)
+    rows = {field: value for field, value, _ in assumed_rows(result)}
+    assert rows["run.failures"] == "1 of 1 rates drawn anew in each replication"
+    assert all(field.startswith("run.") for field in rows)

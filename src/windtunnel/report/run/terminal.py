@@ -13,6 +13,7 @@ from rich.text import Text
 
 from windtunnel.report.quantities import duration, percent
 from windtunnel.report.run.text import (
+    assumed_rows,
     checkpoint_line,
     checkpoint_rows,
     figure_rows,
@@ -41,10 +42,15 @@ def summary(result: RunResult) -> RenderableType:
         parts += [_section("What would change the days"), Padding(_columns(sensitivity_rows(result)), (0, 0, 0, 2))]
     if len(result.spares_curve) > 1:
         parts += [_section("How many spares"), Padding(_columns(spares_rows(result)), (0, 0, 0, 2))]
+    if rows := assumed_rows(result):
+        parts += [
+            _section("Assumed", "of the run; `train` says what is of the step"),
+            Padding(_columns(rows), (0, 0, 0, 2)),
+        ]
     for warning in result.warnings:
         parts.append(Text(f"! {warning}", style="yellow"))
-    told = f"{result.replications} runs from one seed · simulated in {result.simulated_in_s:.1f} s"
-    parts.append(Padding(Text(told, style="dim"), (1, 0, 0, 0)))
+    ended = f"{result.replications} runs from one seed · simulated in {result.simulated_in_s:.1f} s"
+    parts.append(Padding(Text(ended, style="dim"), (1, 0, 0, 0)))
     return Group(*parts)
 
 

@@ -157,6 +157,11 @@ def spares_rows(result: RunResult) -> list[tuple[str, str, str]]:
     return rows
 
 
+def assumed_rows(result: RunResult) -> list[tuple[str, str, str]]:
+    """(field, value, why) of what the run itself leaves open."""
+    return [(field, value, why) for field, value, why in result.assumed if field.startswith("run.")]
+
+
 def sensitivity_rows(result: RunResult) -> list[tuple[str, str]]:
     """(change, per cent with its 80 % interval, and days), largest gain first."""
     rows = sorted(result.sensitivities.items(), key=lambda item: item[1])
