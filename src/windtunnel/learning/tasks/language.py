@@ -98,9 +98,12 @@ class Language:
     floor: float | None = None
     metric: str = "accuracy"
     _held_net: NgramNet = field(init=False)
+    _offsets: Ints = field(init=False)
+    """Of the tokens of each context of a window, shape (window, context + 1)."""
 
     def __post_init__(self) -> None:
         net = self.net
+        self._offsets = np.arange(self.window)[:, None] + np.arange(net.context + 1)
         self.shapes = net.shapes
         self.floor = entropy(self.text.held_law) if self.text.law_known else None
         hidden = net.dense.sizes[1]
@@ -118,12 +121,7 @@ class Language:
     def gradients(self, params: Reals, workers: Ints, steps: Ints, out: Reals) -> Floats:
         """See `Task.gradients`."""
         windows = self._windows(workers, steps)
-        rows, n = len(params), self.net.context
-        if self.window == 1:
-            contexts, following = windows[:, :, :n], windows[:, :, n]
-        else:
-            every = np.lib.stride_tricks.sliding_window_view(windows, n + 1, axis=2).reshape(rows, -1, n + 1)
-            contexts, following = every[:, :, :n], every[:, :, n]
+        contexts, following = windows[:, :, :-1], windows[:, :, -1]
         logits = self.net.forward(params, contexts)
         losses = softmax_loss(self.net.kept, logits, following)
         self.net.backward(params, logits, out)
@@ -137,10 +135,11 @@ class Language:
         return Score(loss.copy(), right.copy())
 
     def _windows(self, workers: Ints, steps: Ints) -> Ints:
-        """Tokens of each row's batch, shape (rows, batch, context + window)."""
+        """Contexts with the token behind them, shape (rows, batch · window, context + 1)."""
         draws, batch, length = self.setting.draws, self.setting.batch, self.net.context + self.window
         documents = self.shards.batches(draws, workers, steps, batch)
         size = self.text.tokens.shape[1]
         places = draws.integers("places", workers, steps, batch, size - length + 1)
         first = documents * size + places
-        return np.asarray(self.text.tokens.reshape(-1)[first[:, :, None] + np.arange(length)])
+        tokens = self.text.tokens.reshape(-1)[first[:, :, None, None] + self._offsets]
+        return np.asarray(tokens.reshape(len(workers), -1, self.net.context + 1))
