@@ -18,6 +18,7 @@ from windtunnel.errors import BadInput, Problem, nearest_name
 if TYPE_CHECKING:
     from windtunnel.advice import Advice
     from windtunnel.api import FitResult
+    from windtunnel.learning.results import LearningResult
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan import ServingPlan
     from windtunnel.serving.results.serving_result import ServingResult
@@ -186,6 +187,12 @@ class ScenarioDraft:
 
         return api.fit(_rooted(self.data, self.folder), overrides=self.settings)
 
+    def learn(self, *, cache: bool = True) -> LearningResult:
+        """Loss against hours, bytes and joules of the algorithms in its `learning` section."""
+        from windtunnel import api
+
+        return api.simulate_learning(_rooted(self.data, self.folder), overrides=self.settings, cache=cache)
+
     def plan(self) -> PlanResult | ServingPlan:
         """The best plan, or the best deployment where the scenario has a `serving` section."""
         from windtunnel import api
@@ -232,7 +239,7 @@ class ScenarioDraft:
         return "; ".join([*parts, *self.settings])
 
 
-_SECTIONS = ("name", "model", "cluster", "training", "plan", "techniques", "serving", "search")
+_SECTIONS = ("name", "model", "cluster", "training", "plan", "techniques", "serving", "search", "learning")
 
 
 SEQ_LEN = 8192

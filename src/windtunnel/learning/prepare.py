@@ -295,9 +295,18 @@ def learning_rate_fields(
     return {"peak": float(peak), "steps": spec.steps}
 
 
+_PARTICIPANTS = ("active", "concurrency", "contributors")
+"""Knobs that say how many workers take part at a time."""
+
+
 def _build_all(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], job: Job, problems: ProblemList) -> None:
     """Build every algorithm once, so that what does not go together is said before anything is learned."""
     for at, algorithm in enumerate(algorithms):
+        for knob in _PARTICIPANTS:
+            asked = algorithm.knobs.get(knob)
+            if isinstance(asked, int) and asked > spec.workers:
+                where = f"learning.algorithms.{at}.{algorithm.kind.id}.{knob}"
+                problems.add(where, asked, f"there are {spec.workers} workers (learning.workers)")
         try:
             algorithm.kind.build(job, dict(algorithm.knobs))
         except BadInput as error:
