@@ -175,3 +175,11 @@ def test_a_fleet_under_a_tight_feed_answers_less(tmp_path: Path) -> None:
     energy = [one.serving[0].energy_kwh or 0.0 for one in (free, tight)]
     assert unmet[1] > 1.1 * unmet[0] and energy[1] / tight.makespan_s < energy[0] / free.makespan_s
     assert np.isfinite(unmet).all()
+
+
+def test_the_example_of_shared_feeds() -> None:
+    """Low priority pays most, and the feeds hold."""
+    result = api.simulate_cluster(EXAMPLES / "cluster" / "shared-feed.yaml")
+    assert isinstance(result, ClusterResult) and result.feeds is not None
+    assert result.feeds.low.slowdown > result.feeds.high.slowdown > 1.0
+    assert result.feeds.brakes == 0 and all(row.p99_w < row.limit_w for row in result.feeds.rows)
