@@ -27,12 +27,15 @@ def asked(x: PreparedLearning) -> bool:
 
 
 def gate_keys(x: PreparedLearning) -> list[CurveKey]:
-    """Curves that only the gate needs: twice the learning rate, one worker alone, and data parallelism."""
+    """Curves that only the gate needs: twice the learning rate, one worker alone, and data parallelism.
+
+    The last two are without any attack: they tell whether workers help on this task at all.
+    """
     if not asked(x):
         return []
     keys = [_doubled(x.key(a, seed)) for seed in _doubled_seeds(x) for a in x.algorithms]
     keys += [_one_worker(x, seed) for seed in x.seeds]
-    if x.baseline is None:
+    if not _has_honest_baseline(x):
         keys += [_baseline(x, seed) for seed in x.seeds]
     return keys
 
@@ -51,7 +54,7 @@ def verdicts(x: PreparedLearning, runs: Sequence[AlgorithmRun], find: Find) -> d
         return {run.algorithm.label: ONE_SEED for run in runs}
     one = [_last(find(_one_worker(x, seed))) for seed in x.seeds]
     base = next((run.last_losses for run in runs if run.algorithm is x.baseline), None)
-    if base is None:
+    if base is None or not _has_honest_baseline(x):
         base = np.array([_last(find(_baseline(x, seed))) for seed in x.seeds])
     found = [_final(x, run, find) for run in runs if len(run.curves) == len(x.seeds)]
     if not found or not np.isfinite(one).all() or len(base) != len(x.seeds):
@@ -87,7 +90,12 @@ def _doubled(key: CurveKey) -> CurveKey:
 def _baseline(x: PreparedLearning, seed: int) -> CurveKey:
     kind = ALGORITHMS.get(BASELINE)
     knobs = {name: knob.default for name, knob in kind.knobs.items()}
-    return x.key(ChosenAlgorithm(label=BASELINE, kind=kind, knobs=knobs, given={}), seed)
+    return replace(x.key(ChosenAlgorithm(label=BASELINE, kind=kind, knobs=knobs, given={}), seed), attack={})
+
+
+def _has_honest_baseline(x: PreparedLearning) -> bool:
+    """Whether plain data parallelism is among the algorithms, and is not attacked."""
+    return x.baseline is not None and not x.base.attack
 
 
 def _one_worker(x: PreparedLearning, seed: int) -> CurveKey:

@@ -12,6 +12,7 @@ from windtunnel.learning.aggregators import AGGREGATORS
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.attacks import Attack, attacked, little_enough
 from windtunnel.learning.drivers.lock_step import learn
+from windtunnel.learning.gate import gate_keys
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
@@ -185,6 +186,25 @@ def test_a_scenario_names_attack_and_rule(tmp_path):
     base["learning"]["algorithms"] = [{"robust": {"aggregator": {"krum": {"wrong": 7}}}}]
     with pytest.raises(BadInput, match="Krum of 15 workers tolerates at most 6"):
         prepare_learning(base)
+
+
+def test_the_gate_compares_honest_runs():
+    """One worker alone, and data parallelism beside it, are not attacked: a sole worker would have no honest one."""
+    spec = {
+        "task": "gaussian-mixture",
+        "workers": WORKERS,
+        "steps": 10,
+        "step_s": 1,
+        "inner": "sgd",
+        "seeds": 2,
+        "attack": {"kind": "alie", "workers": 3},
+        "algorithms": ["data_parallel", "flag-aggregator"],
+    }
+    keys = gate_keys(prepare_learning({"learning": spec}))
+    honest = [key for key in keys if not key.attack]
+    assert sorted(key.workers for key in honest) == [1, 1, WORKERS, WORKERS]
+    assert all(key.algorithm == "data_parallel" for key in honest)
+    assert len(keys) - len(honest) == 4  # both algorithms at twice the learning rate, under attack
 
 
 def accuracy(rule: str, attack: str, rate: float, seed: int) -> float:
