@@ -146,6 +146,35 @@ def test_bytes_are_rounds_times_the_encoding(bowls, id):
     assert curve.bytes_up == curve.uploads * up
 
 
+COMPRESSING = tuple(id for id in ASYNCHRONOUS if "compressor" in ALGORITHMS.get(id).knobs)
+
+
+@pytest.mark.parametrize("id", COMPRESSING)
+def test_compressed_uploads_have_the_bytes_of_their_encoding_and_feedback_makes_up_for_them(bowls, id):
+    job = job_of(bowls, steps=400)
+    knobs = every_eight(id, compressor={"topk": {"fraction": 0.125}}, feedback=1.0)
+    if id == "async-diloco":
+        knobs["outer_lr"] = 0.05
+    row = np.linspace(-1, 1, 16)
+    algorithm = algorithm_of(id, job, **knobs)
+    nbytes = len(algorithm.rules.upload.encode(row, bowls.shapes, job.draws, 0, 0))
+    curve = run(id, bowls, job, pace_of(8, jitter=0.2), **knobs)
+    assert curve.bytes_up == curve.uploads * nbytes
+    without = run(id, bowls, job, pace_of(8, jitter=0.2), **{**knobs, "feedback": 0.0, "may_stall": True})
+    assert curve.loss[-1] - bowls.floor < without.loss[-1] - bowls.floor
+
+
+@pytest.mark.parametrize("id", COMPRESSING)
+def test_lossy_compressors_without_feedback_are_refused(bowls, id):
+    with pytest.raises(BadInput, match="training stalls"):
+        algorithm_of(id, job_of(bowls, steps=4), compressor="topk")
+
+
+def test_feedback_of_sampled_clients_is_refused(bowls):
+    with pytest.raises(BadInput, match="errors of long ago"):
+        algorithm_of("fedbuff", job_of(bowls, steps=4), compressor="topk", feedback=1.0, concurrency=4)
+
+
 # -- FedCompass ----------------------------------------------------------------------------------------------------
 
 
@@ -316,6 +345,20 @@ def test_dead_workers_lose_their_states_and_joiners_copy_the_anchor(bowls):
     assert len(fresh) > 8
     assert len(fresh) <= 8 + curve.failures
     assert all(age > 0 for _, age, new in seen if not new)
+
+
+def test_what_feedback_kept_dies_with_its_worker(bowls):
+    from windtunnel.learning.drivers import arrivals
+
+    job = job_of(bowls, steps=40)
+    knobs = {"local_steps": 8, "buffer": 2, "compressor": {"topk": {"fraction": 0.125}}, "feedback": 1.0}
+    outages = Outages(failing(1.0), job.draws)
+    setting = ArrivalSetting(pace=pace_of(8), evaluate_every=10, outages=outages)
+    going = arrivals._Run(algorithm_of("fedbuff", job, **knobs), bowls, job, setting)
+    going.run()
+    assert all(worker.kept is not None for worker in going.workers)
+    going.fails(3, 0)
+    assert [worker.kept is None for worker in going.workers] == [number == 3 for number in range(8)]
 
 
 def test_late_joiners_take_part_from_when_they_come(bowls):

@@ -14,18 +14,20 @@ from typing import Any
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.arrival import Rules
 from windtunnel.learning.algorithms.base import AlgorithmKind
-from windtunnel.learning.algorithms.buffered import TIMEOUT_S, Buffered, polynomial
-from windtunnel.learning.compressors.cast import Cast
+from windtunnel.learning.algorithms.buffered import TIMEOUT_S, UPLOAD, Buffered, polynomial, upload_of
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.nesterov import Nesterov
+from windtunnel.learning.participation.everyone import Everyone
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Buffered:
     """Each arrival to Nesterov's momentum; inner states stay with their workers."""
     del job
     return Buffered(
-        rules=Rules(keeps_inner=True, timeout_s=knobs["timeout_s"] or inf, upload=Cast(bits=knobs["bits"])),
+        rules=Rules(
+            keeps_inner=True, timeout_s=knobs["timeout_s"] or inf, **upload_of("async-diloco", knobs, Everyone())
+        ),
         local_steps=knobs["period"],
         buffer=knobs["buffer"],
         outer=Nesterov(knobs["outer_lr"], knobs["outer_momentum"]),
@@ -46,7 +48,7 @@ ALGORITHMS.add(
             "outer_momentum": Knob(0.9, 0.0, 0.999999, "outer momentum"),
             "buffer": Knob(1, 1, 100_000, "arrivals that are averaged for one outer step"),
             "staleness_exponent": Knob(0.0, 0.0, 10.0, "a difference s outer steps late weighs (1 + s)^−exponent"),
-            "bits": Knob(32, choices=(16, 32, 64), doc="bits of a difference on its way"),
+            **UPLOAD,
             "timeout_s": TIMEOUT_S,
         },
         family="low-comm",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Reals
+from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms.arrival import NOTHING, Answer, Rules, Server, Upload
 from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.base import OuterOptimizer
@@ -107,6 +109,27 @@ def chosen(active: int, over: float = 0.0) -> Participation:
     return Sample(active, over) if active else Everyone()
 
 
+def upload_of(id: str, knobs: dict[str, Any], who: Participation) -> dict[str, Any]:
+    """Fields `upload` and `feedback` of `Rules` from an algorithm's knobs.
+
+    Raises:
+        BadInput: a compressor that needs feedback goes without it, or clients that are sampled have it.
+    """
+    problems = parts.problems_of(id)
+    compressor, feedback = parts.compressor_of(knobs, problems), float(knobs["feedback"])
+    if compressor.needs_feedback and not feedback and not knobs["may_stall"]:
+        rule = (
+            f"compressor {compressor.id} never sends what it leaves out, and training stalls; allowed: above 0, up to 1"
+        )
+        problems.add("feedback", feedback, rule)
+    if feedback and isinstance(who, Sample):
+        rule = "a client that is sampled now and then would send errors of long ago; allowed: 0 with sampled clients"
+        problems.add("feedback", feedback, rule)
+    problems.raise_if_any()
+    return {"upload": compressor, "feedback": feedback}
+
+
+UPLOAD = {name: knob for name, knob in parts.wire_knobs().items() if name != "via"}
 LOCAL_STEPS = Knob(10, 1, 1_000_000, "local steps of a round")
 CONCURRENCY = Knob(0, 0, 100_000, "workers that are active at a time, drawn among all; 0: everyone")
 TIMEOUT_S = Knob(None, 1e-9, 1e12, "seconds after which a round that has not arrived is given up; absent: never")

@@ -16,11 +16,11 @@ from windtunnel.arrays import Reals
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.arrival import Answer, Rules, Server, Upload
 from windtunnel.learning.algorithms.base import AlgorithmKind
-from windtunnel.learning.algorithms.buffered import TIMEOUT_S, Buffered, polynomial
-from windtunnel.learning.compressors.cast import Cast
+from windtunnel.learning.algorithms.buffered import TIMEOUT_S, UPLOAD, Buffered, polynomial, upload_of
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.delayed_nesterov import DelayedNesterov
+from windtunnel.learning.participation.everyone import Everyone
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +54,9 @@ def build(job: Job, knobs: dict[str, Any]) -> DynamicLocalSteps:
     """N is the number of workers unless it is stated."""
     every = knobs["every"] or job.workers
     return DynamicLocalSteps(
-        rules=Rules(keeps_inner=True, timeout_s=knobs["timeout_s"] or inf, upload=Cast(bits=knobs["bits"])),
+        rules=Rules(
+            keeps_inner=True, timeout_s=knobs["timeout_s"] or inf, **upload_of("delayed-nesterov", knobs, Everyone())
+        ),
         local_steps=knobs["period"],
         buffer=1,
         outer=DelayedNesterov(knobs["outer_lr"], knobs["outer_momentum"], every, knobs["spread"]),
@@ -77,7 +79,7 @@ ALGORITHMS.add(
             "every": Knob(None, 1, 100_000, "N: arrivals between changes of the momentum; absent: the workers"),
             "spread": Knob(0.0, 0.0, 1.0, "c: share of the momentum's step that each arrival makes"),
             "dynamic_steps": Knob(True, doc="DyLU: local steps in proportion to the worker's speed"),
-            "bits": Knob(32, choices=(16, 32, 64), doc="bits of a difference on its way"),
+            **UPLOAD,
             "timeout_s": TIMEOUT_S,
         },
         family="low-comm",

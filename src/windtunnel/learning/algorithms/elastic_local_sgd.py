@@ -15,14 +15,14 @@ from typing import Any
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.arrival import Rules
 from windtunnel.learning.algorithms.base import AlgorithmKind
-from windtunnel.learning.algorithms.buffered import TIMEOUT_S
+from windtunnel.learning.algorithms.buffered import TIMEOUT_S, UPLOAD, upload_of
 from windtunnel.learning.algorithms.synchronous import Synchronous
-from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
 from windtunnel.learning.outer.base import OuterOptimizer
 from windtunnel.learning.outer.nesterov import Nesterov
+from windtunnel.learning.participation.everyone import Everyone
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Synchronous:
@@ -31,7 +31,10 @@ def build(job: Job, knobs: dict[str, Any]) -> Synchronous:
     outer: OuterOptimizer = Nesterov(knobs["outer_lr"], momentum) if momentum else Average(knobs["outer_lr"])
     return Synchronous(
         rules=Rules(
-            starts="together", keeps_inner=True, timeout_s=knobs["timeout_s"] or inf, upload=Cast(bits=knobs["bits"])
+            starts="together",
+            keeps_inner=True,
+            timeout_s=knobs["timeout_s"] or inf,
+            **upload_of("elastic-local-sgd", knobs, Everyone()),
         ),
         local_steps=knobs["period"],
         needed=job.workers,
@@ -50,7 +53,7 @@ ALGORITHMS.add(
             "period": Knob(100, 1, 1_000_000, "H: local steps of a round"),
             "outer_lr": Knob(1.0, 0.0, 10.0, "outer learning rate"),
             "outer_momentum": Knob(0.0, 0.0, 0.999999, "outer momentum; 0: plain averaging"),
-            "bits": Knob(32, choices=(16, 32, 64), doc="bits of a difference on its way"),
+            **UPLOAD,
             "timeout_s": TIMEOUT_S,
         },
         family="fault-straggler",

@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.arrival import Rules
 from windtunnel.learning.algorithms.base import AlgorithmKind
-from windtunnel.learning.algorithms.buffered import LOCAL_STEPS, TIMEOUT_S, chosen
+from windtunnel.learning.algorithms.buffered import LOCAL_STEPS, TIMEOUT_S, UPLOAD, chosen, upload_of
 from windtunnel.learning.algorithms.synchronous import Synchronous
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
@@ -23,16 +23,23 @@ from windtunnel.learning.outer.average import Average
 def build(job: Job, knobs: dict[str, Any]) -> Synchronous:
     """Rounds of the first `active` uploads."""
     return Synchronous(
-        rules=Rules(
-            who=chosen(knobs["active"], knobs["over_selection"]),
-            starts="together",
-            keeps_inner=knobs["keep_inner"],
-            timeout_s=knobs["timeout_s"] or inf,
-        ),
+        rules=rules_of_rounds("fedavg-sync", knobs),
         local_steps=knobs["local_steps"],
         needed=knobs["active"] or job.workers,
         outer=Average(knobs["server_lr"]),
         by_samples=knobs["by_samples"],
+    )
+
+
+def rules_of_rounds(id: str, knobs: dict[str, Any]) -> Rules:
+    """What `KNOBS` of synchronous rounds say, for the algorithm `id`."""
+    who = chosen(knobs["active"], knobs["over_selection"])
+    return Rules(
+        who=who,
+        starts="together",
+        keeps_inner=knobs["keep_inner"],
+        timeout_s=knobs["timeout_s"] or inf,
+        **upload_of(id, knobs, who),
     )
 
 
@@ -44,6 +51,7 @@ KNOBS = {
     "by_samples": Knob(False, doc="differences are weighted by their workers' samples"),
     "keep_inner": Knob(False, doc="inner states stay with their workers from round to round"),
     "timeout_s": TIMEOUT_S,
+    **UPLOAD,
 }
 
 ALGORITHMS.add(

@@ -11,7 +11,16 @@ from typing import Any
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.arrival import Rules
 from windtunnel.learning.algorithms.base import AlgorithmKind
-from windtunnel.learning.algorithms.buffered import CONCURRENCY, LOCAL_STEPS, TIMEOUT_S, Buffered, chosen, polynomial
+from windtunnel.learning.algorithms.buffered import (
+    CONCURRENCY,
+    LOCAL_STEPS,
+    TIMEOUT_S,
+    UPLOAD,
+    Buffered,
+    chosen,
+    polynomial,
+    upload_of,
+)
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
@@ -20,8 +29,9 @@ from windtunnel.learning.outer.average import Average
 def build(job: Job, knobs: dict[str, Any]) -> Buffered:
     """A ← a − ν·mean of (1 + s)^−½·d over each K arrivals."""
     del job
+    who = chosen(knobs["concurrency"])
     return Buffered(
-        rules=Rules(who=chosen(knobs["concurrency"]), timeout_s=knobs["timeout_s"] or inf),
+        rules=Rules(who=who, timeout_s=knobs["timeout_s"] or inf, **upload_of("fedbuff", knobs, who)),
         local_steps=knobs["local_steps"],
         buffer=knobs["buffer"],
         outer=Average(knobs["server_lr"]),
@@ -38,6 +48,7 @@ KNOBS = {
     "staleness_exponent": Knob(0.5, 0.0, 10.0, "an upload s server steps late weighs (1 + s)^−exponent"),
     "max_staleness": Knob(None, 0, 1_000_000, "uploads that are later are thrown away; absent: none"),
     "timeout_s": TIMEOUT_S,
+    **UPLOAD,
 }
 
 ALGORITHMS.add(

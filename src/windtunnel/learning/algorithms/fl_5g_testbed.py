@@ -10,17 +10,15 @@ Source: Hayek et al. 2025, Federated learning over 5G, WiFi, and Ethernet (arXiv
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Reals
 from windtunnel.learning.algorithms import ALGORITHMS
-from windtunnel.learning.algorithms.arrival import Rules, Server, Upload
+from windtunnel.learning.algorithms.arrival import Server, Upload
 from windtunnel.learning.algorithms.base import AlgorithmKind
-from windtunnel.learning.algorithms.buffered import chosen
-from windtunnel.learning.algorithms.fedavg_sync import KNOBS
+from windtunnel.learning.algorithms.fedavg_sync import KNOBS, rules_of_rounds
 from windtunnel.learning.algorithms.synchronous import Synchronous
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
@@ -68,12 +66,7 @@ class TestbedRounds(Synchronous):
 def build(job: Job, knobs: dict[str, Any]) -> TestbedRounds:
     """Rounds of all clients, or of `active` of them."""
     return TestbedRounds(
-        rules=Rules(
-            who=chosen(knobs["active"], knobs["over_selection"]),
-            starts="together",
-            keeps_inner=knobs["keep_inner"],
-            timeout_s=knobs["timeout_s"] or inf,
-        ),
+        rules=rules_of_rounds("fl-5g-testbed", knobs),
         local_steps=knobs["local_steps"],
         needed=knobs["active"] or job.workers,
         outer=Average(knobs["server_lr"]),

@@ -13,15 +13,13 @@ Source: Qi et al. 2024 (arXiv 2405.10968), sections 3 to 5; copies of a hop coun
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, Literal
 
 from windtunnel.arrays import Reals
 from windtunnel.learning.algorithms import ALGORITHMS
-from windtunnel.learning.algorithms.arrival import Rules, Server, Upload
+from windtunnel.learning.algorithms.arrival import Server, Upload
 from windtunnel.learning.algorithms.base import AlgorithmKind
-from windtunnel.learning.algorithms.buffered import chosen
-from windtunnel.learning.algorithms.fedavg_sync import KNOBS
+from windtunnel.learning.algorithms.fedavg_sync import KNOBS, rules_of_rounds
 from windtunnel.learning.algorithms.synchronous import Synchronous
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
@@ -95,12 +93,7 @@ class TreeRounds(Synchronous):
 def build(job: Job, knobs: dict[str, Any]) -> TreeRounds:
     """See the module."""
     return TreeRounds(
-        rules=Rules(
-            who=chosen(knobs["active"], knobs["over_selection"]),
-            starts="together",
-            keeps_inner=knobs["keep_inner"],
-            timeout_s=knobs["timeout_s"] or inf,
-        ),
+        rules=rules_of_rounds("lifl", knobs),
         local_steps=knobs["local_steps"],
         needed=knobs["active"] or job.workers,
         outer=Average(knobs["server_lr"]),

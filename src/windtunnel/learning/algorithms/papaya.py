@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.arrival import Rules, Upload
 from windtunnel.learning.algorithms.base import AlgorithmKind
-from windtunnel.learning.algorithms.buffered import Buffered, chosen, polynomial
+from windtunnel.learning.algorithms.buffered import Buffered, chosen, polynomial, upload_of
 from windtunnel.learning.algorithms.fedbuff import KNOBS
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import Knob
@@ -28,8 +28,9 @@ def build(job: Job, knobs: dict[str, Any]) -> Buffered:
     def weight(upload: Upload) -> float:
         return by_staleness(upload) * (upload.samples if knobs["by_samples"] else 1.0)
 
+    who = chosen(knobs["concurrency"])
     return Buffered(
-        rules=Rules(who=chosen(knobs["concurrency"]), timeout_s=knobs["timeout_s"] or inf),
+        rules=Rules(who=who, timeout_s=knobs["timeout_s"] or inf, **upload_of("papaya", knobs, who)),
         local_steps=knobs["local_steps"],
         buffer=knobs["buffer"],
         outer=Average(knobs["server_lr"]),

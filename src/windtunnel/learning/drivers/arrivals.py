@@ -17,6 +17,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Reals
 from windtunnel.learning.algorithms.arrival import Answer, ArrivalAlgorithm, Server, Upload
+from windtunnel.learning.compose import is_plain
 from windtunnel.learning.drivers.arrival_results import Accounts, ArrivalCurve
 from windtunnel.learning.drivers.flights import Flight, LivingWorker
 from windtunnel.learning.drivers.outages import Outages
@@ -360,7 +361,7 @@ class _Run:
     def decoded(self, own: LivingWorker, flight: Flight, difference: Reals) -> Reals:
         """What the server makes of an upload; what it leaves out stays with the worker where feedback is asked for."""
         compressor, share = self.rules.upload, self.rules.feedback
-        if compressor is None:
+        if compressor is None or is_plain(compressor):
             return difference
         if share and own.kept is not None:
             difference = difference + own.kept * difference.dtype.type(share)
