@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup extras demo test test-browser test-long lint bench goldens docs serving-papers training-papers run-papers cluster-papers learning-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-runs handtuned torch real fuzz clean
+.PHONY: help setup extras demo test test-browser test-long lint bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-runs handtuned torch real fuzz clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -102,6 +102,17 @@ docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table
 	mkdir -p docs/generated
 	$(BIN)/python -m windtunnel.specs.schema > docs/generated/scenario.schema.json
 	$(BIN)/python -m windtunnel.validation.accuracy.coefficient_table > docs/generated/coefficients.md
+	$(BIN)/python scripts/write_reference.py
+
+docs-site: docs  ## the documentation as a site in site/: zensical, or mkdocs-material where the index lacks it
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --disable-pip-version-check zensical==0.1.2 2>/dev/null \
+		|| .venv-docs/bin/pip install --quiet --disable-pip-version-check mkdocs-material==9.8.1
+	if test -x .venv-docs/bin/zensical; then .venv-docs/bin/zensical build --clean; else .venv-docs/bin/mkdocs build --quiet; fi
+
+dist: setup  ## the wheel and the source archive in dist/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir dist
 
 calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to measured rows: make calibrate-catalog ROWS=rows.json
 	$(BIN)/python -m windtunnel.validation.fit.refit_training $(ROWS)
@@ -130,5 +141,5 @@ handtuned: setup  ## rewrite docs/generated/planner-vs-published.md: the planner
 	$(BIN)/python -m windtunnel.validation.planner_vs_published $(ROWS) --out docs/generated/planner-vs-published.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)
 
 clean:  ## remove caches and outputs, keep .venv
-	rm -rf $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf $(OUT) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

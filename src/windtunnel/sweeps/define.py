@@ -71,7 +71,7 @@ def define(asked: Asked) -> Definition:
         open_ = sorted(left - {name for axis in axes for name in axis.fields})
         if open_ and not (open_ == ["plan"] and any(f.startswith("plan.") for a in axes for f in a.fields)):
             told = ", ".join(open_)
-            rule = f"{told} is left to the planner, which is asked once: `windtunnel plan S -o planned.yaml`"
+            rule = f"{told} is left to the planner, which is asked once: `windtunnel plan S --output planned.yaml`"
             problems.add(open_[0], UNSET, rule)
     problems.raise_if_any()
     folder = folder_of(asked.source).resolve()
