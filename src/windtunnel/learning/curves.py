@@ -131,7 +131,8 @@ def learn_curve(key: CurveKey) -> Learned:
             late = run_arrivals(algorithm, task, job, setting)
             return Learned(late, time.perf_counter() - begun, late.worker_steps)
         curve = learn(algorithm, task, job, key.evaluate_every)
-    return Learned(curve, time.perf_counter() - begun, len(curve.train_loss) * key.workers)
+    rows = getattr(algorithm, "places", key.workers)  # of clients that are sampled only those of a round compute
+    return Learned(curve, time.perf_counter() - begun, len(curve.train_loss) * rows)
 
 
 def _version(distribution: str) -> str:
