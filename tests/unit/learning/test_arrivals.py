@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from arrival_runs import algorithm_of, built_task, job_of, pace_of, run
+from eager_fedbuff import eager_fedbuff
 
 from windtunnel.learning.compose import Composed, ParameterExchange
 from windtunnel.learning.compressors.cast import Cast
@@ -154,3 +155,17 @@ def test_algorithm_is_built_anew_by_start(bowls):
     setting = ArrivalSetting(pace=pace_of(12, exponential=True), evaluate_every=10)
     first = run_arrivals(algorithm, bowls, job, setting)
     assert first.loss.tobytes() == run_arrivals(algorithm, bowls, job, setting).loss.tobytes()
+
+
+@pytest.mark.parametrize(("buffer", "latency_s"), [(1, 0.0), (3, 0.0), (5, 0.7)])
+def test_rounds_computed_together_are_those_computed_one_by_one(bowls, buffer, latency_s):
+    """Against a plain twin that computes each round when it is fetched."""
+    job = job_of(bowls, steps=60)
+    pace = pace_of(12, factors=np.linspace(1.0, 3.0, 12), jitter=0.5)
+    plain = eager_fedbuff(bowls, pace, workers=12, steps=60, local_steps=4, buffer=buffer, lr=0.05, latency_s=latency_s)
+    setting = {"transfers": IndependentLinks(latency_s=latency_s), "evaluate_every": 1}
+    clocked = run("fedbuff", bowls, job, pace, setting, local_steps=4, buffer=buffer)
+    by_version = {version: (time_s, loss) for time_s, version, loss in plain}
+    assert len(clocked.loss) > 30
+    for time_s, version, loss in zip(clocked.time_s, clocked.server_steps, clocked.loss, strict=True):
+        assert by_version[int(version)] == pytest.approx((time_s, loss), rel=1e-12)
