@@ -74,6 +74,7 @@ bench: setup  ## speed figures
 	$(BIN)/python benchmarks/bench_advise.py
 	$(BIN)/python benchmarks/bench_runs.py
 	$(BIN)/python benchmarks/bench_learning.py
+	$(BIN)/python benchmarks/bench_learning_arrivals.py
 
 goldens: setup  ## write the stored predictions of the examples anew
 	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py -p no:xdist -q
