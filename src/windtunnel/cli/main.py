@@ -52,7 +52,7 @@ VERBS = {
     "Predict": ("train", "serve", "run", "cluster", "learn", "fit", "compare", "explain"),
     "Decide": ("plan", "advise", "sweep", "studio", "check"),
     "Catalogue": ("models", "devices", "clusters", "techniques", "catalog"),
-    "Bring and write files": ("init", "import", "schema", "rerun", "batch"),
+    "Bring and write files": ("init", "import", "schema", "rerun", "batch", "mcp"),
     "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
 }
 """Heading of the help → verbs below it."""
