@@ -7,6 +7,7 @@ import pytest
 from arrival_runs import algorithm_of, built_task, job_of, pace_of, run
 from eager_fedbuff import eager_fedbuff
 
+from windtunnel.errors import ProblemList
 from windtunnel.learning.compose import Composed, ParameterExchange
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.drivers.arrivals import ArrivalSetting, run_arrivals
@@ -169,3 +170,19 @@ def test_rounds_computed_together_are_those_computed_one_by_one(bowls, buffer, l
     assert len(clocked.loss) > 30
     for time_s, version, loss in zip(clocked.time_s, clocked.server_steps, clocked.loss, strict=True):
         assert by_version[int(version)] == pytest.approx((time_s, loss), rel=1e-12)
+
+
+def test_sampled_rounds_ask_the_clients_that_lock_step_averaging_asks():
+    """Without noise of batches, whose draws follow each driver's own count of steps."""
+    from windtunnel.learning.algorithms import ALGORITHMS
+    from windtunnel.learning.knobs import with_defaults
+
+    task = built_task("quadratic", 12, shift=1.0, params=20, noise=0.0)
+    job = job_of(task, steps=60)
+    kind = ALGORITHMS.get("fedavg")
+    problems = ProblemList()
+    knobs = with_defaults(kind.knobs, {"local_steps": 5, "active": 4}, "fedavg", problems)
+    assert not problems
+    plain = learn(kind.build(job, knobs), task, job, 5)
+    clocked = run("fedavg-sync", task, job, pace_of(12, jitter=0.5), {"evaluate_every": 5}, local_steps=5, active=4)
+    assert clocked.loss == pytest.approx(plain.loss, rel=1e-12)
