@@ -13,7 +13,7 @@ from windtunnel.arrays import Floats
 from windtunnel.learning.messages import Message
 from windtunnel.learning.timing.exchanges import Exchanges
 from windtunnel.learning.timing.links import NO_TIME
-from windtunnel.learning.timing.payloads import Payloads
+from windtunnel.learning.timing.payloads import Payloads, payloads_of
 from windtunnel.learning.timing.schedule import Messages, Schedule, read_schedule
 from windtunnel.learning.timing.steady import Begins, simulate_begins
 from windtunnel.learning.timing.step_program import StepBuilder, StepProgram
@@ -136,7 +136,7 @@ class LockStepRun:
         speeds = DrawnSpeeds(target.speeds, workers, seed)
         spread = target.link is not None and target.link.latency_spread > 0.0
         schedule = read_schedule(messages, steps, who_matters=speeds.differ or spread)
-        return LockStepRun(target, workers, schedule, Payloads(target.layers), exchanges, speeds, seed)
+        return LockStepRun(target, workers, schedule, payloads_of(target.layers), exchanges, speeds, seed)
 
     def begins(self, slower: float = 1.0, *, whole: bool = False) -> Begins:
         """When steps begin.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +13,15 @@ from windtunnel.learning.messages import Fragment, Message, WireFormat
 from windtunnel.learning.tasks.base import Shapes
 from windtunnel.learning.timing.schedule import wire_key
 from windtunnel.learning.timing.target import Layer
+
+BORDER = 1e-5
+"""Share of two layers' bytes that a chunk over their border may be."""
+
+
+@lru_cache(maxsize=16)
+def payloads_of(layers: tuple[Layer, ...]) -> Payloads:
+    """Bytes on these layers, remembered from one timing to the next."""
+    return Payloads(layers)
 
 
 @dataclass(slots=True)
@@ -38,14 +48,28 @@ class Payloads:
             self._wires[wire_key(message.wire)] = message.wire
             parts = self._parts(message.fragment)
             alone = np.array([self._bytes(message.wire, shapes) for shapes in parts])
-            whole = self._bytes(message.wire, tuple(shape for shapes in parts for shape in shapes))
             total = float(alone.sum())
-            self._of_layers[key] = alone * (message.copies * whole / total if total else 0.0)
+            share = self._whole(message.wire, parts, total) / total if total else 0.0
+            self._of_layers[key] = alone * (message.copies * share)
         return self._of_layers[key]
 
     def whole(self, message: Message) -> float:
         """Bytes of one worker's encoding."""
         return float(self.by_layer(message).sum())
+
+    def _whole(self, wire: WireFormat, parts: list[Shapes], total: float) -> float:
+        """Bytes of all layers together, of which `total` is the sum.
+
+        Formats that write a scale for every some thousand entries take long to count on a large model. So where two
+        layers together have the bytes of both, but for a chunk that runs over their border, all layers do.
+        """
+        filled = [shapes for shapes in parts if shapes]
+        if len(filled) > 2:
+            one, other = filled[0], filled[1]
+            apart = self._bytes(wire, one) + self._bytes(wire, other)
+            if abs(self._bytes(wire, (*one, *other)) - apart) <= BORDER * apart:
+                return total
+        return self._bytes(wire, tuple(shape for shapes in filled for shape in shapes))
 
     def _bytes(self, wire: WireFormat, shapes: Shapes) -> float:
         key = (wire_key(wire), shapes)

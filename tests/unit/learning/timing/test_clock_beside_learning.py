@@ -39,10 +39,10 @@ def test_the_clock_takes_at_most_15_percent_of_learning(algorithm: str, knobs: d
     time_lock_step(messages, target, WORKERS, STEPS)
     clocked = []
     for _ in range(3):
-        begun = time.perf_counter()
+        begun = time.process_time()
         time_lock_step(messages, target, WORKERS, STEPS)
-        clocked.append(time.perf_counter() - begun)
-    begun = time.perf_counter()
+        clocked.append(time.process_time() - begun)
+    begun = time.process_time()
     learn(kind.build(job, settled), task, job, 100)
-    learned = time.perf_counter() - begun
+    learned = time.process_time() - begun
     assert min(clocked) <= 0.15 * learned
