@@ -109,8 +109,9 @@ class WorkerLinkSpec(Spec):
     def _filled(cls, given: Any) -> Any:
         if isinstance(given, str):
             given = {"preset": given}
-        if isinstance(given, dict) and given.get("preset") in LINK_PRESETS:
-            return {**LINK_PRESETS[given["preset"]], **{k: v for k, v in given.items() if v is not None}}
+        if isinstance(given, dict) and isinstance(name := given.get("preset"), str):
+            fields = LINK_PRESETS.get(name, {"bandwidth": "1 Gb/s"})  # of an unknown one, the name alone is wrong
+            return {**fields, **{k: v for k, v in given.items() if v is not None}}
         return given
 
 

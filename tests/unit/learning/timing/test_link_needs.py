@@ -66,3 +66,13 @@ def test_the_option_prints_a_table_or_json(tmp_path: Any) -> None:
 
 def test_rates_are_told_in_bits() -> None:
     assert [rate_text(x) for x in (1.25e10, 4e4, 1.0, None)] == ["100 Gb/s", "320 kb/s", "8 b/s", "none is enough"]
+
+
+def test_presets_are_links_and_unknown_ones_are_one_problem() -> None:
+    wan = {"learning": SCENARIO["learning"] | {"link": "wan"}}
+    faster = {"learning": SCENARIO["learning"] | {"link": {"preset": "wan", "bandwidth": "100 Gb/s"}}}
+    slow, fast = ({x.algorithm: x.utilisation for x in api.link_needs(s, (0.5,)).algorithms} for s in (wan, faster))
+    assert 0.0 < slow["diloco"] < fast["diloco"] < 1.0
+    with pytest.raises(BadInput) as caught:
+        api.link_needs({"learning": SCENARIO["learning"] | {"link": "wann"}}, (0.5,))
+    assert len(caught.value.problems) == 1 and "did you mean 'wan'" in str(caught.value)
