@@ -20,6 +20,7 @@ from windtunnel.advice.actions import (
 )
 from windtunnel.advice.advice import Advice
 from windtunnel.advice.bench import Bench, ServingBench, TrainingBench, attempt
+from windtunnel.advice.learning import priced_in_loss
 from windtunnel.advice.objectives import RUN, Objective, chosen
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
@@ -190,7 +191,7 @@ class Search:
             suggestions=lists["technique"],
             settings=lists["setting"],
             pairs=tuple(said(self.bench, self.objective, t, "pair") for t in both),
-            unlike=lists["unlike"],
+            unlike=self._priced(lists["unlike"]),
             lost=lost,
             refused=refused,
             unfit=unfit,
@@ -198,6 +199,14 @@ class Search:
             notes=(*self.notes, *self._idle(), *self._remarks(lists)),
             result=base,
         )
+
+    def _priced(self, unlike: tuple[Suggestion, ...]) -> tuple[Suggestion, ...]:
+        """Suggestions that change what is learned, with their price in loss where nodes are joined by slow links."""
+        if self.serves or not any("techniques" in one.scenario for one in unlike):
+            return unlike
+        from windtunnel import catalog
+
+        return priced_in_loss(unlike, catalog.resolve_cluster(self.scenario.cluster))
 
     def _settings(self) -> list[Action]:
         """What is tried beside techniques."""
