@@ -214,6 +214,7 @@ _WIDE = 10
 """Columns of a query from which on rows are printed as columns."""
 _MOST_ROWS = 200
 _MOST_COLUMNS = 5
+_MOST_REASONS = 4
 
 
 def _where(jobs: int | None, ray: str | None) -> Where:
@@ -234,6 +235,17 @@ def _words(p: Progress) -> str:
 
 
 def _tell(found: Sweep, as_json: bool) -> None:
+    """Print what was computed.
+
+    Raises:
+        Exit: Ctrl-C stopped it (130).
+    """
+    _tell_outcome(found, as_json)
+    if found.outcome.interrupted:
+        raise typer.Exit(130)
+
+
+def _tell_outcome(found: Sweep, as_json: bool) -> None:
     outcome = found.outcome
     if outcome.quarantined:
         aside = f"{outcome.folder}/quarantine"
@@ -253,6 +265,16 @@ def _tell(found: Sweep, as_json: bool) -> None:
     told = ", ".join(f"{count:,} {name}" for name, count in sorted(p.statuses.items()))
     words = told or "nothing was missing"
     print(f"{fresh:,} cells computed in {duration(p.seconds)}{rate} ({words}); {p.before:,} were there")
+    from windtunnel import api
+
+    found_all = api.sweep_status(outcome.folder)
+    for row in found_all["failures"][:_MOST_REASONS]:
+        print(f"  {row['cells']:>7,} {row['status']}: {row['reason']}")
+    if len(found_all["failures"]) > _MOST_REASONS:
+        print(f"  more reasons: windtunnel sweep status {outcome.folder}")
+    if not found_all["statuses"].get("ok"):
+        print("no cell has an answer")
+        return
     print(f'ask them: windtunnel sweep query {outcome.folder} "SELECT * FROM frontier"')
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Sequence
@@ -77,6 +78,9 @@ class Store:
         try:
             self._check_definition()
             self.quarantined = quarantine(self.folder)
+        except OSError as error:
+            self._lock.close()
+            raise BadInput(Problem("--out", f"cannot be written: {error.strerror}", str(self.folder))) from None
         except BaseException:
             self._lock.close()
             raise
@@ -86,9 +90,16 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what is left and give the lock back."""
+        """Write what is left and give the lock back.
+
+        Raises:
+            BadInput: rows cannot be written; not where that has been told already.
+        """
         try:
             self.flush()
+        except BadInput:
+            if not isinstance(error, BadInput):
+                raise
         finally:
             self._lock.close()
 
@@ -103,17 +114,35 @@ class Store:
             self.flush()
 
     def flush(self) -> None:
-        """Write all kept rows as one shard."""
+        """Write all kept rows as one shard.
+
+        Raises:
+            BadInput: the disk is full or cannot be written.
+        """
         self._flushed = time.monotonic()
         if not self._rows:
             return
         name = f"part-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}-{self._shard}.parquet"
-        write_shard(self._rows, self.folder / "cells" / name)
+        try:
+            write_shard(self._rows, self.folder / "cells" / name)
+        except (OSError, duckdb().Error) as error:
+            rows = len(self._rows)
+            raise BadInput(
+                Problem(
+                    "--out",
+                    f"cannot be written ({_first_line(error)}): the last {rows:,} cells are not kept, all before are; "
+                    f"make room, then: windtunnel sweep resume {self.folder}",
+                    str(self.folder),
+                )
+            ) from None
         self._shard += 1
         self._rows = []
 
     def _take_lock(self) -> None:
-        handle = (self.folder / "lock").open("a+")
+        try:
+            handle = (self.folder / "lock").open("a+")
+        except OSError as error:
+            raise BadInput(Problem("--out", f"cannot be written: {error.strerror}", str(self.folder))) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -122,10 +151,13 @@ class Store:
             handle.close()
             rule = f"is being written by {owner}; wait for it, or stop it and resume"
             raise BadInput(Problem("--out", rule, str(self.folder))) from None
-        handle.truncate(0)
-        handle.write(f"process {os.getpid()} on {socket.gethostname()}")
-        handle.flush()
         self._lock = handle
+        try:
+            handle.truncate(0)
+            handle.write(f"process {os.getpid()} on {socket.gethostname()}")
+            handle.flush()
+        except OSError:
+            pass  # the name of the owner is for messages alone
 
     def _check_definition(self) -> None:
         path = self.folder / MANIFEST
@@ -140,6 +172,13 @@ class Store:
         if not path.exists() and foreign:
             raise BadInput(Problem("--out", f"is a folder with other things in it: {foreign[0]}", str(self.folder)))
         write_whole(path, json.dumps(self.definition.manifest(), indent=1, ensure_ascii=False).encode())
+
+
+def _first_line(error: Exception) -> str:
+    """What went wrong, of an error of the system or of DuckDB, which may wrap one in JSON."""
+    told = getattr(error, "strerror", None) or str(error)
+    number = re.search(r'"errno":\s*"?(\d+)', told)
+    return os.strerror(int(number[1])) if number else " ".join(told.split("\n")[0].split())
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -182,11 +221,14 @@ def write_shard(rows: Sequence[Row], path: Path) -> None:
         target = str(temporary).replace("'", "''")
         typed = f"SELECT {', '.join(casts)} FROM given"
         connection.execute(f"COPY ({typed}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     finally:
         connection.close()
-    with temporary.open("rb") as stream:
-        os.fsync(stream.fileno())
-    temporary.rename(path)
     sync_folder(path.parent)
 
 

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 OBJECTIVES = {
     "train": ("step_time_s", "peak_memory_reserved_bytes"),
-    "fit": ("peak_memory_reserved_bytes",),
-    "serve": ("ttft_s_p50", "cost_per_million_tokens"),
+    "fit": ("reserved_bytes",),
+    "serve": ("ttft_s_p50", "cost_per_million_output_tokens"),
     "run": ("days_mean", "cost"),
     "cluster": ("jct_s_mean", "cost"),
     "learn": ("time_to_target_s",),
 }
-"""Verb → columns of which less is better, for `frontier`."""
+"""Verb → figures of which less is better, for `frontier`. One that has a column for each algorithm counts with the
+least of them."""
 
 
 def connect(folder: Path) -> Any:
@@ -125,29 +126,46 @@ def _draws_view(connection: Any, definition: Definition) -> None:
         "wall_s",
     }
     figures = [n for n, kind in kinds.items() if kind == "DOUBLE" and n not in fixed and not n.startswith("x.")]
-    parts = [
+    parts = ['bool_and("memory_fits") AS "memory_fits"'] if "memory_fits" in kinds else []
+    parts += [
         f"quantile_cont({_quoted(n)}, {q}) AS {_quoted(f'{n}_p{int(q * 100)}')}"
         for n in figures
         for q in (0.1, 0.5, 0.9)
     ]
     chosen = ", ".join([*axes, "count(*) AS draws", *parts])
-    connection.execute(f"CREATE VIEW draws AS SELECT {chosen} FROM ok GROUP BY ALL")
+    connection.execute(f"CREATE VIEW draws AS SELECT {chosen} FROM ok GROUP BY {', '.join(axes) or '()'}")
 
 
 def _frontier_view(connection: Any, definition: Definition) -> None:
-    kinds = _columns(connection, "ok")
-    goals = [name for name in OBJECTIVES.get(definition.verb, ()) if name in kinds]
+    """Cells that no other beats; of a sweep with draws, combinations by their medians: a lucky draw wins nothing."""
+    view, middle = ("draws", "_p50") if definition.draws else ("ok", "")
+    kinds = _columns(connection, view)
+    goals = [goal for name in OBJECTIVES.get(definition.verb, ()) if (goal := _goal(connection, view, name, middle))]
     if not goals:
-        connection.execute("CREATE VIEW frontier AS SELECT * FROM ok WHERE false")
+        connection.execute(f"CREATE VIEW frontier AS SELECT * FROM {view} WHERE false")
         return
+    fits = "memory_fits" if "memory_fits" in kinds else "true"
+    able = f"(SELECT * FROM {view} WHERE {fits} AND {goals[0]} IS NOT NULL)"
     if len(goals) == 1:
-        one = _quoted(goals[0])
-        connection.execute(f"CREATE VIEW frontier AS SELECT * FROM ok WHERE {one} = (SELECT min({one}) FROM ok)")
+        best = f"(SELECT min({goals[0]}) FROM {able})"
+        connection.execute(f"CREATE VIEW frontier AS SELECT * FROM {able} WHERE {goals[0]} = {best}")
         return
-    a, b = map(_quoted, goals)
-    fits = "WHERE memory_fits" if "memory_fits" in kinds else ""
+    a, b = goals
     best = f"coalesce(min({b}) OVER (ORDER BY {a}, {b} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 1e308)"
     connection.execute(
-        f"CREATE VIEW frontier AS SELECT * EXCLUDE (before) FROM (SELECT *, {best} AS before FROM ok {fits}) "
+        f"CREATE VIEW frontier AS SELECT * EXCLUDE (before) FROM (SELECT *, {best} AS before FROM {able}) "
         f"WHERE {b} < before ORDER BY {a}"
     )
+
+
+def _goal(connection: Any, view: str, name: str, middle: str) -> str:
+    """Expression of a figure, from columns that hold any value; empty where none does."""
+    kinds = _columns(connection, view)
+    known = [c for c in kinds if c == f"{name}{middle}" or (c.startswith(f"{name}_") and c.endswith(middle))]
+    known = [c for c in known if c == f"{name}{middle}"] or known
+    known = [c for c in known if kinds[c] == "DOUBLE"]
+    if not known:
+        return ""
+    counts = connection.execute(f"SELECT {', '.join(f'count({_quoted(c)})' for c in known)} FROM {view}").fetchone()
+    held = [_quoted(c) for c, count in zip(known, counts, strict=True) if count]
+    return f"least({', '.join(held)})" if len(held) > 1 else "".join(held)

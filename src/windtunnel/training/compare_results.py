@@ -23,17 +23,25 @@ def between(a: TrainingResult, b: TrainingResult) -> PairedDifference | None:
     None where a stored result can no longer be read as a scenario, or where clusters have groups of unlike devices,
     of which there are no measured pairs.
     """
+    one, other = subject_of(a), subject_of(b)
+    if one is None or other is None:
+        return None
+    return paired_difference(one, other, a.step_time_s, b.step_time_s, a.interval, b.interval)
+
+
+def subject_of(result: TrainingResult) -> Subject | None:
+    """The properties of a predicted run that comparisons use; its techniques count as settings of its plan.
+
+    None where a stored result can no longer be read as a scenario, or where its cluster has groups of unlike devices.
+    """
     try:
-        prepared = [prepare(r.scenario)[0] for r in (a, b)]
+        prepared, _ = prepare(result.scenario)
     except BadInput:  # a result stored by another version, or without its scenario
         return None
-    if any(x.groups for x in prepared):
+    if prepared.groups:
         return None
-    one, other = (
-        _with_techniques(describe(x.training, x.cluster, x.model, x.plan), r.scenario.get("techniques", ()))
-        for x, r in zip(prepared, (a, b), strict=True)
-    )
-    return paired_difference(one, other, a.step_time_s, b.step_time_s, a.interval, b.interval)
+    subject = describe(prepared.training, prepared.cluster, prepared.model, prepared.plan)
+    return _with_techniques(subject, result.scenario.get("techniques", ()))
 
 
 def _with_techniques(subject: Subject, entries: Sequence[str | dict[str, Any]]) -> Subject:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from windtunnel.errors import BadInput
 from windtunnel.sweeps.axes import read_axes
 from windtunnel.sweeps.compute import head
 from windtunnel.sweeps.definition import Definition
-from windtunnel.sweeps.store import Store, done_cells, shards, whole_shard, write_shard
+from windtunnel.sweeps.store import Store, _first_line, done_cells, shards, whole_shard, write_shard
 from windtunnel.sweeps.views import export, query
 
 DEFINITION = Definition(
@@ -129,6 +131,56 @@ def test_the_frontier_is_what_nothing_beats(tmp_path: Path) -> None:
             ]
         )
     assert query(tmp_path, "SELECT step_time_s FROM frontier")["step_time_s"].tolist() == [2.0, 3.0]
+
+
+def test_a_lucky_draw_wins_no_frontier(tmp_path: Path) -> None:
+    drawn = replace(DEFINITION, draws=3)
+    seconds = {1: (5.0, 5.0, 1.0), 2: (4.0, 4.0, 4.0), 4: (6.0, 6.0, 6.0)}
+    with Store(tmp_path, drawn) as store:
+        store.add(
+            [
+                row | {"step_time_s": seconds[row["x.plan.tp"]][row["draw"]], "peak_memory_reserved_bytes": 1.0}
+                for row in rows(drawn, memory_fits=True)
+            ]
+        )
+    assert query(tmp_path, "SELECT * FROM frontier")["x.plan.tp"].tolist() == [2]
+
+
+def test_the_frontier_of_algorithms_is_the_fastest_of_any(tmp_path: Path) -> None:
+    learn = replace(DEFINITION, verb="learn")
+    with Store(tmp_path, learn) as store:
+        first, second, third = rows(learn)
+        store.add(
+            [first | {"time_to_target_s_a": 5.0}, second | {"time_to_target_s_a": 9.0, "time_to_target_s_b": 3.0}]
+        )
+        store.add([third | {"time_to_target_s_b": None}])
+    assert query(tmp_path, "SELECT * FROM frontier")["x.plan.tp"].tolist() == [2]
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing_that_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, _ = rows()
+    with pytest.raises(BadInput, match=r"No space left on device\): the last 1 cells are not kept.* sweep resume"):
+        with Store(tmp_path, DEFINITION) as store:
+            store.add([first])
+            store.flush()
+
+            def full(handle: int) -> None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+            monkeypatch.setattr("windtunnel.sweeps.store.os.fsync", full)
+            store.add([second])
+    monkeypatch.undo()
+    assert len(list((tmp_path / "cells").iterdir())) == 1, "half a shard is left behind"
+    with Store(tmp_path, DEFINITION) as store:
+        assert set(store.done()) == {first["cell"]} and not store.quarantined
+
+
+def test_an_error_that_wraps_json_is_told_in_words(tmp_path: Path) -> None:
+    told = 'IO Error: Async write failed: {"exception_type":"IO","errno":"28"}'
+    assert _first_line(OSError(told)) == "No space left on device"
+    assert _first_line(ValueError("one\ntwo")) == "one"
 
 
 def test_a_query_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, dis
 
 _ENOUGH = 16.0
 """Least effective number of groups that a paired band rests on."""
-_MOST = 6
+MOST_APART = 6
 """Largest number of differing settings that is told apart; more count as this many."""
 _QUANTILE = 1.2816
 """Normal deviate of the 90th percentile: half-width of an 80 % band in standard deviations."""
@@ -75,9 +75,14 @@ def group_key(subject: Subject) -> tuple[str, str, int]:
 
 def settings_apart(a: Subject, b: Subject) -> int:
     """Number of settings in which two plans differ; precision counts as one."""
-    one, other = (dict(_word(w) for w in s.plan.split()) for s in (a, b))
+    one, other = settings_of(a), settings_of(b)
     differing = sum(one.get(k) != other.get(k) for k in one.keys() | other.keys())
-    return min(differing + (a.precision != b.precision), _MOST)
+    return min(differing + (a.precision != b.precision), MOST_APART)
+
+
+def settings_of(subject: Subject) -> dict[str, str]:
+    """Settings of a plan by name, those that it names."""
+    return dict(_word(word) for word in subject.plan.split())
 
 
 def _word(word: str) -> tuple[str, str]:
@@ -116,7 +121,8 @@ def pairs_of(members: Sequence[Residual]) -> Pairs:
 
 
 @cache
-def _pairs() -> Pairs:
+def measured_pairs() -> Pairs:
+    """All pairs of the residuals in the catalogue."""
     return pairs_of(residuals())
 
 
@@ -183,7 +189,7 @@ def paired_difference(
         interval_b: Band of the step time of B.
     """
     ratio = seconds_b / seconds_a
-    found = spread(a, b, _pairs(), distances()) if group_key(a) == group_key(b) else None
+    found = spread(a, b, measured_pairs(), distances()) if group_key(a) == group_key(b) else None
     if a == b:
         return PairedDifference(
             ratio=ratio,
