@@ -109,6 +109,69 @@ def test_shown_figures_are_those_of_the_terminal(page: Any, address: Any) -> Non
         assert json.loads(value) == own[path], path
 
 
+SMALL = """model: meta-llama/Llama-3.1-8B
+cluster: {device: h100-sxm-80gb, nodes: 1, devices_per_node: 8}
+training: {seq_len: 4096, global_batch: 16}
+plan: {cp: 1, mbs: 1, vpp: 1}
+"""
+
+
+def run_job(page: Any, address: Any, text: str, name: str, button: str) -> list[list[str]]:
+    """Let a page do its work on a scenario; the path and value of every figure that it shows."""
+    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
+    page.goto(f"{base(address)}#/{name}?s={code}")
+    page.get_by_role("button", name=button).click()
+    page.locator("[data-path]").first.wait_for(timeout=120_000)
+    for width in (390, 980, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.locator("svg").first.wait_for()
+        over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert over <= 0, (name, width, over)
+    found: list[list[str]] = page.locator("[data-path]").evaluate_all(
+        "all => all.map(e => [e.dataset.path, e.dataset.value])"
+    )
+    return found
+
+
+def own_answer(folder: Path, text: str, *words: str) -> Any:
+    """What the terminal prints for a scenario."""
+    path = folder / "asked.txt"
+    path.write_text(text)
+    command = [sys.executable, "-m", "windtunnel", words[0], str(path), *words[1:], "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def unlike(shown: list[list[str]], own: Any) -> list[tuple[str, str, Any]]:
+    """Shown figures that the terminal does not print."""
+    wrong = []
+    for path, value in shown:
+        at = own
+        for step in path.split("."):
+            at = at[int(step)] if isinstance(at, list) else at[step]
+        if json.loads(value) != at:
+            wrong.append((path, value, at))
+    return wrong
+
+
+def test_a_search_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp_path: Path) -> None:
+    page.goto(base(address))
+    shown = run_job(page, address, SMALL, "search", "Find the best plan")
+    assert len(shown) >= 15
+    assert unlike(shown, own_answer(tmp_path, SMALL, "plan")) == []
+    rows, drawn = page.locator("[aria-label='Plans that were simulated'] tbody tr"), page.locator("svg .mark")
+    before = rows.count(), drawn.count()
+    slider = page.get_by_label("step at most")
+    slider.focus()
+    slider.press("Home")
+    assert rows.count() < before[0]
+    slider.press("End")
+    assert (rows.count(), drawn.count()) == before
+    said = drawn.first.get_attribute("aria-label")
+    drawn.first.press("Enter")
+    page.locator(".figure .value").first.wait_for(timeout=60_000)
+    assert f'"tp":{said.split("tp ")[1].split(" ")[0]}'.rstrip(":") in page.locator("textarea").first.input_value()
+
+
 def test_an_illegal_plan_is_told_and_mended(page: Any, address: Any) -> None:
     open_scenario(page, address)
     tp = page.locator("[data-field='plan.tp']")

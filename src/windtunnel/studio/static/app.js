@@ -4,7 +4,7 @@ import { state, START } from "./state.js";
 import { unpacked } from "./share.js";
 
 const PAGES = { "": "Home", scenario: "Scenario", compare: "Compare", search: "Search", advice: "Advice", report: "Report", sweeps: "Sweeps", catalogue: "Catalogue", export: "Export" };
-let leave = () => {};
+let leave = () => {}, turn = 0;
 
 async function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
@@ -12,12 +12,14 @@ async function route() {
   const words = new URLSearchParams(query || "");
   if (words.get("s")) { try { state.text = await unpacked(words.get("s") || ""); state.file = null; state.answer = null; } catch { state.text = START; } }
   fill(document.getElementById("nav"), Object.entries(PAGES).map(([id, title]) => h("a", { href: `#/${id}`, "aria-current": id === name ? "page" : undefined }, title)));
-  leave();
-  const page = await import(`./pages/${name || "home"}.js`);
+  leave(); leave = () => {};
+  const mine = ++turn, page = await import(`./pages/${name || "home"}.js`);
+  if (mine !== turn) return;
   document.title = `${page.title} · Windtunnel`;
-  const at = document.getElementById("page");
-  fill(at);
-  leave = (await page.show(at, words)) || (() => {});
+  const at = h("div", {});  // a page that answers late writes into its own room, not over the next page
+  fill(document.getElementById("page"), at);
+  const left = (await page.show(at, words)) || (() => {});
+  if (mine === turn) leave = left; else left();
 }
 
 const root = document.documentElement, button = document.getElementById("theme"), system = matchMedia("(prefers-color-scheme: dark)");

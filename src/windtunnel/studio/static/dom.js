@@ -2,7 +2,7 @@
 
 /** @param {string} tag @param {Record<string, any>} [given] @param {...any} children @returns {any} */
 export function h(tag, given = {}, ...children) {
-  const svg = ["svg", "g", "rect", "text", "line", "circle", "path", "title"].includes(tag);
+  const svg = ["svg", "g", "rect", "text", "line", "circle", "path", "title", "polyline", "polygon"].includes(tag);
   const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || value === null || value === false) continue;

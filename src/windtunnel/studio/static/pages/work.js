@@ -25,6 +25,6 @@ export function workPage(page, what) {
 
 /** Open fields as the scenario of the editor. @param {any} fields @param {string} name */
 export function open(fields, name) {
-  Object.assign(state, { text: `# ${name}\n${Object.entries(fields).map(([k, v]) => `${k}: ${JSON.stringify(v)}`).join("\n")}\n`, file: null, path: name, answer: null });
+  Object.assign(state, { text: `# ${name}\n${Object.entries(fields).map(([k, v]) => `${k}: ${JSON.stringify(v)}`).join("\n")}\n`, file: null, path: name, answer: null, verb: "", pinned: null });
   location.hash = "#/scenario";
 }
