@@ -221,7 +221,8 @@ def attempt(field: str, run: Callable[[], Any], problems: ProblemList) -> Any:
             if problem.file:  # it knows its own file (an imported config.json)
                 problems.extend([problem])
                 continue
-            inside = problem.field in (field, "") or problem.field.startswith(f"{field}.")
+            section = field.partition(".")[0]  # a problem that names its section has its whole path already
+            inside = problem.field in (field, "") or problem.field.startswith(f"{section}.")
             name = problem.field or field if inside else f"{field}.{problem.field}"
             problems.add(name, problem.value, problem.rule, nearest=problem.nearest)
         return None

@@ -275,7 +275,7 @@ def number_ticks(low: float, high: float, most: int = 8) -> tuple[tuple[float, .
         values = [v for v in values if f"{v:.0e}".startswith("1")] if len(values) > 1.5 * most else values[::2]
     if len(values) < 3:
         values = [low * (high / low) ** (i / 4) for i in range(5)]
-    return tuple(values), tuple(f"{v:,.3g}" if v < 1e5 else f"{v:,.0f}" for v in values)
+    return tuple(values), tuple(f"{v:,.3g}" if v < 999.5 else f"{v:,.0f}" for v in values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -252,8 +252,15 @@ def _without_staleness(name: str, given: dict[str, Any], where: str, problems: P
 
 def _label(name: str, given: dict[str, Any]) -> str:
     """An id with the knobs that were stated."""
-    told = ", ".join(f"{knob} {value}" for knob, value in given.items())
+    told = ", ".join(_knob_text(knob, value) for knob, value in given.items())
     return f"{name} ({told})" if told else name
+
+
+def _knob_text(knob: str, value: Any) -> str:
+    """A knob with its value, and the value's own knobs where it is a mapping: `compressor topk (fraction 0.01)`."""
+    if isinstance(value, dict):
+        value = ", ".join(_label(inner, own if isinstance(own, dict) else {}) for inner, own in value.items())
+    return f"{knob} {value}"
 
 
 def _split(spec: LearningSpec, task: TaskKind | None, problems: ProblemList) -> tuple[str, float]:

@@ -152,6 +152,7 @@ def _result(x: PreparedLearning, learning: Learning, version: str, begun: float)
         for a in figures
         for seed, step in a.diverged
     ]
+    warnings += [_never_exchanged(a, x.spec.steps) for a in figures if _alone(a, x.spec.workers)]
     if learning.interrupted:
         warnings.append("stopped: curves are those that were learned until then")
     task = curves.task_of(x.base)
@@ -181,10 +182,24 @@ def _result(x: PreparedLearning, learning: Learning, version: str, begun: float)
     )
 
 
+def _alone(a: AlgorithmFigures, workers: int) -> bool:
+    """Whether workers ran to the end and never met."""
+    return workers > 1 and a.rounds == 0 and a.loss is not None and not a.diverged
+
+
+def _never_exchanged(a: AlgorithmFigures, steps: int) -> str:
+    """What is said of a run that is shorter than a round: its loss is that of the start."""
+    period = a.knobs.get("period")
+    rounds = f"; a round is {period:,} steps (`period`)" if isinstance(period, int) else ""
+    return f"{a.label}: workers exchanged nothing in {steps:,} steps{rounds}, so its loss and time say nothing of it"
+
+
 def _notes(x: PreparedLearning, figures: tuple[AlgorithmFigures, ...]) -> tuple[str, ...]:
     """What a reader has to know of the figures."""
     out = ["the small task orders algorithms; its losses, and gaps between them, are not those of a larger model"]
     out += [f"{a.label}: {note}" for a in figures for note in a.notes]
+    if x.target.timed and x.spec.link is None and x.spec.workers > 1:
+        out.append("no learning.link is stated, so messages take no time: hours are those of the steps alone")
     steady = [a.label for a in x.algorithms if a.kind.driver != "arrivals"]
     if x.failures is not None and steady:
         out.append(f"failures act on asynchronous algorithms alone; {', '.join(steady)} run without")

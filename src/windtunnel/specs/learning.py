@@ -159,7 +159,7 @@ class LearningSpec(Spec):
     """Ids, or `{id: {knob: value}}`; an id may stand several times with different knobs."""
     inner: Named = "adamw"
     """Optimizer of a worker, where an algorithm does not bring its own."""
-    lr: float | LearningRateSpec | None = None
+    lr: Annotated[float, Field(gt=0, le=1e6)] | LearningRateSpec | None = None
     """Absent: the inner optimizer's own for the task."""
     split: SplitSpec | Literal["iid"] = "iid"
     seeds: Annotated[int, Field(gt=0, le=1000)] = 1

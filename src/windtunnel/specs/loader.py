@@ -562,7 +562,8 @@ def _meant(choices: list[Any], value: Any) -> Any:
         return next((c for c in choices if typing.get_origin(c) is dict), None)
     if isinstance(value, str):
         return str if str in choices else None
-    return int if int in choices and isinstance(value, int | float) and not isinstance(value, bool) else None
+    number = next((c for c in (int, float) if c in choices), None)
+    return number if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _is_record(annotation: Any) -> bool:
@@ -582,7 +583,7 @@ def _in_words(branch: Any) -> str:
         return " or ".join(repr(value) for value in typing.get_args(branch))
     if _is_record(branch) or typing.get_origin(branch) is dict:
         return "a mapping"
-    return {str: "a name", int: "a whole number"}.get(branch, str(branch))
+    return {str: "a name", int: "a whole number", float: "a number"}.get(branch, str(branch))
 
 
 def _entry(value: Any, part: int | str) -> Any:

@@ -23,6 +23,7 @@ def bars(*own: Bar) -> Bars:
 def chart() -> Chart:
     layers = [*line([1, 10, 100], [1, 2, float("nan")], series="a"), dots([2.0], [3.0], ["told & <b>"], series="b")]
     layers += [*horizontal(2.5, "objective"), *vertical(20.0, "knee")]
+    assert number_ticks(10, 1000)[1][-1] == "1,000"
     ticks, words = number_ticks(1, 100)
     x = Axis(title="load", kind="log", low=1, high=100, ticks=ticks, words=words)
     return Chart(

@@ -210,6 +210,43 @@ def test_what_does_not_go_together_is_one_line(changes: dict[str, Any], words: s
     assert words in said and "Traceback" not in said and len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("lr", "rule"),
+    [(-1, "must be greater than 0"), (0.0, "must be greater than 0"), ("fast", "must be a number or a mapping")],
+)
+def test_learning_rates_are_numbers_above_zero(lr: object, rule: str) -> None:
+    with pytest.raises(BadInput, match=f"learning.lr = {lr}: {rule}"):
+        prepare_learning({"learning": {**SMALL, "lr": lr}})
+
+
+def test_a_run_shorter_than_a_round_is_told() -> None:
+    found = learned(steps=20, algorithms=["data_parallel", "diloco"], seeds=1)
+    assert len(found.warnings) == 1
+    assert found.warnings[0].startswith("diloco: workers exchanged nothing in 20 steps; a round is 100 steps")
+    assert not learned(steps=20, seeds=1).warnings
+
+
+def test_hours_without_a_link_say_that_messages_take_no_time() -> None:
+    without = learned(steps=20, seeds=1, link=None)
+    assert any("no learning.link" in note for note in without.notes)
+    assert not any("no learning.link" in note for note in learned(steps=20, seeds=1).notes)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_title_or_label_is_cut_short(width: int) -> None:
+    from rich.console import Console
+
+    topk = {"data_parallel": {"compressor": {"topk": {"fraction": 0.01}}, "feedback": 1.0}}
+    found = learned(steps=20, seeds=1, algorithms=["data_parallel", topk])
+    out = StringIO()
+    Console(file=out, width=width).print(summary(found))
+    said = out.getvalue()
+    assert "…" not in said and all(len(line) <= width for line in said.splitlines())
+    assert all(word in said.split() for word in ("computing", "target", "energy", "data_parallel", "kWh"))
+    for algorithm in found.algorithms:
+        assert f"{algorithm.loss:.4g}" in said.split()
+
+
 def test_other_verbs_name_learn() -> None:
     scenario = {"learning": SMALL}
     for simulate in (api.simulate_training, api.simulate_serving, api.simulate_cluster):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,12 +25,13 @@ from windtunnel.report.learning.text import (
 from windtunnel.report.quantities import assumed_text, duration
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from windtunnel.learning.results import LearningResult
 
 _MARKS = "●○▲△■□◆◇"
 _WIDE, _HIGH = 76, 18
+_GAP = 3
 
 
 def summary(result: LearningResult, *, plot: bool = False) -> RenderableType:
@@ -41,7 +43,7 @@ def summary(result: LearningResult, *, plot: bool = False) -> RenderableType:
     ]
     if result.goal:
         parts.append(Text(f"target: {goal_line(result)}", style="dim"))
-    parts.append(Padding(_table(result), (1, 0, 0, 0)))
+    parts.append(_SideBySide(*table_rows(result)))
     for label, words in staleness_rows(result):
         parts.append(Text(f"{label}: staleness {words}"))
     parts += [Text(line, style="yellow") for line in verdict_lines(result)]
@@ -62,14 +64,36 @@ def _speed(result: LearningResult) -> str:
     return f"{learned} · done in {duration(result.simulated_in_s)}"
 
 
-def _table(result: LearningResult) -> Table:
-    titles, rows = table_rows(result)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for at, title in enumerate(titles):
-        table.add_column(title, justify="left" if at == 0 else "right", no_wrap=at < 2)
-    for row in rows:
-        table.add_row(*row)
-    return table
+@dataclass(frozen=True, slots=True)
+class _SideBySide:
+    """Algorithms with their figures; as several tables where the terminal is too narrow for one of whole words."""
+
+    titles: list[str]
+    rows: list[list[str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Tables below each other, each with the algorithms in front."""
+        cells = [[title, *column] for title, column in zip(self.titles, zip(*self.rows, strict=True), strict=True)]
+        words = [max(len(word) for cell in column for word in cell.split() or [""]) for column in cells]
+        groups: list[list[int]] = [[0]]
+        for at in range(1, len(cells)):
+            if len(groups[-1]) > 1 and sum(words[i] + _GAP for i in [*groups[-1], at]) > options.max_width:
+                groups.append([0])
+            groups[-1].append(at)
+        for group in groups:
+            spare = options.max_width - sum(words[i] + _GAP for i in group)
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+            widths = {}
+            for at in [*group[1:], 0]:
+                widths[at] = words[at] + max(0, min(spare, max(map(len, cells[at])) - words[at]))
+                spare -= widths[at] - words[at]
+            for at in group:
+                table.add_column(
+                    cells[at][0], justify="right" if at else "left", width=max(1, widths[at]), overflow="fold"
+                )
+            for row in self.rows:
+                table.add_row(*(row[at] for at in group))
+            yield table
 
 
 def drawn(result: LearningResult, across: Across) -> str:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def headline(result: LearningResult) -> str:
     """Task, workers, steps and seeds."""
     seeds = "1 seed" if len(result.seeds) == 1 else f"{len(result.seeds)} seeds"
-    return f"{result.task}: {result.workers:,} workers, {result.steps:,} local steps each, {seeds}"
+    workers = "1 worker" if result.workers == 1 else f"{result.workers:,} workers"
+    steps = "1 local step" if result.steps == 1 else f"{result.steps:,} local steps"
+    return f"{result.task}: {workers}, {steps} each, {seeds}"
 
 
 def target_line(result: LearningResult) -> str:
