@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PAGES = ("", "scenario", "compare", "search", "advice", "report", "sweeps", "catalogue", "export")
+PAGES = ("", "scenario", "compare", "search", "serving", "advice", "report", "sweeps", "catalogue", "export")
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +170,40 @@ def test_a_search_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp
     drawn.first.press("Enter")
     page.locator(".figure .value").first.wait_for(timeout=60_000)
     assert f'"tp":{said.split("tp ")[1].split(" ")[0]}'.rstrip(":") in page.locator("textarea").first.input_value()
+
+
+SERVED = """model: meta-llama/Llama-3.1-8B
+cluster: {device: h100-sxm-80gb, nodes: 1, devices_per_node: 8}
+serving:
+  engine: vllm
+  pools: [{replicas: 1, plan: {tp: 1}}]
+  traffic: {rate_per_s: 4, num_requests: 120, input_tokens: 512, output_tokens: 64}
+  slo: {ttft_s: 1.0, tpot_s: 50 ms, percentile: 0.9}
+"""
+
+
+def test_a_load_curve_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp_path: Path) -> None:
+    page.goto(base(address))
+    shown = run_job(page, address, SERVED, "serving", "Draw the load curve")
+    assert len(shown) >= 50
+    own = own_answer(tmp_path, SERVED, "serve", "--sweep", "rate=1..8", "--points", "7")
+    assert unlike(shown, own) == []
+    told, line = page.locator(".allows").first, page.get_by_role("slider", name="Objective of TTFT")
+    before = told.inner_text()
+    line.focus()
+    line.press("ArrowDown")
+    assert float(line.get_attribute("aria-valuenow")) == pytest.approx(1 / 1.02)
+    assert told.inner_text() != before
+    line.press("Home")
+    assert "no load" in told.inner_text()
+    line.scroll_into_view_if_needed()
+    box, value = line.bounding_box(), float(line.get_attribute("aria-valuenow"))
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2 + 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] - 300, steps=4)
+    page.mouse.up()
+    assert float(line.get_attribute("aria-valuenow")) > value
+    assert "up to" in told.inner_text()
 
 
 def test_an_illegal_plan_is_told_and_mended(page: Any, address: Any) -> None:

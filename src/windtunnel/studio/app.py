@@ -200,7 +200,10 @@ class Studio:
             folder = self.files.path(str(asked["file"])).parent
         refuse_files_outside(data, folder, self.root)
         verb = asked.get("verb") or next((verb for section, verb in _ORDER if section in data), "train")
-        return {"verb": str(verb), "scenario": data, "folder": str(folder)}
+        options = asked.get("options")
+        if options is not None and not isinstance(options, dict):
+            raise BadInput(Problem("options", "must be a mapping"))
+        return {"verb": str(verb), "scenario": data, "folder": str(folder), "options": options or {}}
 
     # -- files
 

@@ -15,8 +15,10 @@ from typing import Any
 
 from windtunnel import api
 from windtunnel.error_records import problems_of
+from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.source import FieldsInFolder
 
+_MOST_LOADS = 40
 Asked = tuple[Any, tuple[str, ...]]
 
 
@@ -27,6 +29,31 @@ def _train(source: Any, sensitive: bool) -> Any:
         taken, overrides=settings, sensitivities=sensitive, trace=sensitive, chosen_by_planner=chosen
     )
     return result, words
+
+
+def _serve_curve(source: FieldsInFolder, options: dict[str, Any]) -> Any:
+    """A load curve; without loads from the page, from a quarter to twice those of the scenario."""
+    axis = str(options.get("axis") or "") or _loads(source)
+    given = options.get("points")
+    points = given if isinstance(given, int) and ".." in axis else None
+    if points is not None and not 2 <= points <= _MOST_LOADS:
+        raise BadInput(Problem("points", f"must be from 2 to {_MOST_LOADS}", points))
+    return api.sweep_serving(source, axis, points=points)
+
+
+def _loads(source: FieldsInFolder) -> str:
+    serving = source.get("serving")
+    traffic = serving.get("traffic") if isinstance(serving, dict) else None
+    if not isinstance(traffic, dict):
+        raise BadInput(Problem("serving.traffic", "is required by a load curve"))
+    if traffic.get("trace"):
+        return "time_scale=0.25..2"
+    for name, field in (("rate", "rate_per_s"), ("concurrency", "concurrency")):
+        load = traffic.get(field)
+        if isinstance(load, int | float) and load > 0:
+            least = max(1, load // 4) if name == "concurrency" else load / 4
+            return f"{name}={least:.9g}..{2 * load:.9g}"
+    raise BadInput(Problem("serving.traffic", "has no load to vary; name loads such as rate=1..8"))
 
 
 def _html(module: str, result: Any, path: Path) -> None:
@@ -52,15 +79,19 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """One answer.
 
     Args:
-        question: id, verb, scenario (fields), folder; `report`: path to write the verb's HTML report to.
+        question: id, verb, scenario (fields), folder; `report`: path to write the verb's HTML report to;
+            `options`: of `serve_curve`, axis (as in `rate=1..8`) and points.
     """
     begun = time.perf_counter()
     head = {"id": question.get("id"), "verb": question.get("verb")}
     try:
-        call, package = VERBS[question["verb"]]
         source = FieldsInFolder(question["scenario"], Path(question["folder"]))
         report = question.get("report")
-        result, words = call(source, report is not None)
+        if question["verb"] == "serve_curve":
+            (result, words), package = (_serve_curve(source, question.get("options") or {}), ""), ""
+        else:
+            call, package = VERBS[question["verb"]]
+            result, words = call(source, report is not None)
         if report is not None and package:
             if question["verb"] == "plan" and not hasattr(result, "proof"):
                 package = "plan_serving"

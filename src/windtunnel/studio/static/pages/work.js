@@ -3,15 +3,15 @@ import { h, fill, tell } from "../dom.js";
 import { job } from "../api.js";
 import { state, START } from "../state.js";
 
-/** @param {any} page @param {{title: string, verb: string, question: string, start: string, draw: (answer: any, at: any) => void}} what */
+/** @param {any} page @param {{title: string, verb: string, question: string, start: string, extra?: any[], options?: () => any, draw: (answer: any, at: any) => void}} what */
 export function workPage(page, what) {
   let running = null;
   const out = h("div", {}), stop = h("button", { onclick: async () => { await running?.stop(); }, disabled: true }, "Stop"), words = h("span", { class: "muted" });
   const start = h("button", { class: "main", onclick: go }, what.start);
-  fill(page, h("h1", {}, what.title), h("p", { class: "muted" }, what.question), h("div", { class: "row" }, start, stop, words), out);
+  fill(page, h("h1", {}, what.title), h("p", { class: "muted" }, what.question), h("div", { class: "row" }, what.extra || null, start, stop, words), out);
   async function go() {
     start.disabled = true; stop.disabled = false; fill(out);
-    running = job({ text: state.text || START, file: state.file, verb: what.verb || state.answer?.verb || undefined }, (s) => { words.textContent = `${Math.round(s)} s`; });
+    running = job({ text: state.text || START, file: state.file, verb: what.verb || state.answer?.verb || undefined, options: what.options?.() }, (s) => { words.textContent = `${Math.round(s)} s`; });
     const answer = await running.done;
     start.disabled = false; stop.disabled = true; running = null;
     if (answer.state === "stopped") { words.textContent = "stopped"; return; }
