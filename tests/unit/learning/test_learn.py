@@ -261,6 +261,7 @@ def test_reports_say_what_the_result_says(tmp_path: Path) -> None:
     page = html.write(found, tmp_path / "r.html").read_text("utf-8")
     for words in ("Loss against hours", "Loss against joules", "not resolved", "Algorithms side by side"):
         assert words in page
+    assert '<td class="n">' in page.split("Loss against")[0]  # a number and its unit stay on one line
     from rich.console import Console
 
     console = Console(width=120, record=True, file=StringIO())

@@ -40,7 +40,11 @@ def render(result: LearningResult) -> str:
     parts = [
         f"<header><h1>{escape(result.scenario_name)}</h1>{head}</header>",
         *(f'<p class="warning">{escape(w)}</p>' for w in (*verdict_lines(result), *result.warnings)),
-        card("Algorithms side by side", "loss of the proxy; bytes and times of the target", _table(titles, rows)),
+        card(
+            "Algorithms side by side",
+            "loss of the proxy; bytes and times of the target",
+            _table(titles, rows, numbers=True),
+        ),
     ]
     hint = "mean of the seeds; the band is from the lowest to the highest" if len(result.seeds) > 1 else ""
     for across in ACROSS:
@@ -63,7 +67,12 @@ def render(result: LearningResult) -> str:
     return document(f"{result.scenario_name}: learning", parts)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    titles = "<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>"
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return table(titles, body)
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
+    """A table; `numbers` says that all but the first column are, which stay on one line with their units."""
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        kinds = [' class="n"' if numbers and at else "" for at in range(len(row))]
+        return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
+
+    titles = f"<tr>{cells('th', head)}</tr>"
+    return table(titles, "".join(f"<tr>{cells('td', row)}</tr>" for row in rows))
