@@ -13,6 +13,7 @@ from windtunnel.errors import Infeasible as Infeasible
 from windtunnel.errors import WindtunnelError as WindtunnelError
 from windtunnel.fluent import scenario as scenario
 from windtunnel.fluent import sweep as sweep
+from windtunnel.notebook.explore import explore as explore
 from windtunnel.serving.results.serving_result import ServingResult as ServingResult
 from windtunnel.specs.loader import load_scenario as load_scenario
 from windtunnel.specs.scenario import Scenario as Scenario
