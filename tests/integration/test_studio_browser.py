@@ -25,7 +25,20 @@ pytestmark = [
 ]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PAGES = ("", "scenario", "compare", "search", "serving", "advice", "report", "sweeps", "catalogue", "export")
+PAGES = (
+    "",
+    "scenario",
+    "compare",
+    "search",
+    "serving",
+    "run",
+    "learning",
+    "advice",
+    "report",
+    "sweeps",
+    "catalogue",
+    "export",
+)
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +217,42 @@ def test_a_load_curve_is_drawn_as_the_terminal_tells_it(page: Any, address: Any,
     page.mouse.up()
     assert float(line.get_attribute("aria-valuenow")) > value
     assert "up to" in told.inner_text()
+
+
+LONG = """model: meta-llama/Llama-3.1-8B
+cluster: {device: h100-sxm-80gb, nodes: 16, devices_per_node: 8}
+training: {seq_len: 4096, global_batch: 256}
+plan: {tp: 1, pp: 1, mbs: 1, zero: 1}
+run: {tokens: 200B, failures: opt-175b-2022, replications: 20, checkpoint: {tiers: [{to: storage}]}}
+"""
+LEARNED = """learning:
+  task: logistic
+  workers: 4
+  steps: 60
+  algorithms: [data_parallel, {diloco: {period: 10}}]
+  seeds: 2
+  step_s: 250 ms
+  parameters: 100M
+  layers: 12
+  link: data-centre
+"""
+
+
+def test_a_run_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp_path: Path) -> None:
+    page.goto(base(address))
+    shown = run_job(page, address, LONG, "run", "Simulate the run")
+    assert {"days.p10", "days.p90", "goodput", "sensitivities.half the failures"} <= {path for path, _ in shown}
+    assert unlike(shown, own_answer(tmp_path, LONG, "run")) == []
+    assert page.locator("svg[role=img][aria-label]").count() == 3
+
+
+def test_learning_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp_path: Path) -> None:
+    page.goto(base(address))
+    shown = run_job(page, address, LEARNED, "learning", "Train and compare")
+    assert {"algorithms.diloco.loss", "algorithms.data_parallel.bytes_per_worker"} <= {path for path, _ in shown}
+    assert unlike(shown, own_answer(tmp_path, LEARNED, "learn")) == []
+    assert page.locator("svg[role=img][aria-label^='Loss against']").count() >= 3
+    assert page.locator("h3").count() == 2
 
 
 def test_an_illegal_plan_is_told_and_mended(page: Any, address: Any) -> None:

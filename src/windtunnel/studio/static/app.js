@@ -3,7 +3,7 @@ import { h, fill } from "./dom.js";
 import { state, START } from "./state.js";
 import { unpacked } from "./share.js";
 
-const PAGES = { "": "Home", scenario: "Scenario", compare: "Compare", search: "Search", serving: "Serving", advice: "Advice", report: "Report", sweeps: "Sweeps", catalogue: "Catalogue", export: "Export" };
+const PAGES = { "": "Home", scenario: "Scenario", compare: "Compare", search: "Search", serving: "Serving", run: "Run", learning: "Learning", advice: "Advice", report: "Report", sweeps: "Sweeps", catalogue: "Catalogue", export: "Export" };
 let leave = () => {}, turn = 0;
 
 async function route() {
