@@ -275,7 +275,9 @@ def _tell_outcome(found: Sweep, as_json: bool) -> None:
     if not found_all["statuses"].get("ok"):
         print("no cell has an answer")
         return
-    print(f'ask them: windtunnel sweep query {outcome.folder} "SELECT * FROM frontier"')
+    best = api.query_sweep(outcome.folder, "SELECT * FROM frontier LIMIT 1")  # none of `learn` without a target
+    view = "frontier" if len(best) else "ok"
+    print(f'ask them: windtunnel sweep query {outcome.folder} "SELECT * FROM {view}"')
 
 
 def _tell_estimate(found: Any, as_json: bool) -> None:

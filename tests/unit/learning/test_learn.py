@@ -247,6 +247,19 @@ def test_no_title_or_label_is_cut_short(width: int) -> None:
         assert f"{algorithm.loss:.4g}" in said.split()
 
 
+@pytest.mark.parametrize(("target", "view"), [({"loss": 7.0}, "frontier"), (None, "ok")])
+def test_a_sweep_names_a_view_with_rows(target: object, view: str, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from windtunnel.cli.main import app
+
+    file = tmp_path / "s.yaml"
+    file.write_text(yaml.safe_dump({"learning": {**SMALL, "steps": 20, "seeds": 1, "target": target}}))
+    asked = ["sweep", "start", str(file), "--vary", "learning.workers=2,3", "--out", str(tmp_path / "rows"), "-j", "1"]
+    said = CliRunner().invoke(app, asked).output
+    assert f'"SELECT * FROM {view}"' in said, said
+
+
 def test_other_verbs_name_learn() -> None:
     scenario = {"learning": SMALL}
     for simulate in (api.simulate_training, api.simulate_serving, api.simulate_cluster):

@@ -39,7 +39,7 @@ def render(result: LearningResult) -> str:
     titles, rows = table_rows(result)
     parts = [
         f"<header><h1>{escape(result.scenario_name)}</h1>{head}</header>",
-        *(f'<p class="warning">{escape(w)}</p>' for w in (*verdict_lines(result), *result.warnings)),
+        _warnings([*verdict_lines(result), *result.warnings]),
         card(
             "Algorithms side by side",
             "loss of the proxy; bytes and times of the target",
@@ -65,6 +65,11 @@ def render(result: LearningResult) -> str:
     if result.citations:
         parts.append(card("Sources", "", "".join(f"<p>{escape(line)}</p>" for line in result.citations)))
     return document(f"{result.scenario_name}: learning", parts)
+
+
+def _warnings(lines: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<div class="card warn"><b>Warnings</b><ul>{items}</ul></div>' if items else ""
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
