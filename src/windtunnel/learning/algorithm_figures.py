@@ -66,10 +66,43 @@ def algorithm_run(x: PreparedLearning, algorithm: ChosenAlgorithm, learned: list
         late = [(seed, one.curve) for seed, one in learned if isinstance(one.curve, ArrivalCurve)]
         curves = tuple(_of_arrivals(x, algorithm, seed, curve) for seed, curve in late)
         return AlgorithmRun(algorithm, curves, _totals_of_arrivals(x, curves, [curve for _, curve in late]))
-    timing = x.timing(algorithm)
     steady = [(seed, one.curve) for seed, one in learned if isinstance(one.curve, Curve)]
+    if x.elastic(algorithm, x.spec.seed) is not None:
+        return _elastic_run(x, algorithm, steady)
+    timing = x.timing(algorithm)
     curves = tuple(_of_steps(x, algorithm, seed, curve, timing) for seed, curve in steady)
     return AlgorithmRun(algorithm, curves, _totals_of_steps(x, algorithm, timing))
+
+
+def _elastic_run(x: PreparedLearning, algorithm: ChosenAlgorithm, steady: list[tuple[int, Curve]]) -> AlgorithmRun:
+    """Each seed on a clock of its own; totals are the mean of the seeds."""
+    curves: list[TimedCurve] = []
+    totals: list[Totals] = []
+    lost: list[int] = []
+    for seed in x.seeds:
+        rounds = x.elastic(algorithm, seed)
+        assert rounds is not None
+        timing = x.elastic_timing(algorithm, seed, rounds)
+        curves += [_of_steps(x, algorithm, seed, curve, timing) for number, curve in steady if number == seed]
+        totals.append(_totals_of_steps(x, algorithm, timing))
+        lost.append(rounds.failures)
+    notes = [f"{np.mean(lost):,.1f} times a worker was lost in a round; the others went on without it"]
+    if any(lost):
+        notes.append("bytes of exchanges that were given up are not counted")
+    mean = Totals(
+        seconds=float(np.mean([t.seconds for t in totals])),
+        bytes_per_worker=float(np.mean([t.bytes_per_worker for t in totals])),
+        by_link={
+            name: float(np.mean([t.by_link.get(name, 0.0) for t in totals]))
+            for name in dict.fromkeys(n for t in totals for n in t.by_link)
+        },
+        joules=float(np.mean([t.joules for t in totals])),
+        dollars=float(np.mean([t.dollars for t in totals])),
+        utilisation=float(np.mean([t.utilisation or 0.0 for t in totals])),
+        rounds=totals[0].rounds,
+        notes=tuple(notes),
+    )
+    return AlgorithmRun(algorithm, tuple(curves), mean)
 
 
 def _of_steps(

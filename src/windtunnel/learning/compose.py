@@ -329,7 +329,13 @@ class Composed:
         if is_plain(exchange.compressor):
             return values
         if exchange.via == "ring":
-            return ring_mean(values, exchange.compressor, self.job, step)
+            who = None if isinstance(exchange, GradientExchange) or exchange.who is None else exchange.who
+            among = None if who is None else who(self.job, self._rounds.get(0, 0))
+            return (
+                values[:0]
+                if among is not None and not len(among)
+                else ring_mean(values, exchange.compressor, self.job, step, among)
+            )
         kept = state.residual.get(name) if exchange.feedback else None
         if kept is not None:
             kept *= values.dtype.type(exchange.feedback)
@@ -366,7 +372,7 @@ class Composed:
         """Mean over those that take part and are heard, shape (1, entries)."""
         p = self.parameters
         assert p is not None
-        if p.who is not None:
+        if p.who is not None and not (p.via == "ring" and not is_plain(p.compressor)):  # a ring has them alone
             chosen = p.who(self.job, round_number)
             chosen = chosen if heard is None else chosen[heard[chosen]]
             received = received[chosen]
@@ -407,7 +413,7 @@ def is_plain(compressor: Compressor) -> bool:
     return isinstance(compressor, Cast) and compressor.bits > 16
 
 
-def ring_mean(values: Reals, compressor: Compressor, job: Job, step: int) -> Reals:
+def ring_mean(values: Reals, compressor: Compressor, job: Job, step: int, among: Ints | None = None) -> Reals:
     """Mean of rows as a ring all-reduce gives it that decodes, adds and encodes again at every hop.
 
     Part c of the vector starts at worker c, collects one worker's share a hop, and is encoded once more when it is
@@ -418,17 +424,19 @@ def ring_mean(values: Reals, compressor: Compressor, job: Job, step: int) -> Rea
         compressor: Of what travels, one tensor a part.
         job: Workers and draws.
         step: Of the message.
+        among: Workers of the ring, ascending, one or more; None: all.
 
     Returns:
         Shape (1, entries).
     """
-    n = len(values)
+    ring = np.arange(len(values)) if among is None else among
+    values, n = values[ring], len(ring)
     out = np.empty((1, values.shape[1]), values.dtype)
     for part, at in enumerate(_ring_parts(values.shape[1], n)):
         shapes = ((at.stop - at.start,),)
         total = values[part : part + 1, at]
         for hop in range(n):
-            sender = np.array([(part + hop) % n])
+            sender = ring[[(part + hop) % n]]
             total = compressor.decoded(total, shapes, job.draws, sender, step)
             if hop < n - 1:
                 receiver = (part + hop + 1) % n

@@ -22,6 +22,7 @@ from windtunnel.learning.arrival_clock import arrival_setting
 from windtunnel.learning.attacks import Attack, attacked
 from windtunnel.learning.drivers.arrival_results import ArrivalCurve
 from windtunnel.learning.drivers.arrivals import run_arrivals
+from windtunnel.learning.drivers.elastic_members import ElasticMembers
 from windtunnel.learning.drivers.lock_step import Curve, learn
 from windtunnel.learning.inner import INNER
 from windtunnel.learning.inner.base import LearningRate
@@ -57,7 +58,8 @@ class CurveKey:
     attack: dict[str, Any] = field(default_factory=dict)
     """Fields of `Attack`; empty: none."""
     clock: dict[str, Any] = field(default_factory=dict)
-    """What decides the order of events (`arrival_clock.clock_fields`); empty for lock-step algorithms."""
+    """What decides the order of events (`arrival_clock.clock_fields`); of lock-step algorithms who is there in each
+    round (`ElasticRounds.members`), empty where all are."""
 
     def digest(self) -> str:
         """Hexadecimal digits that stand for the key, a file that the task reads, and what computes.
@@ -130,6 +132,8 @@ def learn_curve(key: CurveKey) -> Learned:
             setting = arrival_setting(key.clock, task, job, key.evaluate_every)
             late = run_arrivals(algorithm, task, job, setting)
             return Learned(late, time.perf_counter() - begun, late.worker_steps)
+        if key.clock:
+            algorithm = ElasticMembers.of(algorithm, key.clock)
         curve = learn(algorithm, task, job, key.evaluate_every)
     rows = getattr(algorithm, "places", key.workers)  # of clients that are sampled only those of a round compute
     return Learned(curve, time.perf_counter() - begun, len(curve.train_loss) * rows)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from windtunnel.catalog.load import load
 from windtunnel.catalog.run_tables import failure_profile
@@ -15,6 +17,8 @@ from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.arrival_clock import clock_fields
 from windtunnel.learning.curves import CurveKey, honest_task_of, job_of, under_attack
+from windtunnel.learning.drivers.elastic_members import may_be_elastic, round_of
+from windtunnel.learning.drivers.outages import Outages
 from windtunnel.learning.inner import INNER, InnerKind
 from windtunnel.learning.job import Job
 from windtunnel.learning.knobs import with_defaults
@@ -22,8 +26,11 @@ from windtunnel.learning.laws import LAWS, Law
 from windtunnel.learning.scenario_target import ScenarioTarget, scenario_target
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks.base import Shapes, Task, params_of
+from windtunnel.learning.timing.elastic_rounds import ElasticRounds, elastic_rounds
+from windtunnel.learning.timing.elastic_timing import elastic_timing
 from windtunnel.learning.timing.lock_step import LockStepTiming, time_lock_step
 from windtunnel.learning.timing.on_target import with_work_of
+from windtunnel.learning.timing.schedule import read_schedule
 from windtunnel.machine_memory import require_bytes
 from windtunnel.registry import Registry
 from windtunnel.specs.base import Named, named
@@ -35,6 +42,8 @@ from windtunnel.techniques import Applied, applied, remarks
 
 BASELINE = "data_parallel"
 _POINTS = 100
+_ROUNDS_READ = 8
+"""Rounds of a schedule that are read to find its repeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +79,7 @@ class PreparedLearning:
     """(field, value, why)."""
     remarks: tuple[str, ...] = ()
     """On techniques."""
+    _elastic: dict[tuple[str, int], ElasticRounds] = field(default_factory=dict, repr=False, compare=False)
 
     def job(self, key: CurveKey) -> Job:
         """The job of a curve on the tensors of the proxy."""
@@ -82,6 +92,40 @@ class PreparedLearning:
         built = algorithm.kind.build(job_of(key, target.shapes), dict(algorithm.knobs))
         there = with_work_of(built, target)
         return time_lock_step(built.messages, there, self.spec.workers, self.spec.steps, seed=self.spec.seed)
+
+    def elastic(self, algorithm: ChosenAlgorithm, seed: int) -> ElasticRounds | None:
+        """Rounds of a lock-step algorithm whose workers fail and join; None where none does, or it cannot go on.
+
+        Workers have to be alike, and joined by links of their own: a round among n of them takes as long whoever is
+        left.
+        """
+        spec, target = self.spec, self.target.target
+        away = self.failures is not None or any(spec.joins)
+        if not away or algorithm.kind.driver == "arrivals" or not self.target.timed or spec.speeds is not None:
+            return None
+        link = target.link
+        if link is not None and (link.site is not None or link.latency_spread):
+            return None
+        key = (algorithm.label, seed)
+        if key not in self._elastic:
+            job = job_of(replace(self.base, seed=seed), target.shapes)
+            built = algorithm.kind.build(job, dict(algorithm.knobs))
+            if not may_be_elastic(built):
+                return None
+            period = round_of(built)
+            joins = np.zeros(spec.workers)
+            joins[: len(spec.joins)] = spec.joins[: spec.workers]
+            outages = Outages(self.failures, job.draws, self.target.nodes, self.target.devices_per_node, joins)
+            schedule = read_schedule(built.messages, _ROUNDS_READ * period)
+            there, rounds = with_work_of(built, target), -(-spec.steps // period)
+            self._elastic[key] = elastic_rounds(schedule, there, spec.workers, rounds, outages, seed=seed)
+        return self._elastic[key]
+
+    def elastic_timing(self, algorithm: ChosenAlgorithm, seed: int, rounds: ElasticRounds) -> LockStepTiming:
+        """The clock of rounds whose workers fail and join."""
+        target = self.target.target
+        built = algorithm.kind.build(job_of(replace(self.base, seed=seed), target.shapes), dict(algorithm.knobs))
+        return elastic_timing(rounds, built.messages, with_work_of(built, target), self.spec.steps, seed=seed)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -97,7 +141,8 @@ class PreparedLearning:
         """Key of the curve of an algorithm from a seed."""
         key = replace(self.base, algorithm=algorithm.kind.id, algorithm_knobs=algorithm.knobs, seed=seed)
         if algorithm.kind.driver != "arrivals":
-            return key
+            rounds = self.elastic(algorithm, seed)
+            return key if rounds is None else replace(key, clock=rounds.members())
         t = self.target
         nodes = (t.nodes, t.devices_per_node)
         return replace(key, clock=clock_fields(self.spec, t.target.shapes, t.target.step_s, self.failures, nodes))

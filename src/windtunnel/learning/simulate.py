@@ -200,11 +200,15 @@ def _notes(x: PreparedLearning, figures: tuple[AlgorithmFigures, ...]) -> tuple[
     out += [f"{a.label}: {note}" for a in figures for note in a.notes]
     if x.target.timed and x.spec.link is None and x.spec.workers > 1:
         out.append("no learning.link is stated, so messages take no time: hours are those of the steps alone")
-    steady = [a.label for a in x.algorithms if a.kind.driver != "arrivals"]
-    if x.failures is not None and steady:
-        out.append(f"failures act on asynchronous algorithms alone; {', '.join(steady)} run without")
-    if any(x.spec.joins) and steady:
-        out.append(f"workers join late in asynchronous algorithms alone; in {', '.join(steady)} all are there")
+    fixed = [a.label for a in x.algorithms if a.kind.driver != "arrivals" and x.elastic(a, x.spec.seed) is None]
+    why = (
+        "only asynchronous algorithms go on without some workers, and those whose workers exchange nothing but whole "
+        "parameters once a round, where workers are alike, stand in no sites, and `step_s` or a model gives seconds"
+    )
+    if x.failures is not None and fixed:
+        out.append(f"{', '.join(fixed)} run without failures: {why}")
+    if any(x.spec.joins) and fixed:
+        out.append(f"in {', '.join(fixed)} nobody can join late, all are there: {why}")
     return tuple(out)
 
 

@@ -297,7 +297,7 @@ def test_examples_run_in_small(path: Path) -> None:
         for entry in section["algorithms"]
         for id, knobs in ({entry: {}} if isinstance(entry, str) else entry).items()
     ]
-    section.pop("target")
+    section.pop("target", None)
     found = api.simulate_learning({**data, "learning": section})
     assert all(a.loss is not None and a.hours is not None for a in found.algorithms)
     assert load_scenario(path).learning is not None

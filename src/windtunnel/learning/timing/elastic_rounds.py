@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class ElasticRounds:
     """Those whose results count."""
     waited_s: Floats
     """Of each round: until the others knew of failures, and exchanges that were given up."""
+    computed_s: Floats
+    """Of each worker, steps that were lost included, shape (workers,)."""
     steps_of_round: int
     step_s: float
     workers: int
@@ -66,6 +68,13 @@ class ElasticRounds:
     def utilisation(self) -> float:
         """Seconds of computing that count over those of all workers, whether they were there or not."""
         return self.kept_worker_steps * self.step_s / (self.workers * float(self.end_s[-1]))
+
+    def members(self) -> dict[str, Any]:
+        """Who began and who survived each round, as plain data for a curve's key; empty where all always do."""
+        everyone = tuple(range(self.workers))
+        if all(who == everyone for who in self.survived):
+            return {}
+        return {"began": [list(who) for who in self.began], "survived": [list(who) for who in self.survived]}
 
     def participants(self, job: Job, round_number: int) -> Ints:
         """Workers of a lock-step round, as `compose.Participants` has it."""
@@ -126,6 +135,7 @@ def _play(
     coming = [outages.next(i, 0) for i in range(workers)]
     now = 0.0
     begins, ends, began, survived, waits = [], [], [], [], []
+    computed = np.zeros(workers)
     for _ in range(rounds):
         now = max(now, float(there_s.min()))
         if now == inf:
@@ -142,6 +152,7 @@ def _play(
         waits.append(waited)
         for i in members:
             out = coming[i]
+            computed[i] += min(computing, dies.get(i, inf) - now)
             if out is not None and dies[i] < end:
                 there_s[i] = dies[i] + out.back_s
                 failed[i] += 1
@@ -153,6 +164,7 @@ def _play(
         began=tuple(began),
         survived=tuple(survived),
         waited_s=np.array(waits),
+        computed_s=computed,
         steps_of_round=steps_of_round,
         step_s=step_s,
         workers=workers,
