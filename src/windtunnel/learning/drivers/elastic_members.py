@@ -129,7 +129,7 @@ class ElasticMembers:
         assert p is not None and state.anchor is not None
         if p.evaluate == "anchor" or not len(self._now):
             return state.anchor
-        return state.params[self._now].mean(axis=0, keepdims=True)
+        return np.asarray(state.params[self._now].mean(axis=0, keepdims=True))
 
     def _members(self, step: int) -> Ints:
         at = min(step // round_of(self.composed), len(self.began) - 1)
