@@ -280,11 +280,13 @@ def link_needs(source: Source, shares: Sequence[float], *, overrides: Sequence[s
     return needs(source, shares, overrides=overrides)
 
 
-def simulate_run(source: Source, *, overrides: Sequence[str] = (), sensitivities: bool = True) -> RunResult:
+def simulate_run(
+    source: Source, *, overrides: Sequence[str] = (), sensitivities: bool = True, processes: int = 1
+) -> RunResult:
     """Predict a whole training run, through failures; see `windtunnel.runs.simulate.simulate_run`."""
     from windtunnel.runs.simulate import simulate_run as simulate
 
-    return simulate(source, overrides=overrides, sensitivities=sensitivities)
+    return simulate(source, overrides=overrides, sensitivities=sensitivities, processes=processes)
 
 
 def search_run(source: Source, *, overrides: Sequence[str] = ()) -> RunSearchResult:

@@ -79,7 +79,7 @@ OPTIONS = {
     "cluster": ["--json", "--report", "--set"],
     "learn": ["--bandwidth-for", "--cache", "--json", "--plot", "--report", "--set"],
     "fit": ["--json", "--set"],
-    "run": ["--json", "--output", "--progress", "--report", "--search", "--sensitivities", "--set"],
+    "run": ["--jobs", "--json", "--output", "--progress", "--report", "--search", "--sensitivities", "--set"],
     "plan": [
         "--export",
         "--export-dir",
@@ -183,6 +183,7 @@ PUBLIC = [
     "advise",
     "compare",
     "explain",
+    "explore",
     "fit",
     "import_torch_module",
     "load_scenario",

@@ -35,6 +35,12 @@ def run(
     sensitivities: Annotated[
         bool, typer.Option("--sensitivities/--no-sensitivities", help="Show what would change the days.")
     ] = True,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "-j", "--jobs", min=1, max=1024, help="Processes for replications that take seconds; same result."
+        ),
+    ] = 1,
 ) -> None:
     """Predict a whole training run: days, failures, checkpoints, money, energy and carbon."""
     check_targets(report, output, inputs=[scenario, progress_log])
@@ -46,7 +52,9 @@ def run(
     taken = planned(scenario_source(scenario), tuple(overrides or ()))
     with progress("simulating"):
         if progress_log is None:
-            result = api.simulate_run(taken.source, overrides=taken.overrides, sensitivities=sensitivities)
+            result = api.simulate_run(
+                taken.source, overrides=taken.overrides, sensitivities=sensitivities, processes=jobs
+            )
         else:
             result = api.forecast_run(
                 taken.source, progress_log, overrides=taken.overrides, sensitivities=sensitivities

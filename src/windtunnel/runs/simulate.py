@@ -23,6 +23,7 @@ from windtunnel.runs.changed_runs import (
 from windtunnel.runs.checkpoint.interval import daly_s, optimal_interval_s, young_s
 from windtunnel.runs.checks import run_problems, spares_problem
 from windtunnel.runs.ettr import sliding
+from windtunnel.runs.event_loop.in_processes import replications_in
 from windtunnel.runs.event_loop.program import CLASSES, Program, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
 from windtunnel.runs.prepare import PreparedRun, prepare_run
@@ -38,7 +39,12 @@ from windtunnel.training.predict import prepare, simulate_training
 
 
 def simulate_run(
-    source: Source, *, overrides: Sequence[str] = (), sensitivities: bool = True, run: Runs = soonest
+    source: Source,
+    *,
+    overrides: Sequence[str] = (),
+    sensitivities: bool = True,
+    run: Runs = soonest,
+    processes: int = 1,
 ) -> RunResult:
     """Predict a whole training run.
 
@@ -47,6 +53,7 @@ def simulate_run(
         overrides: Settings `key=value` as `--set` takes them.
         sensitivities: Whether to simulate also with a change of each kind.
         run: The loop that runs a replication.
+        processes: Processes in which replications are run where they take seconds; results are the same.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
@@ -54,7 +61,7 @@ def simulate_run(
     """
     begun = time.perf_counter()
     x = prepared_run(source, overrides=overrides)
-    return replace(_result(x, run, sensitivities), simulated_in_s=time.perf_counter() - begun)
+    return replace(_result(x, run, sensitivities, processes), simulated_in_s=time.perf_counter() - begun)
 
 
 def forecast_run(
@@ -142,11 +149,11 @@ def _under_way(x: PreparedRun, log: ProgressLog) -> tuple[PreparedRun, list[str]
     return rest, told
 
 
-def _result(x: PreparedRun, run: Runs, changes_too: bool) -> RunResult:
+def _result(x: PreparedRun, run: Runs, changes_too: bool, processes: int = 1) -> RunResult:
     """The replications of a prepared run, and what they say."""
     from windtunnel import __version__
 
-    found = _replicate(x.program, x, run, x.run.replications)
+    found = _replicate(x.program, x, run, x.run.replications, processes)
     seconds = np.array([r.seconds for r in found])
     ended = [r for r in found if r.finished]
     if not ended:
@@ -230,11 +237,14 @@ def prepared_run(source: Source, *, overrides: Sequence[str] = (), folder: Path 
     return prepare_run(scenario, folder, step, prepared)
 
 
-def _replicate(program: Program, x: PreparedRun, run: Runs, count: int) -> list[Replication]:
+def _replicate(program: Program, x: PreparedRun, run: Runs, count: int, processes: int = 1) -> list[Replication]:
     """Replications of a program, with progress."""
     found: list[Replication] = []
     with counting("runs", lambda: (float(len(found)), float(count))):
-        found.extend(replications(program, x.frailty, count, x.run.seed, run))
+        if processes > 1 and run is soonest:
+            found.extend(replications_in(processes, program, x.frailty, count, x.run.seed))
+        else:
+            found.extend(replications(program, x.frailty, count, x.run.seed, run))
     return found
 
 

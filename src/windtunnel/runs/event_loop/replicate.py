@@ -17,7 +17,8 @@ from windtunnel.progress import expect
 from windtunnel.runs.event_loop import twin
 from windtunnel.runs.event_loop.program import Program, Replication
 
-_KERNEL = "run"
+KERNEL = "run"
+"""Name of the loop among compiled kernels."""
 COMPILE_S = 60.0
 """CPU seconds that compiling the loop takes: 44 to 60 measured."""
 TWIN_S = 15.0
@@ -89,7 +90,7 @@ def _is_stopped(error: BaseException | None) -> bool:
 
 def jitted(program: Program, seed: int, multiplier: Floats, bad: Floats) -> Replication:
     """One run by the jitted loop; the first call of a process compiles it or loads its machine code."""
-    if not is_compiled(_KERNEL):
+    if not is_compiled(KERNEL):
         expect("compiling the loop of a run, once on this machine", COMPILE_S)
     from windtunnel.runs.event_loop.kernels import loop, state
 
@@ -99,7 +100,7 @@ def jitted(program: Program, seed: int, multiplier: Floats, bad: Floats) -> Repl
         if _is_stopped(error):
             raise KeyboardInterrupt from None
         raise
-    mark_compiled(_KERNEL)
+    mark_compiled(KERNEL)
     seconds, counts, counters, clock, stops, finished = found
     return Replication(
         seconds=seconds,
@@ -132,7 +133,7 @@ class _Twin:
 
     @property
     def _file(self) -> Path:
-        return Path(cache_directory(), f"{_KERNEL}.twin_s")
+        return Path(cache_directory(), f"{KERNEL}.twin_s")
 
     @property
     def has_time(self) -> bool:
@@ -160,7 +161,7 @@ def soonest(program: Program, seed: int, multiplier: Floats, bad: Floats) -> Rep
 
     Both give the same run, but for the last digits.
     """
-    if is_compiled(_KERNEL) or not _TWIN.has_time:
+    if is_compiled(KERNEL) or not _TWIN.has_time:
         return jitted(program, seed, multiplier, bad)
     begun = time.perf_counter()
     found = plain(program, seed, multiplier, bad)

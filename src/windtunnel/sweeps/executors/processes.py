@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from windtunnel.child_processes import die_with
 from windtunnel.sweeps.compute import Computer, Row, crashed
 from windtunnel.sweeps.definition import Definition
 from windtunnel.sweeps.executors import Task
@@ -159,7 +160,7 @@ _ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
 def work(pipe: Any, definition: Definition, parent: int) -> None:
     """What a process does: rows for tasks, until the pipe's other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(parent)
+    die_with(parent)
     computer = Computer(definition)
     while True:
         try:
@@ -168,15 +169,3 @@ def work(pipe: Any, definition: Definition, parent: int) -> None:
                 pipe.send(computer.row(task.cell, task.attempt))
         except (EOFError, OSError):
             return
-
-
-def _die_with(parent: int) -> None:
-    """Have the kernel end this process when its parent dies (Linux); elsewhere the pipe's end does it."""
-    import ctypes
-
-    try:
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    except (OSError, AttributeError):
-        return
-    if os.getppid() != parent:
-        os._exit(1)
