@@ -255,6 +255,18 @@ def test_learning_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp
     assert page.locator("h3").count() == 2
 
 
+def test_a_scenario_leads_to_its_timeline_and_memory(page: Any, address: Any) -> None:
+    open_scenario(page, address)
+    for link, part in (("Timeline of the step", "timeline"), ("Memory over the step", "memory")):
+        page.goto(f"{base(address)}#/scenario")
+        page.get_by_role("link", name=link).click(timeout=60_000)
+        frame = page.frame_locator("iframe")
+        frame.locator(f"#{part}").wait_for(timeout=120_000)
+        top = frame.locator(f"#{part}").evaluate("e => e.getBoundingClientRect().top")
+        assert -5 <= top < 800, (part, top)
+        page.locator("iframe").evaluate("e => e.remove()")
+
+
 def test_an_illegal_plan_is_told_and_mended(page: Any, address: Any) -> None:
     open_scenario(page, address)
     tp = page.locator("[data-field='plan.tp']")

@@ -253,11 +253,11 @@ def _memory(result: TrainingResult) -> str:
     head = '<tr><th>kind</th><th class="n">size</th><th class="n">of capacity</th></tr>'
     peak = card("At the peak", f"stage {memory.stage}", table(head, "".join(rows)))
     if not len(memory.curve_time_s):
-        return peak
+        return f'<div id="memory">{peak}</div>'
     curve = card(
         "Memory over the step", f"stage {memory.stage}, which peaks highest", plot(memory_figure(result), "main")
     )
-    return f'<div class="row mem">{curve}{peak}</div>'
+    return f'<div class="row mem" id="memory">{curve}{peak}</div>'
 
 
 def _stages(result: TrainingResult) -> str:

@@ -50,7 +50,7 @@ const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
 function table(r, names) {
   const rows = [["loss", "loss", plain], ["loss, low", "loss_low", plain], ["loss, high", "loss_high", plain], [r.metric || "metric", "metric", plain], ["gap to the first", "gap", plain], ["time to the target", "time_to_target_s", seconds], ["hours", "hours", plain],
     ["sent by a worker", "bytes_per_worker", gib], ["energy, kWh", "kwh", plain], [`cost, ${r.currency}`, "cost", plain], ["utilisation", "utilisation", percent], ["rounds", "rounds", plain]];
-  return h("section", { class: "card" }, h("h2", {}, "Side by side"), grid(["", ...names], rows.map(([words, path, how]) => [words, ...names.map((n) => cell(r, n, path, how))]), "Algorithms side by side"));
+  return h("section", { class: "card" }, h("h2", {}, "Side by side"), grid(["figure", ...names], rows.map(([words, path, how]) => [words, ...names.map((n) => cell(r, n, path, how))]), "Algorithms side by side"));
 }
 
 /** Names may hold dots, so a figure is read from its own record. @param {any} r @param {string} name @param {string} field @param {(x: any) => string} how */

@@ -32,7 +32,7 @@ function spread(r) {
     return svg;
   });
   return h("section", { class: "card" }, h("h2", {}, "Days"), h("p", { class: "muted" }, "The box is the 80 % of ", figure(r, "replications", (x) => digits(x)), " replications, with the median as its line and the mean as its point; the whisker adds how well step time and failures are known."), plot,
-    grid(["", "days"], [["10 of 100 end within", figure(r, "days.p10", days)], ["50 of 100", figure(r, "days.p50", days)], ["90 of 100", figure(r, "days.p90", days)], ["mean", figure(r, "days.mean", days)], ["interval, low", figure(r, "interval.low", days)], ["interval, high", figure(r, "interval.high", days)], ["without disturbance", figure(r, "ideal_days", days)]], "Days of the run"));
+    grid(["figure", "days"], [["10 of 100 end within", figure(r, "days.p10", days)], ["50 of 100", figure(r, "days.p50", days)], ["90 of 100", figure(r, "days.p90", days)], ["mean", figure(r, "days.mean", days)], ["interval, low", figure(r, "interval.low", days)], ["interval, high", figure(r, "interval.high", days)], ["without disturbance", figure(r, "ideal_days", days)]], "Days of the run"));
 }
 
 /** From ideal days up to the mean, a step for each class of lost time. @param {any} r */
@@ -55,7 +55,7 @@ function waterfall(r) {
     return svg;
   });
   return h("section", { class: "card" }, h("h2", {}, "Where time is lost"), h("p", { class: "muted" }, low > 0 ? `The axis begins at ${percent(low)}.` : ""), plot,
-    grid(["", "of the mean wall time"], steps.map(([words, path]) => [words, figure(r, path, (x) => `${percent(x)}, ${digits(x * total, 3)} days`)]), "Where time is lost"));
+    grid(["class", "of the mean wall time"], steps.map(([words, path]) => [words, figure(r, path, (x) => `${percent(x)}, ${digits(x * total, 3)} days`)]), "Where time is lost"));
 }
 
 /** @param {string} words */

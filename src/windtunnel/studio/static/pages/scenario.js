@@ -106,8 +106,8 @@ export async function show(page, words) {
         range && typeof range.low === "number" ? h("div", { class: "band", title: range.basis || "" }, `${shown(range.low, unit)} – ${shown(range.high, unit)} (${digits(100 * range.level, 2)} %)`) : null,
         change !== null && Math.abs(change) > 1e-4 ? h("div", { class: `delta ${better ? (change * better < 0 ? "good" : "bad") : ""}` }, `${change > 0 ? "+" : "−"}${digits(Math.abs(100 * change), 3)} % against the baseline`) : null);
     });
-    const parts = r.breakdown && typeof r.breakdown === "object" ? h("section", { class: "card" }, h("h2", {}, "Where the time goes"), bars(Object.entries(r.breakdown), seconds, "Where the time goes")) : null;
-    const memory = r.memory?.at_peak || r.memory?.kinds, kinds = memory && typeof memory === "object" ? h("section", { class: "card" }, h("h2", {}, "Memory at its peak"), bars(Object.entries(memory).filter(([, x]) => typeof x === "number"), (x) => shown(x, "bytes"), "Memory at its peak")) : null;
+    const parts = r.breakdown && typeof r.breakdown === "object" ? h("section", { class: "card" }, h("h2", {}, "Where the time goes"), bars(Object.entries(r.breakdown), seconds, "Where the time goes"), answer.verb === "train" ? h("p", {}, h("a", { href: "#/report?at=timeline" }, "Timeline of the step")) : null) : null;
+    const memory = r.memory?.at_peak || r.memory?.kinds, kinds = memory && typeof memory === "object" ? h("section", { class: "card" }, h("h2", {}, "Memory at its peak"), bars(Object.entries(memory).filter(([, x]) => typeof x === "number"), (x) => shown(x, "bytes"), "Memory at its peak"), answer.verb === "train" ? h("p", {}, h("a", { href: "#/report?at=memory" }, "Memory over the step")) : null) : null;
     const assumed = r.assumed || [];
     return h("div", { class: stale ? "stale" : "" }, answer.note ? h("p", { class: "muted" }, answer.note) : null,
       h("section", { class: "card" }, h("div", { class: "figures" }, list)), parts, kinds,

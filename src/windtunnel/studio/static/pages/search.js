@@ -64,7 +64,7 @@ function plans(r) {
   const draw = () => {
     const kept = left();
     told.textContent = `${kept.length} of ${all.length} plans are drawn or listed.`;
-    fill(table, grid(["plan", "step", "lower bound", "memory", "fits", ""], kept.map(({ f, i }) => [words(f.plan), figure(r, `frontier.${i}.step_time_s`, seconds), figure(r, `frontier.${i}.bound_s`, seconds),
+    fill(table, grid(["plan", "step", "lower bound", "memory", "fits", "open"], kept.map(({ f, i }) => [words(f.plan), figure(r, `frontier.${i}.step_time_s`, seconds), figure(r, `frontier.${i}.bound_s`, seconds),
       figure(r, `frontier.${i}.reserved_bytes`, gib), figure(r, `frontier.${i}.fits`, (x) => (x ? "yes" : "no")), h("button", { "aria-label": `Open plan ${words(f.plan)}`, onclick: () => go(f) }, "open")]), "Plans that were simulated"));
     plot.redraw();
   };

@@ -3,7 +3,7 @@ import { h, fill, tell } from "../dom.js";
 import { job } from "../api.js";
 import { state, START } from "../state.js";
 
-/** @param {any} page @param {{title: string, verb: string, question: string, start: string, extra?: any[], options?: () => any, draw: (answer: any, at: any) => void}} what */
+/** @param {any} page @param {{title: string, verb: string, question: string, start: string, extra?: any[], options?: () => any, part?: string, now?: boolean, draw: (answer: any, at: any) => void}} what */
 export function workPage(page, what) {
   let running = null;
   const out = h("div", {}), stop = h("button", { onclick: async () => { await running?.stop(); }, disabled: true }, "Stop"), words = h("span", { class: "muted" });
@@ -18,8 +18,9 @@ export function workPage(page, what) {
     words.textContent = ""; tell(`${what.title}: done`);
     if (!answer.ok) { fill(out, (answer.problems || []).map((p) => h("div", { class: "problem", role: "alert" }, p.field ? `${p.field}: ` : "", p.message, p.hint ? ` ${p.hint}` : ""))); return; }
     what.draw(answer, out);
-    if (answer.report) out.append(h("iframe", { src: answer.report, title: `${what.title}: report`, sandbox: "allow-scripts" }));
+    if (answer.report) out.append(h("iframe", { src: answer.report + (what.part ? `#${what.part}` : ""), title: `${what.title}: report`, sandbox: "allow-scripts" }));
   }
+  if (what.now) go();
   return () => { running?.stop(); };
 }
 
