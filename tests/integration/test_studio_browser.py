@@ -10,6 +10,8 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.resources import files as resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +131,17 @@ plan: {cp: 1, mbs: 1, vpp: 1}
 """
 
 
+def no_serious_findings(page: Any, name: str) -> None:
+    """Axe finds nothing serious in either theme; not asked where axe is not installed."""
+    if find_spec("axe_playwright_python") is None:
+        return
+    page.evaluate((resources("axe_playwright_python") / "axe.min.js").read_text())
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        found = page.evaluate("async () => (await axe.run()).violations.map(v => [v.impact, v.id, v.nodes[0].html])")
+        assert [one for one in found if one[0] in ("serious", "critical")] == [], (name, theme)
+
+
 def run_job(page: Any, address: Any, text: str, name: str, button: str) -> list[list[str]]:
     """Let a page do its work on a scenario; the path and value of every figure that it shows."""
     code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
@@ -140,6 +153,10 @@ def run_job(page: Any, address: Any, text: str, name: str, button: str) -> list[
         page.locator("svg").first.wait_for()
         over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert over <= 0, (name, width, over)
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    page.emulate_media(media="screen")
+    no_serious_findings(page, name)
     found: list[list[str]] = page.locator("[data-path]").evaluate_all(
         "all => all.map(e => [e.dataset.path, e.dataset.value])"
     )
