@@ -214,3 +214,16 @@ def test_a_job_runs_and_is_stopped(studio: Any) -> None:
     state = json.loads(client.ask("GET", f"/api/job/{started['id']}")[2])
     assert state["state"] in ("running", "done")
     assert json.loads(client.ask("DELETE", f"/api/job/{started['id']}", {})[2])["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("traffic", "options", "field"),
+    [(None, {}, "serving.traffic"), ({"rate_per_s": 2}, {"points": 99}, "points"), ({}, {}, "serving.traffic")],
+)
+def test_a_load_curve_without_loads_is_refused(traffic: Any, options: dict[str, Any], field: str) -> None:
+    from windtunnel.studio.worker import answer
+
+    scenario = {"model": "meta-llama/Llama-3.1-8B"} | ({} if traffic is None else {"serving": {"traffic": traffic}})
+    got = answer({"verb": "serve_curve", "scenario": scenario, "folder": ".", "options": options})
+    assert not got["ok"] and got["exit_code"] == 2
+    assert [problem["field"] for problem in got["problems"]] == [field]

@@ -83,7 +83,7 @@ function heat(r) {
   const of = (c) => c.simulated_s ?? c.bound_s, low = Math.min(...cells.map(of)), high = Math.max(...cells.map(of));
   return h("section", { class: "card" }, h("h2", {}, "tp × pp"), h("p", { class: "muted" }, "The fastest plan of each cell: simulated in bold, else no plan of the cell can be faster than this lower bound. Darker is faster."),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Step time by tp and pp" }, h("table", { class: "heat" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "tp \\ pp"), pps.map((p) => h("th", { scope: "col", class: "n" }, p)))),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "tp\u00a0\\\u00a0pp"), pps.map((p) => h("th", { scope: "col", class: "n" }, p)))),
       h("tbody", {}, tps.map((t) => h("tr", {}, h("th", { scope: "row" }, t), pps.map((p) => {
         const c = cells.find((one) => one.tp === t && one.pp === p);
         if (!c) return h("td", { class: "n muted" }, "–");
