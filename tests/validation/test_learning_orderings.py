@@ -4,6 +4,8 @@ What the prototype showed has to be shown here. Where this task does not show it
 the bar stays as asked. What the prototype did not show is only run, and stands on the page as found.
 """
 
+import os
+
 import pytest
 
 from windtunnel.learning.orderings import ORDERINGS, run_ordering
@@ -20,6 +22,10 @@ MISSES: dict[str, str] = {
     "lost-gradients-cosine": "40 % of the excess loss where 5 % were asked for",
 }
 """Ordering → why it is not resolved as published."""
+_LONG = {"period-fifty-rounds", "period-cosine", "size", "sparseloco"}
+MINUTES: set[str] = set() if "WINDTUNNEL_ORDERINGS" in os.environ else _LONG
+"""Orderings that take more than a minute of a core each. `make learning-orderings` runs them and writes the page; the
+long suite takes them with WINDTUNNEL_ORDERINGS=all."""
 
 
 @pytest.mark.slow
@@ -29,7 +35,7 @@ MISSES: dict[str, str] = {
     [
         pytest.param(o, id=o.id, marks=pytest.mark.xfail(strict=True, reason=MISSES[o.id]) if o.id in MISSES else ())
         for o in ORDERINGS
-        if o.resolved_before
+        if o.resolved_before and o.id not in MINUTES
     ],
 )
 def test_resolved_as_published(ordering):
@@ -40,7 +46,9 @@ def test_resolved_as_published(ordering):
 
 @pytest.mark.slow
 @pytest.mark.validation
-@pytest.mark.parametrize("ordering", [pytest.param(o, id=o.id) for o in ORDERINGS if not o.resolved_before])
+@pytest.mark.parametrize(
+    "ordering", [pytest.param(o, id=o.id) for o in ORDERINGS if not o.resolved_before and o.id not in MINUTES]
+)
 def test_shown_as_found(ordering):
     judged = run_ordering(ordering)
     assert judged.direction in ("as published", "contrary", "tie")
