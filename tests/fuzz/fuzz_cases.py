@@ -381,6 +381,14 @@ def _run(draw: Random, seed: int) -> Case:
     return Case(seed, ("run", name, "--json", *sets, *more), {name: content}, told)
 
 
+def _learn(draw: Random, seed: int) -> Case:
+    content, told, sets, name = _scenario("learn", draw)
+    more = draw.choice(
+        [(), (), ("--report", "r.html"), ("--bandwidth-for", draw.choice(["0.5", "0.9", "1", _word(draw)]))]
+    )
+    return Case(seed, ("learn", name, "--json", "--no-cache", *sets, *more), {name: content}, told)
+
+
 def _table(text: str, draw: Random) -> tuple[bytes, str]:
     return (text.encode(), "nothing") if draw.random() < SOUND else mutations.spoil_table(text, draw)
 
@@ -443,6 +451,7 @@ BUILDERS: list[tuple[int, Callable[[Random, int], Case]]] = [
     (1, _names),
     (12, _run),
     (12, _cluster),
+    (12, _learn),
     (4, _from_incidents),
 ]
 """How often each kind of case is drawn."""

@@ -194,6 +194,70 @@ CLUSTERS: list[dict[str, Any]] = [
         ("max_min_fairness", "consolidated", {}),
     )
 ]
+LEARNING: list[dict[str, Any]] = [
+    {
+        "learning": {
+            "task": {"quadratic": {"params": 8}},
+            "workers": 4,
+            "steps": 30,
+            "seeds": 2,
+            "algorithms": [
+                "data_parallel",
+                {"diloco": {"period": 5, "drop": 0.1}},
+                {"local_sgd": {"period": 5, "compressor": {"topk": {"fraction": 0.5}}, "feedback": 1.0}},
+            ],
+            "inner": {"adamw": {"beta2": 0.95}},
+            "lr": {"peak": 0.01, "warmup_steps": 3, "decay": "cosine", "final": 0.1},
+            "target": {"loss": 3.0},
+            "link": {"bandwidth": "1 Gb/s", "latency": "40 ms", "connections": 2, "window_bytes": 65536, "loss": 0.001},
+            "step_s": "500 ms",
+            "parameters": "1B",
+            "layers": 4,
+            "step_watts": 700,
+            "idle_watts": 100,
+            "failures": {"causes": [{"name": "gpu", "per_1000_node_days": 2000000, "detect_s": 5}], "repair_s": 60},
+            "joins": [0, 0, "10 s"],
+        }
+    },
+    {
+        "learning": {
+            "task": {"logistic": {"inputs": 6, "classes": 3, "samples": 600, "held_out": 100}},
+            "workers": 6,
+            "steps": 20,
+            "batch": 4,
+            "inner": "sgd",
+            "lr": 0.1,
+            "split": {"dirichlet": 0.5},
+            "algorithms": [
+                {"fedbuff": {"local_steps": 5, "buffer": 2, "concurrency": 4}},
+                {"fedavg": {"local_steps": 5}},
+                {"elastic-local-sgd": {"period": 5}},
+            ],
+            "speeds": {"factors": [1, 2], "lognormal": 0.3, "jitter": 0.1, "with_data": True},
+            "link": {"preset": "wifi", "uplink": "20 Mb/s", "shared": "50 Mb/s"},
+            "step_s": 1,
+            "parameters": 1e6,
+            "evaluate_every": 5,
+        }
+    },
+    {
+        "model": SMALL_MODEL,
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+        "training": {"seq_len": 2048, "global_batch": 16},
+        "plan": {"mbs": 2},
+        "techniques": [{"streaming-diloco": {"period": 6}}],
+        "learning": {
+            "task": {"markov-lm": {}},
+            "workers": 4,
+            "steps": 12,
+            "batch": 2,
+            "algorithms": ["data_parallel", {"powersgd": {"rank": 1}}, {"robust": {"aggregator": "median"}}],
+            "attack": {"kind": "sign_flip", "workers": 1, "strength": 3},
+            "law": "diloco-scaling",
+            "link": {"preset": "wan", "site": {"workers": 2, "bandwidth": "100 Gb/s", "latency": 1e-5}},
+        },
+    },
+]
 JOBS = """\
 job_id,user,submit_s,num_gpus,duration_s,estimate_s,deadline_s
 j0,a,0,1,3395,3395,12415
@@ -227,6 +291,8 @@ def scenarios(verb: str) -> list[dict[str, Any]]:
         return copy.deepcopy(_examples("serving") + SERVING)
     if verb in ("run", "cluster"):
         return copy.deepcopy(RUNS if verb == "run" else CLUSTERS)
+    if verb == "learn":
+        return copy.deepcopy(LEARNING)
     return copy.deepcopy(SEARCH)
 
 

@@ -77,7 +77,7 @@ OPTIONS = {
     "sweep query": ["--json"],
     "sweep export": ["--json", "--view"],
     "cluster": ["--json", "--report", "--set"],
-    "learn": ["--bandwidth-for", "--cache", "--json", "--plot", "--report", "--set"],
+    "learn": ["--bandwidth-for", "--cache", "--json", "--list", "--plot", "--report", "--set"],
     "fit": ["--json", "--set"],
     "run": ["--jobs", "--json", "--output", "--progress", "--report", "--search", "--sensitivities", "--set"],
     "plan": [
@@ -153,6 +153,7 @@ OPTIONS = {
         "--framework",
         "--global-batch",
         "--json",
+        "--learning",
         "--model",
         "--nodes",
         "--seq-len",

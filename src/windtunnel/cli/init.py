@@ -86,6 +86,43 @@ serving:
   slo: {{ttft_s: 1.0, tpot_s: 50 ms, percentile: 0.9}}   # what counts as good; goodput and the knee read it
 """
 
+_LEARNING = """\
+# yaml-language-server: $schema={schema}
+# A learning scenario: a small task is trained for real, on the clock of the model below. Run it with:
+#   windtunnel learn {file} --plot
+# Losses order algorithms on the small task; they are not those of the model. Times and bytes are the model's.
+# Unknown fields are errors. Quantities take units: "1 Gb/s", "40 ms".
+schema_version: 1
+
+# What one worker trains, on its own copy of the cluster; `learning: {{step_s, parameters}}` may stand for it.
+model: {model}
+cluster: {{device: {device}, nodes: {nodes}, devices_per_node: {per_node}}}
+training: {{seq_len: {seq_len}, global_batch: {batch}, precision: bf16, framework: {framework}}}
+
+# {why}
+plan: {{tp: {plan[tp]}, pp: {plan[pp]}, vpp: {plan[vpp]}, cp: {plan[cp]}, ep: {plan[ep]}, zero: {plan[zero]}, \
+mbs: {plan[mbs]}, recompute: {plan[recompute]}}}
+
+learning:
+  task: markov-lm          # what is trained; `windtunnel learn --list` names all with their knobs
+  workers: 4
+  steps: 1500              # local steps of each worker
+  batch: 8                 # samples of one worker's step
+  algorithms:              # ids, or {{id: {{knob: value}}}}
+    - data_parallel
+    - {{diloco: {{period: 30}}}}
+    # - fedbuff            # asynchronous: the clock decides the order
+  seeds: 2                 # two or more tell the noise
+  # inner: adamw           # optimizer of a worker
+  # lr: 0.002
+  # split: {{dirichlet: 0.5}}                      # uneven data; absent: iid
+  # target: {{loss: 2.35}}                         # time to target is told
+  link: wan                # wan cellular-5g wifi ethernet data-centre, or {{bandwidth: 1 Gb/s, latency: 40 ms}}
+  # speeds: {{lognormal: 0.3, jitter: 0.1}}        # workers that differ
+  # failures: llama3-2024                        # workers that fail; joins: [0, 0, 600] for those that come late
+  # attack: {{kind: sign_flip, workers: 1}}
+"""
+
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")] = Path("scenario.yaml"),
@@ -114,6 +151,7 @@ def init(
     global_batch: Annotated[int | None, typer.Option(min=1, help="Sequences per step; absent: one per device.")] = None,
     framework: Annotated[str, typer.Option(help="Whose defaults to use.")] = "torchtitan",
     serving: Annotated[bool, typer.Option("--serving", help="A scenario to serve, not to train.")] = False,
+    learning: Annotated[bool, typer.Option("--learning", help="A scenario to learn: algorithms on a task.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -126,6 +164,8 @@ def init(
 
     if file.exists() and not force:
         raise BadInput(f"{file}: exists already; --force overwrites it")
+    if serving and learning:
+        raise BadInput("--learning: a scenario is to serve or to learn; give one of --serving and --learning")
     asks = on_terminal() and not as_json
     if asks and model is None:
         model = ask("Model: a catalogue name, or the path of a config.json", MODEL, lambda text: _known(text, file))
@@ -137,7 +177,9 @@ def init(
         size, found = _fitting(model or MODEL, size, serving=serving)
     else:
         found = _deployment(model or MODEL, size) if serving else _plan(model or MODEL, size)
-    text = (_SERVING if serving else _TEMPLATE).format(
+    verb = "serve" if serving else "learn" if learning else "train"
+    template = {"serve": _SERVING, "learn": _LEARNING}.get(verb, _TEMPLATE)
+    text = template.format(
         file=file,
         schema="scenario.schema.json",
         model=shown,
@@ -154,7 +196,7 @@ def init(
     if as_json:
         print_json({"file": str(file), "scenario": text})
     else:
-        note(f"wrote {file}; next: windtunnel {'serve' if serving else 'train'} {file}")
+        note(f"wrote {file}; next: windtunnel {verb} {file}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +345,7 @@ def register(app: typer.Typer) -> None:
         "init",
         "init qwen.yaml --model Qwen/Qwen3-30B-A3B --device h100-sxm-80gb --nodes 2",
         "init s.yaml --serving",
+        "init l.yaml --learning --model meta-llama/Llama-3.2-1B",
         "init mine.yaml --model path/to/config.json --device a100-sxm-80gb",
     )
     app.command(epilog=examples(*lines))(init)

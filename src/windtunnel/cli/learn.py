@@ -7,13 +7,20 @@ from typing import Annotated
 
 import typer
 
-from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.options import AsJson, Overrides, examples
 from windtunnel.cli.output import check_targets, console, note, print_json, progress
 from windtunnel.cli.sources import scenario_source
 
 
 def learn(
-    scenario: Scenario,
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="Scenario file (YAML or JSON); `-` reads standard input. With --list the id of a part.",
+            show_default=False,
+        ),
+    ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
@@ -29,6 +36,10 @@ def learn(
             "of their time. May be given several times.",
         ),
     ] = None,
+    show: Annotated[
+        bool,
+        typer.Option("--list", help="Learn nothing: list tasks, algorithms and compressors; with an ID all its knobs."),
+    ] = False,
 ) -> None:
     """Train a small task for real with several algorithms: loss against steps, simulated hours, bytes and joules.
 
@@ -36,6 +47,15 @@ def learn(
     """
     import os
 
+    if show:
+        from windtunnel.cli.learn_parts import show_parts
+
+        show_parts(scenario, as_json=as_json)
+        return
+    if scenario is None:
+        from windtunnel.errors import BadInput
+
+        raise BadInput("SCENARIO: name a scenario file, or --list to see tasks and algorithms")
     check_targets(report, inputs=[scenario])
     if bandwidth_for:
         _needs(scenario, overrides, bandwidth_for, as_json=as_json)
@@ -81,5 +101,7 @@ def register(app: typer.Typer) -> None:
             "learn my.yaml --set learning.link.bandwidth='100 Mb/s' --json",
             "learn my.yaml --report curves.html",
             "learn my.yaml --bandwidth-for 0.5 --bandwidth-for 0.9",
+            "learn --list",
+            "learn diloco --list",
         )
     )(learn)

@@ -8,7 +8,15 @@ from typing import Any
 from windtunnel.errors import ProblemList, nearest_name
 from windtunnel.techniques.base import Knob
 
-__all__ = ["Knob", "with_defaults"]
+__all__ = ["Knob", "names_a_part", "with_defaults"]
+
+
+def names_a_part(value: Any) -> bool:
+    """Whether a knob's value is an id, or one id with a mapping of its knobs."""
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, knobs),) = value.items()
+        return isinstance(name, str) and (knobs is None or isinstance(knobs, dict))
+    return isinstance(value, str)
 
 
 def with_defaults(

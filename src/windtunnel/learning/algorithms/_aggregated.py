@@ -13,7 +13,7 @@ from windtunnel.learning.aggregators import AGGREGATORS, Aggregate
 from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import with_defaults
+from windtunnel.learning.knobs import names_a_part, with_defaults
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.runs.gradient_aggregation import mean
@@ -43,7 +43,7 @@ class Aggregated(Composed):
 def aggregator_of(value: Any, job: Job, problems: ProblemList, field: str = "aggregator") -> Aggregate:
     """The rule that a knob names, an id or {id: {knob: value}}; the mean where there is none such."""
     plain = mean
-    if not isinstance(value, str) and not (isinstance(value, dict) and len(value) == 1):
+    if not names_a_part(value):
         problems.add(field, value, "must be the id of an aggregator, or {id: {knob: value}}")
         return plain
     name, given = named(value)

@@ -14,7 +14,7 @@ from windtunnel.learning.compressors import COMPRESSORS
 from windtunnel.learning.compressors.base import Compressor
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob, with_defaults
+from windtunnel.learning.knobs import Knob, names_a_part, with_defaults
 from windtunnel.specs.base import named
 
 PERIOD = Knob(100, 1, 1_000_000, "H: local steps of a round")
@@ -54,7 +54,7 @@ def compressor_of(knobs: dict[str, Any], problems: ProblemList, field: str = "co
     plain = Cast(int(knobs.get("bits", 32)))
     if value is None:
         return plain
-    if not isinstance(value, str) and not (isinstance(value, dict) and len(value) == 1):
+    if not names_a_part(value):
         problems.add(field, value, "must be the id of a compressor, or {id: {knob: value}}")
         return plain
     name, given = named(value)

@@ -27,6 +27,7 @@ from windtunnel.learning.drivers.transfers import Direction, IndependentLinks, T
 from windtunnel.learning.job import Job
 from windtunnel.learning.one_thread import one_thread
 from windtunnel.learning.tasks.base import Shapes, Task
+from windtunnel.progress import counting
 
 STARVED = 20
 """A run ends where this many times more rounds were given up than have arrived (and 1,000 beyond)."""
@@ -135,7 +136,10 @@ class _Run:
         for worker in range(self.job.workers):
             self.at(0.0 if outages is None else outages.joins(worker), _Kind.JOIN, worker)
         heap, transfers, does = self.heap, self.setting.transfers, self.does
-        with np.errstate(over="ignore", invalid="ignore"):
+        with (
+            counting("local steps", lambda: (self.arrived_steps, float(self.job.steps * self.width))),
+            np.errstate(over="ignore", invalid="ignore"),
+        ):
             while not self.ended:
                 ends = transfers.next_end_s()
                 if heap and heap[0][0] < ends:

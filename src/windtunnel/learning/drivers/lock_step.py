@@ -11,6 +11,7 @@ from windtunnel.learning.algorithms.base import LockStepAlgorithm, TakesOwnGradi
 from windtunnel.learning.job import Job
 from windtunnel.learning.one_thread import one_thread
 from windtunnel.learning.tasks.base import Task
+from windtunnel.progress import counting
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def _learn(algorithm: LockStepAlgorithm, task: Task, job: Job, evaluate_every: i
     evaluate(0)
     diverged: int | None = None
     done = 0
-    with np.errstate(over="ignore", invalid="ignore"):
+    with counting("local steps", lambda: (done, job.steps)), np.errstate(over="ignore", invalid="ignore"):
         for step in range(job.steps):
             steps_of[:] = step
             if own is None:
