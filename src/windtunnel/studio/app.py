@@ -86,20 +86,7 @@ class Studio:
     async def start(self) -> None:
         """Start the process that answers edits, and have it load what it needs."""
         self.folder = tempfile.TemporaryDirectory(prefix="windtunnel-studio-")
-        await self.live.start()
-        self.jobs["warm"] = asyncio.create_task(self._warm())
-
-    async def _warm(self) -> None:
-        warm = {
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1},
-            "training": {"seq_len": 4096, "global_batch": 8},
-            "plan": {"tp": 1, "mbs": 1},
-        }
-        try:
-            await self.live.ask({"verb": "train", "scenario": warm, "folder": str(self.root)})
-        except (Replaced, Died, TimeoutError):
-            return
+        self.jobs["warm"] = asyncio.create_task(self.live.warm())
 
     async def stop(self) -> None:
         """End everything that runs."""
