@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from windtunnel import api
-from windtunnel.batch import settings_of
+from windtunnel.batch import VERBS, settings_of
+from windtunnel.catalogue_entries import catalogue_entries
 from windtunnel.confined import inside, refuse_files_outside
 from windtunnel.errors import BadInput, Problem
 from windtunnel.mcp.jobs import Jobs
@@ -41,49 +42,37 @@ class Tools:
         self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small"
     ) -> Answer:
         """Predict one optimizer step: time, MFU, memory, power, cost. A plan left open is chosen by the planner."""
-
-        def ask(source: Any, settings: tuple[str, ...]) -> dict[str, Any]:
-            taken, own, _ = api.with_recommended_plan(source, settings)
-            chosen = api.chosen_by_planner(source, settings, taken)
-            return api.simulate_training(taken, overrides=own, sensitivities=False, chosen_by_planner=chosen).to_dict()
-
-        return self._answer("train", scenario, set, detail, ask)
+        return self._answer("train", scenario, set, detail)
 
     def predict_serving(
         self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small"
     ) -> Answer:
         """Simulate serving request by request: TTFT, TPOT, throughput, SLO attainment, cost."""
-        return self._answer("serve", scenario, set, detail, lambda s, o: api.simulate_serving(s, overrides=o).to_dict())
+        return self._answer("serve", scenario, set, detail)
 
     def fit(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
         """Whether a training plan fits into memory, and what would."""
-        return self._answer("fit", scenario, set, detail, lambda s, o: api.fit(s, overrides=o).to_dict())
+        return self._answer("fit", scenario, set, detail)
 
     def run(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
         """Predict a whole training run through failures: days, goodput, checkpoints, dollars, kWh, CO2."""
-        return self._answer(
-            "run", scenario, set, detail, lambda s, o: api.simulate_run(s, overrides=o, sensitivities=False).to_dict()
-        )
+        return self._answer("run", scenario, set, detail)
 
     def cluster(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
         """Simulate jobs that share a cluster under a scheduling policy."""
-        return self._answer(
-            "cluster", scenario, set, detail, lambda s, o: api.simulate_cluster(s, overrides=o).to_dict()
-        )
+        return self._answer("cluster", scenario, set, detail)
 
     def learn(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
         """Train algorithms on virtual workers while the clock of a large target runs."""
-        return self._answer(
-            "learn", scenario, set, detail, lambda s, o: api.simulate_learning(s, overrides=o).to_dict()
-        )
+        return self._answer("learn", scenario, set, detail)
 
     def advise(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
         """Which published techniques would help, by how much, and why."""
-        return self._answer("advise", scenario, set, detail, lambda s, o: api.advise(s, overrides=o).to_dict())
+        return self._answer("advise", scenario, set, detail)
 
     def explain(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
         """The chain from data sheet to second behind a training prediction."""
-        return self._answer("explain", scenario, set, detail, lambda s, o: api.explain(s, overrides=o).to_dict())
+        return self._answer("explain", scenario, set, detail)
 
     def compare(self, a: Scenario, b: Scenario, detail: Detail = "small") -> Answer:
         """Where the difference between two training scenarios comes from."""
@@ -125,7 +114,9 @@ class Tools:
         """Entries of the catalogue whose id or summary has all the words."""
 
         def ask() -> Listing:
-            found = _catalogue(kind, [word.lower() for word in words.split()])
+            asked = words.lower().split()
+            rows = catalogue_entries(kind)
+            found = [row for row in rows if all(word in " ".join(map(str, row.values())).lower() for word in asked)]
             return Listing(entries=found[:20], total=len(found))
 
         return self._guarded(ask, Listing)
@@ -260,11 +251,10 @@ class Tools:
         scenario: Scenario,
         settings: dict[str, Any] | None,
         detail: Detail,
-        ask: Callable[[Any, tuple[str, ...]], dict[str, Any]],
     ) -> Answer:
         def work() -> Answer:
             refuse_files_outside(settings or {}, self.root or Path(), self.root)
-            return summary(verb, ask(self._source(scenario), settings_of(settings)), detail)
+            return summary(verb, VERBS[verb](self._source(scenario), settings_of(settings)), detail)
 
         return self._guarded(work, Answer)
 
@@ -311,21 +301,6 @@ def _section(schema: dict[str, Any], section: str) -> dict[str, Any]:
 
     collect(own)
     return {**own, "$defs": needed}
-
-
-def _catalogue(kind: str, words: list[str]) -> list[dict[str, Any]]:
-    from windtunnel import catalog
-
-    if kind == "techniques":
-        from windtunnel.techniques import REGISTRY
-
-        rows = [
-            {"id": name, "family": one.family, "summary": one.summary, "status": one.status}
-            for name, one in REGISTRY.items()
-        ]
-    else:
-        rows = [{"id": name} for name in getattr(catalog, kind)()]
-    return [row for row in rows if all(word in " ".join(map(str, row.values())).lower() for word in words)]
 
 
 def _command(words: list[str], folder: str) -> Text:

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from windtunnel.catalogue_entries import catalogue_entries
 from windtunnel.confined import refuse_files_outside
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem
@@ -28,7 +29,6 @@ from windtunnel.studio.live import Died, Replaced, Worker
 from windtunnel.studio.security import REPORT_POLICY
 
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_ORDER = (("learning", "learn"), ("jobs", "cluster"), ("run", "run"), ("serving", "serve"), ("training", "train"))
 _MOST_REPORTS = 20
 _WATCH_S = 0.5
 
@@ -180,13 +180,14 @@ class Studio:
         if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
             raise BadInput(Problem("text", "must be the text of a scenario"))
         from windtunnel.specs.loader import parse_mapping
+        from windtunnel.sweeps.define import verb_of
 
         data = parse_mapping(asked["text"], "scenario")
         folder = self.root
         if asked.get("file"):
             folder = self.files.path(str(asked["file"])).parent
         refuse_files_outside(data, folder, self.root)
-        verb = asked.get("verb") or next((verb for section, verb in _ORDER if section in data), "train")
+        verb = asked.get("verb") or verb_of(data)
         options = asked.get("options")
         if options is not None and not isinstance(options, dict):
             raise BadInput(Problem("options", "must be a mapping"))
@@ -244,7 +245,7 @@ class Studio:
     async def catalogue(self, request: Request) -> dict[str, Any]:
         """Entries of one kind."""
         kind = request.path_params["kind"]
-        return {"ok": True, "entries": await run_in_threadpool(_catalogue, kind)}
+        return {"ok": True, "entries": await run_in_threadpool(catalogue_entries, kind)}
 
     async def entry(self, request: Request) -> dict[str, Any]:
         """One entry with the source of its values."""
@@ -303,23 +304,6 @@ def _static(name: str) -> Response:
 
 def _problem(rule: str) -> dict[str, Any]:
     return problems_of(BadInput(Problem("", rule)))[0][0]
-
-
-def _catalogue(kind: str) -> list[dict[str, Any]]:
-    from windtunnel import catalog
-
-    if kind == "techniques":
-        from windtunnel.techniques import REGISTRY
-
-        return [
-            {"id": name, "family": one.family, "summary": one.summary, "status": one.status}
-            for name, one in REGISTRY.items()
-        ]
-    if kind == "devices":
-        return [{"id": name, "vendor": catalog.device(name).vendor} for name in catalog.devices()]
-    if kind == "models":
-        return [{"id": name} for name in catalog.models()]
-    raise BadInput(Problem("kind", "must be one of devices, models, techniques", kind))
 
 
 def _entry(kind: str, name: str) -> dict[str, Any]:

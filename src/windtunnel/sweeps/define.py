@@ -47,7 +47,7 @@ def define(asked: Asked) -> Definition:
         axes = read_axes(asked.vary, asked.together)
     except BadInput as error:
         problems.extend(error.problems)
-    verb = asked.verb or _verb_of(data)
+    verb = asked.verb or verb_of(data)
     if verb not in VERBS:
         problems.extend([VERBS.unknown(verb, "--verb")])
     section = VERBS.get(verb).section if verb in VERBS else ""
@@ -86,5 +86,6 @@ def define(asked: Asked) -> Definition:
     )
 
 
-def _verb_of(data: dict[str, Any]) -> str:
+def verb_of(data: dict[str, Any]) -> str:
+    """The verb that a scenario's sections mean."""
     return next((verb for verb in ORDER if VERBS.get(verb).section in data), "train")

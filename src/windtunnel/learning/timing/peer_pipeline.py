@@ -29,8 +29,8 @@ class PeerStage:
     backward_s: float
     boundary_bytes: float
     """Of an activation, and of its gradient."""
-    held: int = 16
-    """Micro-batches that a peer has at a time: with recomputation each is one activation, some megabytes."""
+    held: int = 4
+    """Micro-batches that a peer has at a time, so that one is computed while others travel."""
     away_s: float = 0.0
     """Between sending an activation on and the return of its gradient, beside the peer's own links."""
 

@@ -147,23 +147,12 @@ def test_connections_that_fill_45_gbit_across_europe_give_25_over_the_atlantic()
 # -- FL over 5G, WiFi and Ethernet
 
 
-def test_rounds_over_5g_take_their_published_ratios_and_share() -> None:
-    """Rates of two uplinks are solved from two ratios and seconds of training from the share, so the ratios hold by
-    construction; what is tested is that rounds of clients whose uplinks meet add up, and the third ratio."""
-    clients, nbytes, ethernet = 10, 10e6, 940e6 / 8
-    ratios = {r["what"]: r["value"] for r in (*rows("fl-5g"), *rows("fl-5g-2"))}
-    to_ethernet, to_wifi = ratios["5G uplink over Ethernet"], ratios["5G uplink over WiFi"]
-    rates = {"ethernet": ethernet, "5g": ethernet / to_ethernet, "wifi": ethernet / to_ethernet * to_wifi}
-    uplink_s = clients * nbytes / rates["5g"]
-    train_s = uplink_s * (1 / 0.23 - 1)
-    rounds, took, share = 20, {}, {}
-    for name, rate in rates.items():
+def test_rounds_whose_uplinks_meet_take_their_training_and_all_uploads() -> None:
+    """The testbed's ratios (33.3, 17.8, 23 %) are not tested: its abstract prints no link rates, and rates solved from
+    the ratios would give them back. Rates here are general ones."""
+    clients, nbytes, train_s, rounds = 10, 10e6, 60.0, 20
+    for rate in (30e6 / 8, 500e6 / 8, 940e6 / 8):
         cell = Link(up_bytes_per_s=rate, down_bytes_per_s=1e15, shared_bytes_per_s=rate)
         there = Target(step_s=train_s, layers=stated_layers(nbytes / 4, 4), link=cell)
         both = timed("fedavg", {"local_steps": 1}, there, clients, rounds).time_s[-1]
-        took[name] = (both - rounds * train_s) / rounds / 2  # down and up share one cell
-        share[name] = took[name] / (train_s + took[name])
-    assert took["5g"] / took["ethernet"] == pytest.approx(33.3, rel=0.05)
-    assert took["5g"] / took["wifi"] == pytest.approx(17.8, rel=0.05)
-    assert took["wifi"] / took["ethernet"] == pytest.approx(ratios["WiFi over Ethernet (derived, 33.3/17.8)"], rel=0.05)
-    assert 100 * share["5g"] == pytest.approx(23, abs=3)
+        assert both == pytest.approx(rounds * (train_s + 2 * clients * nbytes / rate), rel=0.01)  # up, and down again
