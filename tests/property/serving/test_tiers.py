@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from windtunnel import api
 from windtunnel.errors import BadInput
+from windtunnel.serving.deployment import prepare
 from windtunnel.serving.kv_tiers.cache import Store, TieredCache
 from windtunnel.serving.kv_tiers.level import Line, pipelined
+from windtunnel.serving.simulate import serve_requests, with_traffic
 
 pytestmark = pytest.mark.property
 SESSIONS = {"turns": {"distribution": "uniform", "min": 2, "max": 5}, "think_time_s": 20}
@@ -173,3 +175,25 @@ def test_a_tree_of_pages_finds_a_common_prefix_down_to_whole_pages(block: int) -
     run = api.simulate_serving(one)
     assert run.record is not None
     assert run.record.requests.cached_tokens.tolist() == [0] + [prefix // block * block] * 19
+
+
+def test_calls_leave_the_device_while_their_program_runs_a_tool() -> None:
+    """`keep_s` −1 with a host level: what calls leave goes to the host at once; the next call loads it there."""
+    calls = [
+        {"id": "ask", "input_tokens": 900, "output_tokens": 60},
+        {"id": "act", "after": ["ask"], "repeat": 4, "input_tokens": 100, "output_tokens": 60, "tool_s": 5.0},
+    ]
+    traffic = {"rate_per_s": 1, "num_requests": 30, "agents": [{"name": "agent", "calls": calls}]}
+    given = scenario([{"kind": "host", "capacity_bytes": 4e10}], blocks=100_000)
+    given["serving"]["traffic"] = traffic
+    left, moved = {}, {}
+    for keep_s, out in ((0.0, left), (-1.0, moved)):
+        d, drawn = with_traffic(prepare(given))
+        drawn.requests.keep_s[:] = keep_s
+        run = serve_requests(d, drawn.requests)
+        assert run.completed == 150
+        out |= run.kv_tiers | {"all": run.prefix_hit_rate}
+    assert left["host"]["loaded_tokens"] == 0
+    assert moved["host"]["hit_rate"] > 0.5
+    assert moved["device"]["hit_rate"] == 0.0
+    assert moved["all"] == pytest.approx(left["all"], abs=1e-3)

@@ -9,6 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
+from windtunnel.errors import BadInput, Problem
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration.overlap_savings import Overlap
 from windtunnel.serving.iteration.pipeline_stages import PipelineStages
@@ -75,6 +76,9 @@ class Fleet:
     kv_transfer: KvTransfer | None = None
     overlaps: tuple[Overlap | None, ...] = ()
     """By pool: what techniques save of an iteration; the reference loop reads it."""
+    groups: Ints | None = None
+    """(G, 2) lanes [from, to) that requests of each `Requests.pool` are routed to: one model, or one kind of device,
+    each. None: all lanes that take requests in are one group."""
     stages: tuple[PipelineStages | None, ...] = ()
     """By pool: pipeline stages of its instances. So many neighbouring lanes of a pool as it has stages are one
     pipeline, whose stages their micro-batches pass in turn. None, or nothing: lanes of their own."""
@@ -83,11 +87,20 @@ class Fleet:
         split = self.kv_transfer is not None
         if self.prefill_only.any() != split or (self.entries < self.lanes) != split:
             raise ValueError("prefill lanes, decode lanes and kv_transfer go together")
+        if split and self.groups is not None and len(self.groups) > 1:
+            raise ValueError("groups of instances work where each answers what it computes, without kv_transfer")
 
     @property
     def lanes(self) -> int:
         """How many."""
         return len(self.pool)
+
+    @property
+    def lane_groups(self) -> Ints:
+        """(G, 2) lanes [from, to) of each group."""
+        if self.groups is None:
+            return np.array([[0, self.entries]], np.int64)
+        return self.groups.astype(np.int64)
 
     @property
     def pipelines(self) -> Ints | None:
@@ -131,6 +144,55 @@ def single_pool(
         kv_transfer=None,
         overlaps=(overlap,),
         stages=(stages,),
+    )
+
+
+_OF_LOOP = ("concurrency", "router", "seed", "every")
+"""Limits of the first pool that hold for the whole loop."""
+
+
+def join_fleets(fleets: Sequence[Fleet]) -> Fleet:
+    """Fleets of several deployments side by side in one loop, each a group of its own (`Requests.pool` is its place).
+
+    Models, devices, tables and limits may differ. Lanes keep their order, so that `Outcome.totals` can be split again.
+
+    Args:
+        fleets: of the deployments, without KV transfer between pools.
+
+    Raises:
+        BadInput: no fleet; caches that move between pools; closed loops, routers, seeds or blocks of prefix caches that
+            differ, because one loop has one of each.
+    """
+    problems = [] if fleets else [Problem("fleets", "must hold at least one fleet")]
+    for i, own in enumerate(fleets):
+        if own.kv_transfer is not None:
+            problems.append(Problem(f"fleets[{i}].kv_transfer", "moves caches between pools; join fleets without any"))
+        for name in _OF_LOOP:
+            first, value = getattr(fleets[0].limits[0], name), getattr(own.limits[0], name)
+            if value != first:
+                rule = f"holds for the whole loop and must be that of the first fleet, {first}"
+                problems.append(Problem(f"fleets[{i}].limits.{name}", rule, value))
+    blocks = [(i, own.block) for i, own in enumerate(fleets) if own.caching]
+    for i, block in blocks:
+        if block != blocks[0][1]:
+            rule = f"must be that of the other fleets with prefix caching, {blocks[0][1]}"
+            problems.append(Problem(f"fleets[{i}].limits.block", rule, block))
+    if problems:
+        raise BadInput(problems)
+    pools = np.cumsum([0, *(len(own.limits) for own in fleets)])
+    groups, at = [], 0
+    for own in fleets:
+        groups.append(own.lane_groups + at)
+        at += own.lanes
+    return Fleet(
+        limits=tuple(limits for own in fleets for limits in own.limits),
+        tables=stack_tables([table for own in fleets for table in own.tables]),
+        pool=np.concatenate([own.pool + first for own, first in zip(fleets, pools[:-1], strict=True)]),
+        prefill_only=np.concatenate([own.prefill_only for own in fleets]),
+        entries=at,
+        overlaps=tuple(x for own in fleets for x in own.overlaps or (None,) * len(own.limits)),
+        stages=tuple(x for own in fleets for x in own.stages or (None,) * len(own.limits)),
+        groups=np.concatenate(groups),
     )
 
 

@@ -15,6 +15,7 @@ class Router(IntEnum):
     LEAST_TOKENS = 3
     POWER_OF_TWO = 4
     STICKY = 5
+    GANG = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,14 @@ class PrefixCache:
                 used += self.resident[u]
         return used
 
+    def forget(self, chain: Sequence[int]) -> None:
+        """Drop the nodes of a chain that nobody holds."""
+        for u in reversed(chain):
+            if not self.holders[u] and self.resident[u]:
+                del self.free[u]
+                self.cached -= self.resident[u]
+                self.resident[u] = 0
+
     def evict(self, room: int) -> None:
         """Forget what was let go longest ago until the rest fits `room` blocks."""
         while self.cached > room:

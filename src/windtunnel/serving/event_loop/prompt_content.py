@@ -30,15 +30,22 @@ class Content:
 
     def found(self, order: Ints, input_tokens: Int32s) -> Int32s:
         """(R,) first tokens of each prompt that an earlier request of `order` holds, its last token excepted."""
-        seen = np.zeros(len(self.tokens), np.bool_)
-        out = np.zeros(len(self), np.int32)
-        for r in order.tolist():
-            known, open_ = 0, True
-            for u in self.nodes[self.start[r] : self.start[r + 1]].tolist():
-                open_ = open_ and bool(seen[u])
-                known += int(self.tokens[u]) if open_ else 0
-                seen[u] = True
-            out[r] = min(known, int(input_tokens[r]) - 1)
+        rank = np.empty(len(self), np.int64)
+        rank[order] = np.arange(len(order))
+        lengths = np.diff(self.start)
+        own = np.repeat(rank, lengths)
+        first = np.full(len(self.tokens), len(self), np.int64)
+        np.minimum.at(first, self.nodes, own)
+        place = np.arange(len(self.nodes)) - np.repeat(self.start[:-1], lengths)
+        open_ = np.repeat(lengths, lengths)
+        np.copyto(open_, place, where=first[self.nodes] >= own)
+        least = np.zeros(len(self), np.int64)
+        filled = lengths > 0
+        least[filled] = np.minimum.reduceat(open_, self.start[:-1][filled])
+        known = np.concatenate([[0], self.tokens[self.nodes].cumsum()])
+        out: Int32s = np.minimum(known[self.start[:-1] + least] - known[self.start[:-1]], input_tokens - 1).astype(
+            np.int32
+        )
         return out
 
     def blocks(self, block: int) -> Int32s:

@@ -6,12 +6,14 @@ Same events, same arithmetic, same results; slower. A policy of one's own overri
 
 from __future__ import annotations
 
+import copy
 import heapq
 from typing import TYPE_CHECKING
 
 from windtunnel.arrays import Floats
 from windtunnel.progress import counting
-from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, single_pool
+from windtunnel.serving.event_loop.checks import check
+from windtunnel.serving.event_loop.fleet import Fleet, single_pool
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.instance_limits import Router as RouterId
 from windtunnel.serving.event_loop.kv_transfer_events import Answers
@@ -19,18 +21,21 @@ from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_cache import PrefixCache
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
 from windtunnel.serving.event_loop.recorder import Recorder
-from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
+from windtunnel.serving.event_loop.request_graph import parents_of
+from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.event_loop.swapping import NUMBERS
 from windtunnel.serving.event_loop.twin.admission import Admission
 from windtunnel.serving.event_loop.twin.arrivals import Arrivals
 from windtunnel.serving.event_loop.twin.batch_policy import Policy
-from windtunnel.serving.event_loop.twin.completion import complete, take_back
+from windtunnel.serving.event_loop.twin.completion import complete, drop, take_back
 from windtunnel.serving.event_loop.twin.instance import EXPECTED_MOST, MILLION, Instance
 from windtunnel.serving.event_loop.twin.iteration_time import price_run, prompts_s, shorten, steps_to_change
+from windtunnel.serving.event_loop.twin.pins import Pins
 from windtunnel.serving.event_loop.twin.pipeline import Pipeline
 from windtunnel.serving.event_loop.twin.queue import Queue
 from windtunnel.serving.event_loop.twin.request import Batch, Request
 from windtunnel.serving.event_loop.twin.router import Router
+from windtunnel.serving.event_loop.twin.write_back import write_back
 from windtunnel.serving.iteration.overlap_savings import Overlap
 
 if TYPE_CHECKING:
@@ -80,6 +85,9 @@ class ReferenceLoop:
                 delay=float(requests.delay_s[i]),
                 follow=int(requests.follow[i]),
                 tenant=int(requests.tenant[i]),
+                pool=int(requests.pool[i]),
+                reused=int(requests.reused_tokens[i]),
+                keep=float(requests.keep_s[i]),
             )
             for i in range(len(requests))
         ]
@@ -117,9 +125,21 @@ class ReferenceLoop:
                     one.cache = own_cache or PrefixCache(chains.size.tolist())
         self.policies, self.jumps = rules.policies or [Policy() for _ in fleet.limits], jumps
         self.router = rules.router or Router(RouterId(limits.router), limits.seed)
+        self.groups = [(int(a), int(b)) for a, b in fleet.lane_groups]
+        self.routers = [self.router, *(copy.deepcopy(self.router) for _ in self.groups[1:])]
+        """By group of instances."""
         self.record = record
-        self.arrivals = Arrivals(requests, self.all, limits.concurrency)
+        self.touched: set[int] = set()
+        """Instances that lost requests which were taken back, and have not heard of it yet."""
+        self.arrivals = Arrivals(requests, self.all, limits.concurrency, self)
         self.later = self.arrivals.later
+        after = requests.after
+        self.first_pin = self.arrivals.first_joint + (after.joints if after is not None else 0)
+        """Number of the first event of a call that keeps its blocks."""
+        if requests.keep_s.any() and fleet.caching:
+            pins = Pins(*parents_of(after, requests.follow), self.all, self.instances)
+            for one in self.instances:
+                one.pins = pins
         self.answers = Answers(self) if fleet.kv_transfer else None
 
     def _join_pipelines(self) -> None:
@@ -142,7 +162,8 @@ class ReferenceLoop:
     def run(self) -> list[Request]:
         """All requests, served."""
         self.queue.begin(self.instances)
-        self.router.begin(self.instances)
+        for router, (first, last) in zip(self.routers, self.groups, strict=True):
+            router.begin(self.instances if len(self.groups) == 1 else self.instances[first:last])
         if self.admission is not None:
             self.admission.begin(self.instances)
         if self.control is not None:
@@ -159,7 +180,7 @@ class ReferenceLoop:
                 fresh: set[int] = set()
                 while self.arrivals.next_s() <= arrival:
                     fresh.update(self._event(self.arrivals.pop(), arrival))
-                for k in sorted(fresh):
+                for k in sorted(fresh | self._told()):
                     self._wake(self.instances[k], arrival)
                 continue
             now = one.busy_until
@@ -169,10 +190,12 @@ class ReferenceLoop:
                 if self.swaps is not None:
                     self.swaps.ended(one, q)
                 if one.index < self.fleet.entries:
-                    self.router.ended(one, q)
+                    self.routers[q.pool].ended(one, q)
                 if self.admission is not None:
                     origin = q.prompt or q
                     self.admission.ended(self.instances[origin.instance], origin)
+                if q.pinned and q.keep < float("inf"):
+                    heapq.heappush(self.later, (now + q.keep, self.first_pin + q.index))
                 if self.answers is not None and q.answer is not None:
                     self.answers.prompt_ended(q, now)
                 else:
@@ -180,7 +203,7 @@ class ReferenceLoop:
             fresh = set()
             while self.later and self.later[0][0] <= now:
                 fresh.update(self._event(heapq.heappop(self.later)[1], now))
-            for k in sorted(fresh - {one.index}):
+            for k in sorted((fresh | self._told()) - {one.index}):
                 self._wake(self.instances[k], now)
             if self.control is not None:
                 self.control.completed(one, now)
@@ -200,34 +223,79 @@ class ReferenceLoop:
         if i < 0:
             assert self.control is not None
             return self.control.event(-1 - i, now)
+        if i >= self.first_pin:
+            q = self.all[i - self.first_pin]
+            one = self.instances[q.instance]
+            if not q.pinned or one.pins is None:
+                return []
+            one.pins.unpin(q)
+            return [q.instance]
+        if i >= self.arrivals.first_joint:
+            assert self.arrivals.waits is not None
+            self.arrivals.waits.joint_event(i, now)
+            self.arrivals.tasks_ended(-1, 0.0, now)
+            return []
         if i >= len(self.all):
             assert self.answers is not None
             return self.answers.event(i, now)
         q = self.all[i]
-        q.arrival = now
+        if q.over:  # taken back before it was sent
+            return []
+        q.arrival, q.sent = now, True
         return self.arrive(q, now)
+
+    def cancel(self, q: Request, now: float) -> bool:
+        """Take a request back that is on an instance; returns whether it is over at once.
+
+        A queued one is, a running one ends with the iteration or decode step under way, or now between two of them.
+        """
+        one = self.instances[q.instance]
+        if q not in one.admitted:
+            self.queue.take(one, q)
+            one.host -= q.swapped
+            one.asked -= q.input
+            one.tokens_to_do -= q.input + q.output
+            q.finish, q.over, q.cancelled = now, True, True
+            self.touched.add(one.index)
+            return True
+        if one.mode == "idle":
+            drop(one, q, now)
+            if one.pins is not None:
+                one.pins.keep_or_drop(one, q)
+            one.tokens_to_do -= q.input + q.output
+            return True
+        one.cancelled.append(q)
+        if one.mode == "run":
+            shorten(one, now)
+        return False
+
+    def _told(self) -> set[int]:
+        """Instances that hear now of requests taken back."""
+        out, self.touched = self.touched, set()
+        return out
 
     def arrive(self, q: Request, now: float) -> list[int]:
         """A request comes, or (kept by the control) can be sent at last; returns the instances that hear of it."""
         if self.control is not None and not self.control.takes(q, now):
             return []
-        place = self.router.route(self.entries, q)
+        first, last = self.groups[q.pool]
+        place = first + self.routers[q.pool].route(self.entries[first:last], q)
         k = self.entries[place].index if place < len(self.entries) else place  # beyond them: one that only answers
         q.instance = k
         one = self.instances[k]
         if self.answers is not None:
             self.answers.split(one, q)
         if self.too_long(one, q):
-            q.rejected = True
+            q.rejected = q.over = True
             self.arrivals.follow_up(q, now)
             return []
         one.now = now
         if self.admission is not None and not self.admission.accepts(one, q, now):
-            q.shed = True
+            q.shed = q.over = True
             self.arrivals.follow_up(q, now)
             return []
         if self.answers is not None and not self.answers.foreseen(q):
-            q.rejected = True
+            q.rejected = q.over = True
             self.arrivals.follow_up(q, now)
             return []
         one.tokens_to_do += q.input + q.output
@@ -282,6 +350,8 @@ class ReferenceLoop:
                 need = max(need, one.blocks(len(one.decoding) * limits.retract))
             if limits.reserve or one.room(need):
                 break
+            if one.running == 1 and one.pins is not None and one.pins.unpin_oldest(one):
+                continue
             take_back(one, self.policy(one).preempt(one), self.record)
             preempted = True
         if preempted and limits.ratio_start:
@@ -289,7 +359,7 @@ class ReferenceLoop:
             one.ratio = min(MILLION, made * MILLION // (1 + sum(q.output for q in one.decoding)))
         looks = limits.poll <= 1 or not one.decoding or one.polled == 0
         before, moving = len(one.admitted), len(one.moving)
-        batch = self.policy(one).form_batch(one, now, may_admit=looks and not preempted)
+        batch = self.policy(one).form_batch(one, now, may_admit=looks and not (preempted and one.running))
         if self.record is not None:
             for q in one.admitted[before:]:
                 if q.scheduled == now and not q.preemptions:
@@ -368,6 +438,13 @@ class ReferenceLoop:
 
     def halt(self, one: Instance) -> None:
         """An instance stops at once and forgets all that it computed; its requests are first in the queue."""
+        for q in reversed(one.cancelled):
+            drop(one, q, one.now)
+            one.tokens_to_do -= q.input + q.output
+            self.arrivals.follow_up(q, one.now)
+        one.cancelled.clear()
+        while one.pins is not None and one.pins.unpin_oldest(one):
+            pass
         for q in list(one.admitted):
             take_back(one, q, self.record)
         if one.cache is not None:
@@ -391,7 +468,7 @@ def serve(
 
 
 def _ended(q: Request) -> bool:
-    return q.finish == q.finish or q.rejected or q.shed
+    return q.finish == q.finish or q.over
 
 
 def serve_fleet(
@@ -404,22 +481,8 @@ def serve_fleet(
     record: Recorder | None = None,
 ) -> None:
     """Run all requests through the pools of a fleet and write their times into `requests`."""
+    check(requests, fleet, rules)
     twin = ReferenceLoop(requests, fleet, rules, jumps=jumps, chains=chains, record=record)
     with counting("requests", lambda: (sum(map(_ended, twin.all)), len(twin.all))):
         served = twin.run()
-    for q in served:
-        i = q.index
-        last = q.answer or q
-        requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled
-        requests.first_token_s[i], requests.finish_s[i] = q.first, last.finish
-        requests.preemptions[i], requests.instance[i] = q.preemptions, q.instance
-        requests.state[i] = REJECTED if q.rejected else SHED if q.shed else DONE
-        if fleet.caching:
-            requests.cached_tokens[i] = q.hit
-        if q.answer is not None and last.instance >= 0:
-            assert fleet.kv_transfer is not None
-            requests.preemptions[i] += last.preemptions
-            requests.prompt_end_s[i], requests.answer_scheduled_s[i] = q.first, last.scheduled
-            requests.moved_s[i], requests.answered_by[i] = last.arrival, last.instance
-            if fleet.kv_transfer.first is not FirstToken.PREFILL:
-                requests.first_token_s[i] = last.first
+    write_back(served, requests, fleet)

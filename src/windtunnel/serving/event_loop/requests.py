@@ -11,8 +11,9 @@ from windtunnel.importers.traces.record import PrefixBlocks
 from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
 
-DONE, REJECTED, SHED = 4, 5, 6
-"""States of a request after a run. A rejected one needs more cache than there is; an admission rule shed the last."""
+DONE, REJECTED, SHED, CANCELLED = 4, 5, 6, 7
+"""States of a request after a run. A rejected one needs more cache than there is; an admission rule shed the next; a
+joint of its program took the last one back (`Dependencies.cancels`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,21 +38,36 @@ class Requests:
     blocks): what a cache that forgets nothing would have."""
     prefix_blocks: PrefixBlocks | None = None
     """What each prompt holds, block by block, where a trace says it."""
+    pool: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Group of instances (`Fleet.groups`) that each is routed in: the model that it asks for."""
+    reused_tokens: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Prompt tokens whose keys and values are taken over from other calls and not computed (branches merged into one
+    context), beside those of a common prefix. They take blocks of their own. A preempted request computes them."""
+    keep_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """Seconds for which prompt and answer of a call that is done stay in the prefix cache whatever happens, or until a
+    call that waits for it is scheduled. 0: they stay until others need the room; −1: they are dropped at once, but for
+    what other calls hold (with KV tiers they go down a level). Kept blocks give way, the oldest first, where an
+    instance could run nothing else. Without prefix caching nothing is kept."""
     content: Content | None = None
     """What prompts and answers consist of, where it is more than sessions and one prefix that all share."""
     after: Dependencies | None = None
     """Which requests wait for which others, where it is more than one after one other (`follow`): calls of agents.
-    Their `delay_s` is that before the request itself."""
+    Their `delay_s` is that before the request itself. A task, one program of calls, is over when all of its requests
+    and joints are; a closed loop keeps so many tasks in flight, not calls."""
     follow: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """Request that is sent after this one ended, or −1."""
     delay_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Seconds between this one's end and the next one's arrival."""
+    deadline_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """Objective of the program that each belongs to, seconds from the program's first call; infinite: none."""
     scheduled_s: Floats = field(default_factory=lambda: np.zeros(0))
     first_token_s: Floats = field(default_factory=lambda: np.zeros(0))
     finish_s: Floats = field(default_factory=lambda: np.zeros(0))
     preemptions: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     instance: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     state: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    generated_tokens: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Tokens really made: `output_tokens` of a request that is done, fewer of a cancelled one, else 0."""
     prompt_end_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Where another instance answered: when the prompt was computed. NaN otherwise, as the next two."""
     answer_scheduled_s: Floats = field(default_factory=lambda: np.zeros(0))
@@ -70,12 +86,17 @@ class Requests:
             ("follow", np.int32, -1),
             ("prefix_tokens", np.int32, 0),
             ("delay_s", np.float64, 0.0),
+            ("deadline_s", np.float64, np.inf),
             ("scheduled_s", np.float64, np.nan),
             ("first_token_s", np.float64, np.nan),
             ("finish_s", np.float64, np.nan),
             ("preemptions", np.int32, 0),
             ("instance", np.int32, -1),
             ("state", np.int32, 0),
+            ("generated_tokens", np.int32, 0),
+            ("pool", np.int32, 0),
+            ("reused_tokens", np.int32, 0),
+            ("keep_s", np.float64, 0.0),
             ("tenant", np.int32, 0),
             ("prompt_end_s", np.float64, np.nan),
             ("answer_scheduled_s", np.float64, np.nan),
@@ -87,6 +108,12 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self.input_tokens)
+
+    @property
+    def work_tokens(self) -> Int32s:
+        """(R,) tokens made of each answer, those of cancelled calls included: what the devices worked for."""
+        cancelled = np.where(self.state == CANCELLED, self.generated_tokens, 0)
+        return np.where(self.state == DONE, self.output_tokens, cancelled).astype(np.int32)
 
     def order(self) -> Ints:
         """Requests that no other one brings on, by arrival (in their own order where that is not set)."""

@@ -12,12 +12,14 @@ from windtunnel.kernel_cache import mark_compiled, runs_on_twin
 from windtunnel.machine_memory import require_bytes
 from windtunnel.progress import counting
 from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.checks import check
 from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, extend_table, single_pool
-from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.instance_limits import Limits, Router
 from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
 from windtunnel.serving.event_loop.recorder import Recorder
-from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
+from windtunnel.serving.event_loop.request_graph import parents_of
+from windtunnel.serving.event_loop.requests import CANCELLED, DONE, REJECTED, Requests
 from windtunnel.serving.iteration.pipeline_stages import PipelineStages
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ _FIELDS = (
     ("priority", "priority"),
     ("group", "group"),
     ("follow", "follow"),
+    ("pool", "pool"),
+    ("reused", "reused_tokens"),
+    ("keep", "keep_s"),
 )
 TWIN_S_A_REQUEST = 1.5e-4
 """Seconds of the plain twin for a request, on a laptop core (5,000 to 15,000 requests a second)."""
@@ -43,6 +48,7 @@ _RESULTS = (
     "preemptions",
     "instance",
     "state",
+    "generated_tokens",
     "cached_tokens",
     "prompt_end_s",
     "answer_scheduled_s",
@@ -60,6 +66,9 @@ _LISTS = (
     "last_admitted",
     "ready",
     "last_ready",
+    "cancelled",
+    "first_pin",
+    "last_pin",
 )
 
 
@@ -105,13 +114,16 @@ def serve_fleet(requests: Requests, fleet: Fleet, chains: Chains | None = None) 
         fleet: limits and iterations by pool, lanes, and how caches move between them.
         chains: see `serve`; with blocks of `fleet.block` tokens.
     """
-    if runs_on_twin(_kernel_of(fleet), TWIN_S_A_REQUEST * len(requests)):
+    check(requests, fleet)
+    if runs_on_twin(_kernel_of(fleet, requests), TWIN_S_A_REQUEST * len(requests)):
         return serve_fleet_in_python(requests, fleet, chains=chains)
     if fleet.caching and chains is None:
         chains = chains_of(requests, fleet.block)
     if chains is None or not fleet.caching:
         return _run(requests, fleet, None)
-    if chains.common == 0:  # prompts have nothing in common: only preempted requests find their own blocks
+    if (
+        chains.common == 0 and not requests.keep_s.any()
+    ):  # prompts have nothing in common: only preempted requests find their own blocks
         plain = replace(requests, arrival_s=requests.arrival_s.copy(), cached_tokens=np.zeros(len(requests), np.int32))
         outcome = _run(plain, fleet, None)
         if not outcome.totals["preemptions"].any():
@@ -121,12 +133,14 @@ def serve_fleet(requests: Requests, fleet: Fleet, chains: Chains | None = None) 
     return _run(requests, fleet, chains)
 
 
-def _kernel_of(fleet: Fleet) -> str:
-    """Name among compiled kernels of the specialisation that runs a fleet."""
+def _kernel_of(fleet: Fleet, requests: Requests) -> str:
+    """Name among compiled kernels of the specialisation that runs requests through a fleet."""
     features = (
         ("_caching", fleet.caching),
         ("_transfer", fleet.kv_transfer is not None),
         ("_stages", fleet.pipelines is not None),
+        ("_graph", requests.after is not None),
+        ("_pins", fleet.caching and bool(requests.keep_s.any())),
     )
     return "request_loop" + "".join(name for name, has in features if has)
 
@@ -195,19 +209,22 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
     state["ratio"] = limits["ratio_start"][fleet.pool]
     for name in _LISTS:
         state[name] = -1
-    pipes = _pipes(fleet)
+    pipes, graph = _pipes(fleet), _graph(requests)
     state["line"] = -1 if fleet.pipelines is None else fleet.pipelines
-    shared: tuple[Any, ...] = (None, None, None, None, flow, pipes)
+    pins = _pins(requests, state) if requests.keep_s.any() and chains is not None else None
+    rows["gang"], homes = _homes(requests, fleet, len(rows))
+    features = flow, pipes, graph, pins, fleet.lane_groups, homes
+    shared: tuple[Any, ...] = (None, None, None, None, *features)
     if chains is not None:
         state["common"], state["row"] = chains.common, np.arange(instances) * chains.common
         state["single"] = (instances - 1) * chains.common
         nodes = np.zeros(len(chains.size) + (instances - 1) * chains.common, record_types.NODE)
         start = np.append(chains.start, np.full(len(rows) - count, chains.start[-1]))
-        shared = nodes, start, chains.nodes, chains.size, flow, pipes
+        shared = nodes, start, chains.nodes, chains.size, *features
     ended = rows["state"][-count:]
-    with counting("requests", lambda: (float(np.isin(ended, (DONE, REJECTED)).sum()), float(count))):
+    with counting("requests", lambda: (float(np.isin(ended, (DONE, REJECTED, CANCELLED)).sum()), float(count))):
         totals, histogram, series = serve_jitted(rows, requests.order(), fleet.tables, limits, state, *shared)
-    mark_compiled(_kernel_of(fleet))
+    mark_compiled(_kernel_of(fleet, requests))
     asked, answered = rows[:count], rows[:count]
     if flow is not None:
         assert fleet.kv_transfer is not None
@@ -228,6 +245,10 @@ def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
     requests.scheduled_s, requests.first_token_s = asked["scheduled"].copy(), asked["first"].copy()
     requests.finish_s, requests.preemptions = answered["finish"].copy(), asked["preemptions"].copy()
     requests.instance, requests.state = asked["instance"].copy(), answered["state"].copy()
+    made = np.where(requests.state == CANCELLED, np.minimum(asked["made"], requests.output_tokens), 0)
+    requests.generated_tokens = np.where(requests.state == DONE, requests.output_tokens, made).astype(np.int32)
+    if graph is not None and requests.after is not None:
+        requests.after.over_s[:] = graph[7]["over"]
     return Outcome(totals, histogram, series)
 
 
@@ -274,3 +295,56 @@ def _pipes(fleet: Fleet) -> tuple[Any, ...] | None:
             costs[p] = [getattr(own, name) for name in PipelineStages.SECONDS]
     counts = np.array([own.count for own in stages if own is not None], np.int64)
     return first, lanes, counts, shares, costs, np.zeros((len(first), most + 1))
+
+
+def _graph(requests: Requests) -> tuple[Any, ...] | None:
+    """The graph of calls as the jitted loop reads it (see `kernels.serve.serve`); None without one."""
+    from windtunnel.serving.event_loop.kernels.records import JOINT, TOOLS
+
+    own = requests.after
+    if own is None:
+        return None
+    needed, task = own.needed(), own.tasks_of_nodes()
+    joints = np.zeros(own.joints, JOINT)
+    joints["over"], joints["server"] = np.nan, -1
+    for name, column in (("seconds", own.seconds), ("server", own.server)):
+        if column is not None:
+            joints[name] = column
+    for name, ranges in (("calls", own.cancels), ("joints", own.cancels_joints)):
+        if ranges is not None:
+            joints[f"{name}_from"] = ranges[:, 0]
+            joints[f"{name}_to"] = np.maximum(ranges[:, 0], ranges[:, 1])
+    tools = np.zeros(0 if own.servers is None else len(own.servers), TOOLS)
+    tools["free"] = own.servers if own.servers is not None else 0
+    users = np.bincount(joints["server"][joints["server"] >= 0], minlength=len(tools))
+    tools["first"] = np.cumsum(users) - users
+    return (
+        own.start.astype(np.int64),
+        own.children.astype(np.int32),
+        task,
+        needed.astype(np.int32),
+        (own.parents - needed).astype(np.int32),
+        np.bincount(task).astype(np.int32),
+        np.zeros(2 * own.nodes + 2, np.int64),
+        joints,
+        tools,
+        np.zeros(int(users.sum()), np.int64),
+        np.zeros(int(users.sum())),
+    )
+
+
+def _pins(requests: Requests, instances: Any) -> tuple[Any, ...]:
+    """Blocks that calls keep, as the jitted loop reads them (see `kernels.serve.serve`)."""
+    start, parents = parents_of(requests.after, requests.follow)
+    nodes = len(start) - 1
+    return instances, start, parents, np.zeros(nodes, np.int64), np.zeros(nodes + 1, np.int64)
+
+
+def _homes(requests: Requests, fleet: Fleet, rows: int) -> tuple[Any, Any]:
+    """Number of each row's gang, and where each gang is at home: nowhere yet. Nothing without a router of gangs."""
+    routers = [fleet.limits[0].router] + ([] if fleet.kv_transfer is None else [fleet.kv_transfer.router])
+    groups = len(fleet.lane_groups)
+    if Router.GANG not in routers:
+        return np.zeros(rows, np.int32), np.full((groups + 1, 1), -1, np.int32)
+    names, gang = np.unique(requests.group, return_inverse=True)
+    return np.resize(gang, rows).astype(np.int32), np.full((groups + 1, len(names)), -1, np.int32)

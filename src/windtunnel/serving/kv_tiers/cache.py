@@ -165,19 +165,29 @@ class TieredCache(PrefixCache):
         """See `PrefixCache`; blocks go down."""
         while self.cached > room:
             u = next(iter(self.free))
-            before = self.resident[u]
-            gone = min(before, self.cached - room)
-            self.resident[u] -= gone
-            self.cached -= gone
-            if not self.resident[u]:
-                del self.free[u]
-            for level in self.levels:
-                level.upto[u] = max(level.upto[u], before)
-            self._settle(u)
-            if self.levels:
-                self.levels[0].order[u] = None
-                self.levels[0].order.move_to_end(u)
+            self._lower(u, min(self.resident[u], self.cached - room))
         self._spill()
+
+    def forget(self, chain: Sequence[int]) -> None:
+        """See `PrefixCache`; blocks go down at once: a call that is over leaves the device while its program pauses."""
+        for u in reversed(chain):
+            if not self.holders[u] and self.resident[u]:
+                self._lower(u, self.resident[u])
+        self._spill()
+
+    def _lower(self, u: int, blocks: int) -> None:
+        """Move the last blocks of a node, which nobody holds, from the device to the first level."""
+        before = self.resident[u]
+        self.resident[u] -= blocks
+        self.cached -= blocks
+        if not self.resident[u]:
+            del self.free[u]
+        for level in self.levels:
+            level.upto[u] = max(level.upto[u], before)
+        self._settle(u)
+        if self.levels:
+            self.levels[0].order[u] = None
+            self.levels[0].order.move_to_end(u)
 
     def _spill(self) -> None:
         """Levels that are over capacity hand on what was touched longest ago."""

@@ -23,9 +23,11 @@ def arrive(
     requests: Array,
     i: int,
     limits: Array,
-    turn: int,
+    groups: Array,
+    turn: Array,
     state: Array,
     asking: Array,
+    homes: Array,
     flow: Array,
 ) -> int:
     """Send a request to an instance, whose number is returned; −1 when no cache could ever hold it.
@@ -33,10 +35,10 @@ def arrive(
     With `early`, the answering instance is chosen first and gets the request first: its number is returned.
     """
     q = requests[i]
-    end = len(instances)
-    if flow is not None:
-        end = flow[4][0].entries
-    k = route(instances, tokens, q, limits[0].router, turn, state, 0, end)
+    g = q.pool
+    begin, end = groups[g, 0], groups[g, 1]
+    k = route(instances, tokens, q, limits[0].router, turn[g], state[g : g + 1], homes[g], begin, end)
+    turn[g] += 1
     q.instance = k
     own = limits[instances[k].pool]
     if flow is not None:
@@ -47,7 +49,7 @@ def arrive(
             return -1
         rule = flow[4][0]
         if rule.early and is_answered_elsewhere(instances[k], requests, i, flow):
-            if not ask(instances, queues, tokens, requests, i + half, limits, asking, flow):
+            if not ask(instances, queues, tokens, requests, i + half, limits, asking, homes[len(groups)], flow):
                 q.state = REJECTED
                 return -1
             tokens[k] += q.input + q.output
@@ -78,6 +80,7 @@ def wake(
     size: Array,
     flow: Array,
     pipes: Array,
+    pins: Array,
     histogram: Array,
     later: Array,
     due_s: Array,
@@ -105,6 +108,7 @@ def wake(
             size,
             flow,
             pipes,
+            pins,
             histogram,
             now,
         )

@@ -20,6 +20,7 @@ from windtunnel.serving.event_loop.kernels.kv_blocks import (
     steps_within,
     wanted_tokens,
 )
+from windtunnel.serving.event_loop.kernels.pins import unpin, unpin_parents
 from windtunnel.serving.event_loop.kernels.pipeline import pass_stages
 from windtunnel.serving.event_loop.kernels.preemption import preempt
 from windtunnel.serving.event_loop.kernels.prefix_tree import evict, find, hold, register
@@ -74,6 +75,8 @@ def _fits(
         return False
     if limits.ratio_start > 0:
         left = q.input + q.made - max(q.cached, found * limits.block)
+        if q.reused > 0 and q.preemptions == 0:
+            left = max(left - q.reused, 1)
         room = (limits.blocks - instance.used) * limits.block * MILLION - _expected_tokens(instance, heap, requests)
         return room > (left + min(q.output - q.made, EXPECTED_MOST)) * MILLION
     return True
@@ -119,6 +122,7 @@ def form(
     size: Array,
     flow: Array,
     pipes: Array,
+    pins: Array,
     histogram: Array,
     now: float,
 ) -> None:
@@ -134,6 +138,10 @@ def form(
                 need = max(need, blocks_for(instance.decoding * limits.retract, limits.block))
             if instance.used + need <= limits.blocks:
                 break
+            if pins is not None and nodes is not None and instance.decoding + instance.prefilling == 1:
+                if instance.first_pin >= 0:
+                    unpin(pins, requests, nodes, chain_at, chain, instance.first_pin)
+                    continue
             preempt(instance, queues, heap, requests, turns, total, limits, nodes, chain_at, chain, size, now)
             preempted = True
     if preempted and limits.ratio_start > 0:
@@ -169,8 +177,8 @@ def form(
         i = q.next_prompt
     batch = instance.decoding + instance.prefilling
     looks = limits.poll <= 1 or instance.decoding == 0 or instance.polled == 0
-    fresh = looks and (not limits.static or batch == 0)
-    while fresh and not preempted and instance.waiting > 0 and budget > 0:
+    fresh = looks and (not limits.static or batch == 0) and (not preempted or batch == 0)
+    while fresh and instance.waiting > 0 and budget > 0:
         if instance.decoding + instance.prefilling >= limits.max_seqs:
             break
         row = first_class(queues)
@@ -187,10 +195,17 @@ def form(
         elif nodes is not None and limits.caching:
             found, _, count = find(instance, nodes, chain_at, chain, size, i)
             cached = min(found * limits.block, q.input + q.made - 1)
+        known = cached
+        if q.reused > 0 and q.preemptions == 0:
+            cached = min(cached + q.reused, q.input + q.made - 1)
         left = q.input + q.made - cached
         if not limits.chunked and left > budget and tokens > 0:
             break
         if not _fits(instance, heap, requests, turns, limits, nodes, chain_at, chain, size, i):
+            if pins is not None and nodes is not None and instance.decoding + instance.prefilling == 0:
+                if instance.first_pin >= 0:
+                    unpin(pins, requests, nodes, chain_at, chain, instance.first_pin)
+                    continue
             break
         need = blocks_for(wanted_tokens(q, limits), limits.block)
         c = max(min(left, budget, each), 1) if limits.chunked else left
@@ -216,9 +231,11 @@ def form(
         q.chunk = c
         if q.scheduled != q.scheduled:
             q.scheduled = now
-            q.hit = cached
+            q.hit = known
             total.asked_tokens += q.input
-            total.hit_tokens += cached
+            total.hit_tokens += known
+            if pins is not None and nodes is not None:
+                unpin_parents(pins, requests, nodes, chain_at, chain, i)
         q.next_prompt = -1
         if instance.prompt_tail >= 0:
             requests[instance.prompt_tail].next_prompt = i
@@ -331,6 +348,12 @@ def shorten(
         instance, queues, heap, requests, turns, limits, nodes, chain_at, chain, size
     ):
         return
+    cut_run(instance, limits, now)
+
+
+@helper
+def cut_run(instance: Array, limits: Array, now: float) -> None:
+    """End a run of decode steps with the step under way, or with the next that looks for requests."""
     first, slope, past = instance.first_step, instance.slope, now - instance.start
     half = first - 0.5 * slope
     steps = int(2.0 * past / (half + np.sqrt(half * half + 2.0 * slope * past)))

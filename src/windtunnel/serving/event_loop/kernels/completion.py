@@ -6,20 +6,32 @@
 from __future__ import annotations
 
 from windtunnel.jit import helper
+from windtunnel.serving.event_loop.kernels.cancelling import drop_running
 from windtunnel.serving.event_loop.kernels.disaggregation import is_answered_elsewhere
 from windtunnel.serving.event_loop.kernels.finish_heap import remove, sift_up
 from windtunnel.serving.event_loop.kernels.histogram import add_gaps
 from windtunnel.serving.event_loop.kernels.kv_blocks import decoded_tokens, decoding_kv_tokens, gained_tokens, growth
+from windtunnel.serving.event_loop.kernels.pins import keep_or_drop
 from windtunnel.serving.event_loop.kernels.prefix_tree import evict, free_blocks, free_decoding_blocks, register
 from windtunnel.serving.event_loop.kernels.queues import leave_batch
-from windtunnel.serving.event_loop.kernels.records import DECODE, DONE, HELD, IDLE, ITERATION, MILLION, Array
+from windtunnel.serving.event_loop.kernels.records import (
+    CANCELLED,
+    DECODE,
+    DONE,
+    HELD,
+    IDLE,
+    ITERATION,
+    MILLION,
+    PREFILL,
+    Array,
+)
 
 
 @helper
 def _finish(instance: Array, requests: Array, i: int, now: float, ended: Array, count: int) -> int:
     """Note that a request is complete; returns how many have ended."""
     q = requests[i]
-    q.state = DONE
+    q.state = CANCELLED if q.cancel else DONE
     q.finish = now
     q.made = q.output
     leave_batch(instance, requests, i)
@@ -42,6 +54,8 @@ def complete(
     chain: Array,
     size: Array,
     flow: Array,
+    graph: Array,
+    pins: Array,
     now: float,
 ) -> int:
     """Account for the iteration or run that ended; returns how many requests ended with it."""
@@ -72,6 +86,8 @@ def complete(
             i = heap[0]
             q = requests[i]
             q.stored = decoded_tokens(instance, q)
+            if pins is not None and nodes is not None and limits.caching and q.keep > 0.0 and q.cancel == 0:
+                q.pinned = 1
             free_decoding_blocks(instance, requests, turns, i, limits, nodes, chain_at, chain, size)
             remove(heap, requests, 0, instance.decoding)
             instance.decoding -= 1
@@ -115,6 +131,8 @@ def complete(
                 ended[count] = i
                 count += 1
             elif q.made >= q.output:
+                if pins is not None and nodes is not None and limits.caching and q.keep > 0.0 and q.cancel == 0:
+                    q.pinned = 1
                 free_blocks(instance, requests, i, limits, nodes, chain_at, chain, size, q.blocks, q.stored)
                 count = _finish(instance, requests, i, now, ended, count)
             else:
@@ -129,5 +147,18 @@ def complete(
                 if not limits.reserve:
                     turns[(q.stored + limits.lookahead - instance.step) % limits.block] += 1
             i = follow
+    if graph is not None:
+        i = instance.cancelled
+        instance.cancelled = -1
+        while i >= 0:
+            q = requests[i]
+            if q.state == DECODE or q.state == PREFILL:
+                drop_running(instance, heap, requests, turns, limits, nodes, chain_at, chain, size, i, now)
+                ended[count] = i
+                count += 1
+            i = q.behind
+    if pins is not None and nodes is not None and limits.caching:
+        for j in range(count):
+            keep_or_drop(instance, requests, nodes, chain_at, chain, ended[j])
     instance.mode = IDLE
     return count

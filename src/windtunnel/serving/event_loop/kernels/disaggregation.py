@@ -204,14 +204,22 @@ def _receive_kv(instance: Array, requests: Array, i: int, now: float) -> None:
 
 @helper
 def ask(
-    instances: Array, queues: Array, tokens: Array, requests: Array, i: int, limits: Array, asking: Array, flow: Array
+    instances: Array,
+    queues: Array,
+    tokens: Array,
+    requests: Array,
+    i: int,
+    limits: Array,
+    asking: Array,
+    home: Array,
+    flow: Array,
 ) -> bool:
     """Choose who answers a prompt, and queue it there; false when no cache there could ever hold it."""
     q = requests[i]
     rule = flow[4][0]
     turn = np.int64(asking[1])
     asking[1] += np.uint64(1)
-    k = route(instances, tokens, q, rule.router, int(turn), asking, rule.entries, len(instances))
+    k = route(instances, tokens, q, rule.router, int(turn), asking, home, rule.entries, len(instances))
     q.instance = k
     if too_long(instances[k], q, limits[instances[k].pool]):
         q.state = REJECTED
@@ -232,6 +240,7 @@ def pass_on(
     event: int,
     limits: Array,
     asking: Array,
+    home: Array,
     nodes: Array,
     chain_at: Array,
     chain: Array,
@@ -251,7 +260,7 @@ def pass_on(
         enqueue(instances[k], queues[k], requests, event - half, False)
         return k, -1, -1
     if event < 2 * half:
-        if ask(instances, queues, tokens, requests, event, limits, asking, flow):
+        if ask(instances, queues, tokens, requests, event, limits, asking, home, flow):
             return requests[event].instance, -1, -1
         prompt, answers, away = event - half, -1, event
     else:

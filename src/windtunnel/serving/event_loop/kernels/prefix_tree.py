@@ -84,7 +84,19 @@ def register(
 
 
 @helper
-def _release(instance: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, i: int) -> None:
+def forget(instance: Array, nodes: Array, chain_at: Array, chain: Array, i: int) -> None:
+    """Drop a request's blocks that nobody holds."""
+    for j in range(chain_at[i + 1] - 1, chain_at[i] - 1, -1):
+        u = chain[j]
+        node = nodes[_node_row(instance, u)]
+        if node.holders == 0 and node.resident > 0:
+            instance.cached -= node.resident
+            node.resident = 0
+            _unlink(instance, nodes, u)
+
+
+@helper
+def release(instance: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, i: int) -> None:
     """Release the nodes of a request, the last of its chain first, which is then evicted first."""
     q = requests[i]
     first = chain_at[i]
@@ -139,7 +151,8 @@ def free_blocks(
     if nodes is not None and limits.caching:
         register(instance, requests, nodes, chain_at, chain, size, i, done // limits.block)
         blocks -= q.shared
-        _release(instance, requests, nodes, chain_at, chain, i)
+        if q.pinned == 0:
+            release(instance, requests, nodes, chain_at, chain, i)
     instance.used -= blocks + extra_blocks(q, limits)
 
 

@@ -8,24 +8,44 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.jit import helper
-from windtunnel.serving.event_loop.kernels.records import LEAST_TOKENS, POWER_OF_TWO, RANDOM, ROUND_ROBIN, STICKY, Array
+from windtunnel.serving.event_loop.kernels.records import (
+    GANG,
+    LEAST_TOKENS,
+    POWER_OF_TWO,
+    RANDOM,
+    ROUND_ROBIN,
+    STICKY,
+    Array,
+)
 from windtunnel.splitmix64.jitted import uniform
 
 
 @helper
 def _load(instances: Array, tokens: Array, r: int, router: int) -> float:
     """The load that a router compares: tokens to do, or the number of requests."""
-    if router == LEAST_TOKENS:
+    if router == LEAST_TOKENS or router == GANG:
         return tokens[r]
     return float(instances[r].decoding + instances[r].prefilling + instances[r].waiting + instances[r].promised)
 
 
 @helper
-def route(instances: Array, tokens: Array, q: Array, router: int, turn: int, state: Array, begin: int, end: int) -> int:
-    """One of the instances from `begin` up to `end`."""
+def route(
+    instances: Array,
+    tokens: Array,
+    q: Array,
+    router: int,
+    turn: int,
+    state: Array,
+    home: Array,
+    begin: int,
+    end: int,
+) -> int:
+    """One of the instances from `begin` up to `end`; `home` holds that of each gang, or −1."""
     n = end - begin
     if n == 1:
         return begin
+    if router == GANG and home[q.gang] >= 0:
+        return home[q.gang]
     if router == ROUND_ROBIN:
         return begin + turn % n
     if router == RANDOM:
@@ -46,4 +66,6 @@ def route(instances: Array, tokens: Array, q: Array, router: int, turn: int, sta
         x = _load(instances, tokens, r, router)
         if x < least:
             best, least = r, x
+    if router == GANG:
+        home[q.gang] = best
     return best

@@ -23,8 +23,10 @@ from windtunnel.serving.event_loop.kernels.batching import form
 from windtunnel.serving.event_loop.kernels.completion import complete
 from windtunnel.serving.event_loop.kernels.disaggregation import pass_on, prompt_ended, send
 from windtunnel.serving.event_loop.kernels.events import file_event, remove_first_event
+from windtunnel.serving.event_loop.kernels.graph import joint_event, request_over, send_heads
+from windtunnel.serving.event_loop.kernels.pins import unpin
 from windtunnel.serving.event_loop.kernels.pipeline import join_pipeline
-from windtunnel.serving.event_loop.kernels.records import CLASSES, HELD, HISTOGRAM_BINS, SERIES, TOTAL, Array
+from windtunnel.serving.event_loop.kernels.records import CANCELLED, CLASSES, HELD, HISTOGRAM_BINS, SERIES, TOTAL, Array
 
 
 @kernel()
@@ -40,6 +42,10 @@ def serve(
     size: Array,
     flow: Array,
     pipes: Array,
+    graph: Array,
+    pins: Array,
+    groups: Array,
+    homes: Array,
 ) -> Any:
     """Run all requests through a set of instances.
 
@@ -62,6 +68,15 @@ def serve(
         pipes: of L pipelines: (L,) first instance of each, how many it has, and how many stages; (P, S) share of each
             stage in the layers' seconds; (P, 6) seconds of `PipelineStages` beside the layers; (L, S + 1) zeros, when
             its scheduler and stages are free. None without pipelines, for which the loop is compiled without them.
+        graph: of calls that wait for several others (`run._graph`): (R + J + 1,) where each node's children begin;
+            (E,) children; (R + J,) task of each node, parents it still waits for, and how many may be cancelled;
+            (T,) nodes of each task that are not over; room for a stack; (J,) of `JOINT`; (C,) of `TOOLS`; (J,) numbers
+            and times of queued joints, class by class. None where requests follow one another at most, for which the
+            loop is compiled without it.
+        pins: instances; (R + J + 1,) where the parents of each node begin; parents; (R + J,) zeros; room for a stack.
+            None where no call keeps or drops its blocks, for which the loop is compiled without it.
+        groups: (G, 2) lanes [from, to) that requests of each `pool` are routed to.
+        homes: (G + 1, K) −1: the instance of each gang by group; last, the one that answers.
 
     Returns:
         totals (N,) of `TOTAL`, the histogram of times between tokens, and events (E,) of `SERIES`.
@@ -79,43 +94,66 @@ def serve(
     ended = np.empty(most, np.int64)
     fresh = np.zeros(n, np.bool_)
     tokens = np.zeros(n, np.float64)
-    state = np.zeros(1, np.uint64)
-    state[0] = np.uint64(base.seed)
+    state = np.full(len(groups), np.uint64(base.seed))
+    turn = np.zeros(len(groups), np.int64)
     asking = np.zeros(2, np.uint64)
     asking[0] = np.uint64(base.seed + 1)
-    later = np.empty(len(requests) if base.concurrency or len(order) < len(requests) else 0, np.int64)
-    due_s = np.empty(len(later), np.float64)
-    filed, sent, turn = 0, 0, 0
+    most_filed = len(requests) if base.concurrency or len(order) < len(requests) else 0
+    first_joint = 4 * len(requests)
+    first_pin = first_joint
+    if graph is not None:
+        most_filed += len(graph[7])
+        first_pin += len(graph[7])
+    if pins is not None:
+        most_filed += 2 * len(requests)
+    later = np.empty(most_filed, np.int64)
+    due_s = np.empty(most_filed, np.float64)
+    filed = 0
+    clock = np.zeros(3, np.int64)  # requests sent of `order`, instances that something came to, tasks just over
     half = len(requests) if flow is None else len(requests) // 2
     if base.concurrency:
-        while sent < min(base.concurrency, len(order)):
-            filed = file_event(later, due_s, filed, order[sent], 0.0)
-            sent += 1
+        for _ in range(base.concurrency):
+            filed = send_heads(order, graph, clock, later, due_s, filed, 0.0)
     while True:
         now = np.inf
         r = -1
         for k in range(n):
             if instances[k].end < now:
                 now, r = instances[k].end, k
-        clocked = not base.concurrency and sent < len(order)
-        arrival = requests[order[sent]].arrival if clocked else np.inf
+        clocked = not base.concurrency and clock[0] < len(order)
+        arrival = requests[order[clock[0]]].arrival if clocked else np.inf
         if filed > 0 and due_s[0] < arrival:
             arrival, clocked = due_s[0], False
         if arrival == np.inf and r < 0:
             break
         if arrival < now:  # what ends at the same instant comes first
             now = arrival
-            touched = 0
+            clock[1] = 0
             while True:  # all that arrive at this instant are seen together
                 if clocked:
-                    i = order[sent]
-                    sent += 1
+                    i = order[clock[0]]
+                    clock[0] += 1
                 else:
                     i = later[0]
                     filed = remove_first_event(later, due_s, filed)
-                    if i < half:
+                    if i < half and (graph is None or requests[i].state != CANCELLED):
                         requests[i].arrival = now
-                if flow is not None and i >= half:
+                if pins is not None and i >= first_pin:
+                    k = requests[i - first_pin].instance
+                    if requests[i - first_pin].pinned:
+                        unpin(pins, requests, nodes, chain_at, chain, i - first_pin)
+                        fresh[k] = True
+                        clock[1] += 1
+                    i = -1
+                elif graph is not None and i >= first_joint:
+                    filed = joint_event(
+                        i, order, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes, chain_at,
+                        chain, size, fresh, clock, later, due_s, filed, now,
+                    )  # fmt: skip
+                    i = -1
+                elif graph is not None and i < half and requests[i].state == CANCELLED:  # taken back before it was sent
+                    i = -1
+                elif flow is not None and i >= half:
                     k, other, i = pass_on(
                         instances,
                         queues,
@@ -124,6 +162,7 @@ def serve(
                         i,
                         limits,
                         asking,
+                        homes[len(groups)],
                         nodes,
                         chain_at,
                         chain,
@@ -135,26 +174,25 @@ def serve(
                         fresh[k] = True
                     if other >= 0:
                         fresh[other] = True
-                    touched += 1
+                    clock[1] += 1
                 else:
-                    k = arrive(instances, queues, tokens, requests, i, limits, turn, state, asking, flow)
-                    turn += 1
+                    k = arrive(instances, queues, tokens, requests, i, limits, groups, turn, state, asking, homes, flow)
                     if k >= 0:
                         fresh[k] = True
-                        touched += 1
+                        clock[1] += 1
                         i = -1
-                if i >= 0 and requests[i].follow >= 0:
-                    filed = file_event(later, due_s, filed, requests[i].follow, now + requests[i].delay)
-                elif i >= 0 and base.concurrency and sent < len(order):
-                    filed = file_event(later, due_s, filed, order[sent], now + requests[i].delay)
-                    sent += 1
-                clocked = not base.concurrency and sent < len(order)
-                arrival = requests[order[sent]].arrival if clocked else np.inf
+                if i >= 0:
+                    filed = request_over(
+                        i, order, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes, chain_at,
+                        chain, size, flow, fresh, clock, later, due_s, filed, now,
+                    )  # fmt: skip
+                clocked = not base.concurrency and clock[0] < len(order)
+                arrival = requests[order[clock[0]]].arrival if clocked else np.inf
                 if filed > 0 and due_s[0] < arrival:
                     arrival, clocked = due_s[0], False
                 if arrival > now:
                     break
-            if touched:
+            if clock[1] > 0:
                 for k in range(n):
                     if fresh[k]:
                         fresh[k] = False
@@ -174,6 +212,7 @@ def serve(
                             size,
                             flow,
                             pipes,
+                            pins,
                             histogram,
                             later,
                             due_s,
@@ -197,26 +236,56 @@ def serve(
                 kept += 1
             events += 1
         count = complete(
-            one, heaps[r], requests, turns[r], totals[r], own, histogram, ended, nodes, chain_at, chain, size, flow, now
+            one,
+            heaps[r],
+            requests,
+            turns[r],
+            totals[r],
+            own,
+            histogram,
+            ended,
+            nodes,
+            chain_at,
+            chain,
+            size,
+            flow,
+            graph,
+            pins,
+            now,
         )
+        clock[1] = 0
         for j in range(count):
             q = requests[ended[j]]
             tokens[r] -= q.input + q.output
+            if pins is not None and q.pinned and q.keep < np.inf:
+                filed = file_event(later, due_s, filed, first_pin + ended[j], now + q.keep)
             if flow is not None and q.state == HELD:
                 k = requests[ended[j] + half].instance
                 to = limits[instances[k if k >= 0 else n - 1].pool]
                 filed = prompt_ended(requests, to, flow, ended[j], later, due_s, filed, now)
-            elif q.follow >= 0:
-                filed = file_event(later, due_s, filed, q.follow, now + q.delay)
-            elif base.concurrency and sent < len(order):
-                filed = file_event(later, due_s, filed, order[sent], now + q.delay)
-                sent += 1
-        touched = 0
+            else:
+                filed = request_over(
+                    ended[j], order, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes,
+                    chain_at, chain, size, flow, fresh, clock, later, due_s, filed, now,
+                )  # fmt: skip
         while filed > 0 and due_s[0] <= now:  # an answer's successor may join the very next iteration
             i = later[0]
             filed = remove_first_event(later, due_s, filed)
             k, other = -1, -1
-            if flow is not None and i >= half:
+            if pins is not None and i >= first_pin:
+                if requests[i - first_pin].pinned:
+                    k = requests[i - first_pin].instance
+                    unpin(pins, requests, nodes, chain_at, chain, i - first_pin)
+                i = -1
+            elif graph is not None and i >= first_joint:
+                filed = joint_event(
+                    i, order, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes, chain_at,
+                    chain, size, fresh, clock, later, due_s, filed, now,
+                )  # fmt: skip
+                i = -1
+            elif graph is not None and i < half and requests[i].state == CANCELLED:
+                i = -1
+            elif flow is not None and i >= half:
                 k, other, i = pass_on(
                     instances,
                     queues,
@@ -225,6 +294,7 @@ def serve(
                     i,
                     limits,
                     asking,
+                    homes[len(groups)],
                     nodes,
                     chain_at,
                     chain,
@@ -234,23 +304,22 @@ def serve(
                 )
             else:
                 requests[i].arrival = now
-                k = arrive(instances, queues, tokens, requests, i, limits, turn, state, asking, flow)
-                turn += 1
+                k = arrive(instances, queues, tokens, requests, i, limits, groups, turn, state, asking, homes, flow)
                 if k >= 0:
                     i = -1
-            if i >= 0 and requests[i].follow >= 0:
-                filed = file_event(later, due_s, filed, requests[i].follow, now + requests[i].delay)
-            elif i >= 0 and base.concurrency and sent < len(order):
-                filed = file_event(later, due_s, filed, order[sent], now + requests[i].delay)
-                sent += 1
+            if i >= 0:
+                filed = request_over(
+                    i, order, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes, chain_at,
+                    chain, size, flow, fresh, clock, later, due_s, filed, now,
+                )  # fmt: skip
             if k >= 0:
                 fresh[k] = True
-                touched += 1
+                clock[1] += 1
             if other >= 0:
                 fresh[other] = True
-                touched += 1
+                clock[1] += 1
         fresh[r] = False
-        if touched:
+        if clock[1] > 0:
             for k in range(n):
                 if fresh[k]:
                     fresh[k] = False
@@ -270,6 +339,7 @@ def serve(
                         size,
                         flow,
                         pipes,
+                        pins,
                         histogram,
                         later,
                         due_s,
@@ -293,6 +363,7 @@ def serve(
             size,
             flow,
             pipes,
+            pins,
             histogram,
             now,
         )

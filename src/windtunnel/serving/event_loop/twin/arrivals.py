@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from windtunnel.serving.event_loop.request_graph import Waits
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.event_loop.twin.request import Request
+from windtunnel.serving.event_loop.twin.waits import CallCanceller, Waits
 
 
 class Arrivals:
@@ -17,15 +17,20 @@ class Arrivals:
         requests: all of them, with their order and what they wait for.
         every: the same as objects of the loop, by index.
         concurrency: of a closed loop; 0: they come by the clock.
+        calls: takes back requests that are on an instance.
     """
 
-    def __init__(self, requests: Requests, every: Sequence[Request], concurrency: int) -> None:
+    def __init__(self, requests: Requests, every: Sequence[Request], concurrency: int, calls: CallCanceller) -> None:
         self.all, self.concurrency = every, concurrency
         self.order: list[int] = requests.order().tolist()
-        self.waits = None if requests.after is None else Waits(requests.after)
         self.sent = 0
         self.later: list[tuple[float, int]] = []
-        """Events to come: a request by its number; further numbers are the handover's, those below 0 the control's."""
+        """Events to come: a request by its number; further numbers are the handover's, then the joints', those below 0
+        the control's."""
+        self.first_joint = 4 * len(every)
+        """Number of the first event of a joint."""
+        own = requests.after
+        self.waits = None if own is None else Waits(own, every, self.later, self.first_joint, calls)
 
     def begin(self) -> None:
         """The run begins."""
@@ -58,17 +63,30 @@ class Arrivals:
     def follow_up(self, q: Request, now: float) -> None:
         """What an answer brings on: calls that waited for it, the next turn, or the next request of a closed loop."""
         if self.waits is not None:
-            ready, over = self.waits.ended((q.prompt or q).index)
-            for i in ready:
-                heapq.heappush(self.later, (now + self.all[i].delay, i))
-            if not over:
-                return
-        if q.follow >= 0:
+            self.waits.ended(q, now)
+            self.tasks_ended(q.follow, q.delay, now)
+        elif q.follow >= 0:
             heapq.heappush(self.later, (now + q.delay, q.follow))
         elif self.concurrency and self.sent < len(self.order):
-            pause = q.delay if self.waits is None else 0.0
             for i in self._next_heads():
-                heapq.heappush(self.later, (now + pause, i))
+                heapq.heappush(self.later, (now + q.delay, i))
+
+    def tasks_ended(self, follow: int, delay: float, now: float) -> None:
+        """What tasks that are over bring on: what follows the call that ended the first, or the next tasks.
+
+        Args:
+            follow: request that follows that call, or −1.
+            delay: seconds before it.
+            now: seconds at which they ended.
+        """
+        assert self.waits is not None
+        ended, self.waits.ended_tasks = self.waits.ended_tasks, 0
+        if ended and follow >= 0:
+            heapq.heappush(self.later, (now + delay, follow))
+            ended -= 1
+        for _ in range(ended if self.concurrency else 0):
+            for i in self._next_heads():
+                heapq.heappush(self.later, (now, i))
 
     def _next_heads(self) -> list[int]:
         """Requests that a closed loop sends next: one, or all those that the next task begins with."""

@@ -37,7 +37,10 @@ class Policy:
             return True
         known = 0 if q.swapped or q.remote else instance.known(q) if instance.cache is None else found * limits.block
         room = (instance.capacity - instance.used) * limits.block * MILLION - instance.expected()
-        return room > (q.input + q.made - known + min(q.output - q.made, EXPECTED_MOST)) * MILLION
+        left = q.input + q.made - known
+        if instance.cache is not None and q.reused and not q.preemptions:
+            left = max(left - q.reused, 1)
+        return room > (left + min(q.output - q.made, EXPECTED_MOST)) * MILLION
 
     def form_batch(self, instance: Instance, now: float, *, may_admit: bool) -> Batch:
         """Prompt chunks of the next iteration; requests are admitted on the way."""
@@ -58,10 +61,14 @@ class Policy:
         while fresh:
             taken = self.admit(instance, budget, tokens)
             if taken is None:
+                blocked = budget > 0 and not instance.running and instance.next_in_line() is not None
+                if blocked and instance.pins is not None and instance.pins.unpin_oldest(instance):
+                    continue
                 break
             q = taken
             instance.queue.take(instance, q)
             instance.asked -= q.input
+            known = instance.found(q)
             instance.enter(q)
             if q.remote:
                 q.scheduled = now
@@ -79,7 +86,9 @@ class Policy:
                 q.swapped = 0
             q.left = q.input + q.made - q.cached
             if np.isnan(q.scheduled):
-                q.scheduled, q.hit = now, q.cached
+                q.scheduled, q.hit = now, known
+                if instance.pins is not None:
+                    instance.pins.scheduled(q)
             instance.prompts.append(q)
             instance.admitted.append(q)
             c = max(min(q.left, budget, each), 1) if limits.chunked else q.left

@@ -65,6 +65,8 @@ def complete(one: Instance, now: float, record: Recorder | None, pace: Pace | No
     if steps and one.decoding:
         over = [q for q in one.decoding if q.made >= q.output]
         ended = sorted(over, key=lambda q: (q.output - q.made, q.index))
+        for q in ended:
+            _finish(one, q, now)
     if one.mode == "iteration":
         for q, c in one.chunks:
             q.left -= c
@@ -82,12 +84,34 @@ def complete(one: Instance, now: float, record: Recorder | None, pace: Pace | No
             if q.answer is None:
                 one.decoding.append(q)
             if q.made >= q.output:
+                _finish(one, q, now)
                 ended.append(q)
-    for q in ended:
-        q.finish = now
-        one.admitted.remove(q)
-        if q.answer is None:
-            one.leave(q, min(q.stored, q.input + q.output - 1))
-            one.decoding.remove(q)
+    for q in reversed(one.cancelled):
+        if not q.over:
+            drop(one, q, now)
+            ended.append(q)
+    one.cancelled.clear()
+    if one.pins is not None:
+        for q in ended:
+            one.pins.keep_or_drop(one, q)
     one.mode = "idle"
     return ended
+
+
+def _finish(one: Instance, q: Request, now: float) -> None:
+    """An answer (or the prompt of one that another instance makes) is complete and leaves the batch."""
+    q.finish, q.over, q.cancelled = now, q.answer is None, q.cancel
+    one.admitted.remove(q)
+    if q.answer is None:
+        q.pinned = one.cache is not None and q.keep > 0.0 and not q.cancel
+        one.leave(q, min(q.stored, q.input + q.output - 1))
+        one.decoding.remove(q)
+
+
+def drop(one: Instance, q: Request, now: float) -> None:
+    """A running request that was taken back leaves the batch between two steps."""
+    decoding = q in one.decoding
+    one.leave(q, q.stored if decoding else q.input + q.made - q.left)
+    one.admitted.remove(q)
+    (one.decoding if decoding else one.prompts).remove(q)
+    q.finish, q.over, q.cancelled = now, True, True

@@ -18,6 +18,7 @@ from windtunnel.serving.event_loop.twin.request import Request
 from windtunnel.serving.iteration.overlap_savings import Overlap
 
 if TYPE_CHECKING:
+    from windtunnel.serving.event_loop.twin.pins import Pins
     from windtunnel.serving.event_loop.twin.pipeline import Pipeline
 
 MILLION = 1_000_000
@@ -113,6 +114,12 @@ class Instance:
     """Answers that have blocks, whose cache is not here yet."""
     ready: list[Request] = field(default_factory=list)
     """Those whose cache has come; they join when the next iteration is formed."""
+    cancelled: list[Request] = field(default_factory=list)
+    """Running requests that were taken back: they end with the step under way."""
+    pins: Pins | None = None
+    """What keeps blocks of calls that are over; None: nothing does."""
+    pinned: dict[int, Request] = field(default_factory=dict)
+    """Those calls here, by number, the oldest first."""
     joined: list[Request] = field(default_factory=list)
     overlap: Overlap | None = None
     """What techniques save of an iteration."""
@@ -171,7 +178,14 @@ class Instance:
         """Tokens of a queued request that it need not compute."""
         if q.swapped:
             return q.input + q.made - 1
-        if self.cache is None:
+        known = self.found(q)
+        if q.reused and not q.preemptions:
+            return min(known + q.reused, q.input + q.made - 1)
+        return known
+
+    def found(self, q: Request) -> int:
+        """Those of them that the cache has."""
+        if self.cache is None or q.swapped:
             return q.cached
         return min(self.cache.reusable(q, self.limits.block), q.input + q.made - 1)
 
@@ -205,7 +219,7 @@ class Instance:
         """A request gives its blocks back; so many of its tokens are computed."""
         self.register(q, done)
         self.used -= q.blocks - q.shared + self.extra(q)
-        if self.cache is not None:
+        if self.cache is not None and not q.pinned:
             self.used -= self.cache.release(q.chain[: q.nodes])
             q.nodes = q.shared = 0
 

@@ -15,6 +15,7 @@ from windtunnel.registry import Registry
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
+    from windtunnel.serving.event_loop.program_rest import ProgramRest
     from windtunnel.serving.event_loop.swapping import Swaps
     from windtunnel.serving.event_loop.twin.instance import Instance
     from windtunnel.serving.event_loop.twin.request import Request
@@ -32,6 +33,8 @@ class Context:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     """Knobs, with defaults filled in."""
+    rest: ProgramRest | None = None
+    """What of programs is still to do; None: nobody asked (`reads_programs`)."""
 
 
 class Queue:
@@ -41,6 +44,8 @@ class Queue:
     title: ClassVar[str] = "In order of arrival"
     source: ClassVar[str] = ""
     knobs: ClassVar[Mapping[str, Knob]] = {}
+    reads_programs: ClassVar[bool] = False
+    """Whether it looks at the whole programs that calls belong to."""
     jitted: ClassVar[bool] = False
     """Whether the jitted loop has it."""
 

@@ -41,6 +41,22 @@ class Request:
     """Its cache is on the instance that computed its prompt, or on its way from there."""
     answer: Request | None = None
     """The decode request of a prompt that another instance answers."""
+    pool: int = 0
+    """Group of instances that it is routed in."""
+    reused: int = 0
+    """Prompt tokens whose cache it takes over from other calls."""
+    keep: float = 0.0
+    """Seconds for which its blocks stay once it is over; below 0: they are dropped."""
+    pinned: bool = False
+    """They stay now."""
+    sent: bool = False
+    """It has arrived."""
+    over: bool = False
+    """It is answered, rejected, shed or cancelled."""
+    cancel: bool = False
+    """It was taken back; while it runs it ends with the step under way."""
+    cancelled: bool = False
+    """It ended because of that."""
     prompt: Request | None = None
     """The prefill request that this decode request continues."""
 

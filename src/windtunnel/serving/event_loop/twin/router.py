@@ -16,6 +16,8 @@ class Router:
 
     def __init__(self, rule: RouterId, seed: int) -> None:
         self.rule, self.turn, self.random, self.context = rule, -1, SplitMix64(seed), Context()
+        self.home: dict[int, int] = {}
+        """Place of each gang's instance."""
 
     def begin(self, instances: Sequence[Instance]) -> None:
         """The run begins."""
@@ -43,6 +45,10 @@ class Router:
             return int(self.draw() * n)
         if self.rule is RouterId.STICKY:
             return q.group % n
+        if self.rule is RouterId.GANG:
+            if q.group not in self.home:
+                self.home[q.group] = min(range(n), key=lambda k: (instances[k].tokens_to_do, k))
+            return self.home[q.group]
         if self.rule is RouterId.LEAST_TOKENS:
             return min(range(n), key=lambda k: (instances[k].tokens_to_do, k))
         load = [one.running + one.waiting + one.promised for one in instances]
