@@ -54,7 +54,8 @@ def calibrate(
             metavar="SOURCE",
             show_default=False,
             help="Read instead: aiconfigurator (operator tables of its package), nccl-tests (what it printed), "
-            "kineto (a PyTorch trace), incidents (a CSV of failures, for run.failures).",
+            "kineto (a PyTorch trace), incidents (a CSV of failures, for run.failures), samples (attempts at problems, "
+            "CSV or JSON, for population).",
         ),
     ] = None,
     scenario: Annotated[
@@ -80,6 +81,15 @@ def calibrate(
         float | None,
         typer.Option(min=1e-6, help="incidents: how long the log goes on; absent: from its times.", show_default=False),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="samples: only rows of this model.", show_default=False)
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="samples: only rows of this task.", show_default=False)
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="samples: only attempts drawn at it.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure this machine with PyTorch and write a device profile that `cluster.device` accepts.
@@ -88,7 +98,7 @@ def calibrate(
     processes. Close other programs first. With --from-logs or --from nothing is run: the profile comes from step times
     of your own, or from what another tool measured.
     """
-    from windtunnel.cli.calibrate_from import Given, from_incidents, imported
+    from windtunnel.cli.calibrate_from import Given, from_incidents, from_samples, imported
     from windtunnel.cli.calibrate_from import from_logs as fit_logs
 
     given = Given(
@@ -103,10 +113,16 @@ def calibrate(
         ranks=ranks,
         nodes=nodes,
         days=days,
+        model=model,
+        task=task,
+        temperature=temperature,
     )
     given.check()
     if source == "incidents":
         from_incidents(given, Path("failures.yaml") if out == _OUT else out, as_json)
+        return
+    if source == "samples":
+        from_samples(given, Path("population.yaml") if out == _OUT else out, as_json)
         return
     if from_logs is not None:
         fit_logs(given, out, plot, as_json)
@@ -169,6 +185,7 @@ def register(app: typer.Typer) -> None:
             "calibrate --from nccl-tests all_reduce.txt all_gather.txt --device h100-sxm-80gb",
             "calibrate --from kineto trace.json.gz --scenario my.yaml",
             "calibrate --from incidents incidents.csv --nodes 2048 --days 54 --out failures.yaml",
+            "calibrate --from samples attempts.csv --out population.yaml",
             "calibrate --from aiconfigurator --system h200_sxm --software vllm",
         )
     )(calibrate)

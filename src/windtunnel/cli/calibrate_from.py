@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from windtunnel.calibration.profile import Calibration
     from windtunnel.specs.cluster import ClusterSpec
 
-SOURCES = ("aiconfigurator", "nccl-tests", "kineto", "incidents")
+SOURCES = ("aiconfigurator", "nccl-tests", "kineto", "incidents", "samples")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,9 @@ class Given:
     ranks: int
     nodes: int | None = None
     days: float | None = None
+    model: str | None = None
+    task: str | None = None
+    temperature: float | None = None
 
     def check(self) -> None:
         """Refuse options that the source does not read.
@@ -54,6 +57,9 @@ class Given:
             "--device": (self.device, ("nccl-tests",)),
             "--nodes": (self.nodes, ("incidents",)),
             "--days": (self.days, ("incidents",)),
+            "--model": (self.model, ("samples",)),
+            "--task": (self.task, ("samples",)),
+            "--temperature": (self.temperature is not None, ("samples",)),
             "FILES": (self.files, SOURCES),
         }
         mine = "logs" if self.logs is not None else self.source
@@ -65,6 +71,8 @@ class Given:
             problems.append(Problem("--from kineto", "needs one trace, and --scenario for the step that it is of"))
         if self.source == "incidents" and len(self.files) != 1:
             problems.append(Problem("--from incidents", "needs one CSV of incidents"))
+        if self.source == "samples" and len(self.files) != 1:
+            problems.append(Problem("--from samples", "needs one file of attempts (CSV or JSON)"))
         if problems:
             raise BadInput(problems)
 
@@ -112,6 +120,23 @@ def from_incidents(given: Given, out: Path, as_json: bool) -> None:
         print_json(incidents_dict(found))
         return
     console().print(incidents_summary(found))
+
+
+def from_samples(given: Given, out: Path, as_json: bool) -> None:
+    """Fit a population to a file of attempts, write and tell."""
+    from windtunnel.calibration.samples import fit_samples, samples_dict, samples_summary, write_population
+
+    check_targets(out, inputs=given.files)
+    with progress("fitting"):
+        found = fit_samples(
+            given.files[0], model=given.model or "", task=given.task or "", temperature=given.temperature
+        )
+    write_population(found, out)
+    note(f"population  {out}  (population: {out.name})")
+    if as_json:
+        print_json(samples_dict(found))
+        return
+    console().print(samples_summary(found))
 
 
 def from_logs(given: Given, out: Path, plot: Path | None, as_json: bool) -> None:

@@ -1,0 +1,66 @@
+"""A further attempt after feedback (the output of tests, a critique): what it is worth beside a fresh one.
+
+Given that the first attempt at a problem was wrong, the second is right with probability g(p) = 1 − (1 − p)^κ: feedback
+makes an attempt worth κ independent ones with a checker. κ is fitted per task; it depends on the assumed spread of p,
+which is why `CONCENTRATION` belongs to it. Rows: aider's two attempts (docs/internals/population.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from windtunnel.arrays import Floats
+
+CONCENTRATION = 0.9
+"""Sum a + b under which the worths below were fitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Worth of feedback on a task."""
+
+    worth: float
+    """κ: independent attempts that one attempt after feedback is worth."""
+    log_sd: float
+    """Spread of ln κ between models."""
+    rows: int
+    """Models and settings that it was fitted on."""
+
+
+FITTED = {
+    "polyglot-225": Feedback(20.8, 0.85, 53),
+    "edit-133": Feedback(1.0, 0.6, 70),
+}
+"""Second attempts after the output of failing tests, by aider's benchmark."""
+UNKNOWN = Feedback(math.sqrt(20.8), 1.6, 123)
+"""Of a task without rows: between both, with the spread between them."""
+
+
+def feedback_for(task: str) -> tuple[Feedback, bool]:
+    """The worth of feedback on a task, and whether it was fitted on it."""
+    known = next((name for name in FITTED if task.startswith(name)), None)
+    return (FITTED[known], True) if known else (UNKNOWN, False)
+
+
+def gain(p: Floats, worth: float) -> Floats:
+    """Probability g(p) that an attempt after feedback is right, given that those before were wrong (Q,)."""
+    with np.errstate(divide="ignore"):
+        share: Floats = -np.expm1(worth * np.log1p(-np.asarray(p, np.float64)))
+    return share
+
+
+def with_revisions(p: Floats, rounds: int, worth: float) -> Floats:
+    """Probability that one of 1 + `rounds` attempts is right, all but the first after feedback, with a perfect checker.
+
+    Args:
+        p: success probability of a fresh attempt, shape (Q,).
+        rounds: attempts after feedback, 0 or more.
+        worth: κ of each.
+
+    Returns:
+        1 − (1 − p)^(1 + κ·rounds), shape (Q,).
+    """
+    return gain(p, 1.0 + worth * rounds)
