@@ -1,0 +1,1 @@
+"""Published laws, one file each."""
