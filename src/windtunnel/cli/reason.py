@@ -1,0 +1,72 @@
+"""`windtunnel reason`: accuracy, dollars, joules and seconds of programs of model calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windtunnel.cli.options import AsJson, Overrides, examples
+from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.sources import scenario_source
+
+
+def reason(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="Scenario file (YAML or JSON); `-` reads standard input. With --list the id of a strategy.",
+            show_default=False,
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
+    show: Annotated[
+        bool, typer.Option("--list", help="Simulate nothing: list strategies; with an ID all its knobs.")
+    ] = False,
+) -> None:
+    """Compare strategies of inference: accuracy, dollars, joules and latency of programs of model calls.
+
+    Needs sections `programs` (strategies and problems) and `population` (how often one attempt is right). Every
+    strategy runs on every model; what no other beats is the front.
+    """
+    if show:
+        from windtunnel.cli.reason_parts import show_strategies
+
+        show_strategies(scenario, as_json=as_json)
+        return
+    if scenario is None:
+        from windtunnel.errors import BadInput
+
+        raise BadInput("SCENARIO: name a scenario file, or --list to see strategies")
+    check_targets(report, inputs=[scenario])
+    from windtunnel import api
+
+    with progress("strategies") as done:
+        result = api.simulate_programs(scenario_source(scenario), overrides=tuple(overrides or ()), report=done)
+    if report is not None:
+        from windtunnel.report.reason import html
+
+        note(f"report  {html.write(result, report)}")
+    if as_json:
+        print_json(result.to_dict())
+        return
+    from windtunnel.report.reason.terminal import summary
+
+    console().print(summary(result))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog=examples(
+            "reason examples/reasoning/best-of-n.yaml",
+            "reason my.yaml --set search.limits.cost_per_task=0.05 --json",
+            "reason my.yaml --report front.html",
+            "reason --list",
+            "reason best_of_n --list",
+        )
+    )(reason)

@@ -1,0 +1,1 @@
+"""Programs of model calls: strategies of inference-time compute, agents and tools, on simulated instances."""

@@ -1,0 +1,139 @@
+"""What people ask of a front: accuracy at a budget, a verifier's worth, size against samples, own devices or API."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from windtunnel.programs.result import Point
+from windtunnel.specs.programs import ApiPriceSpec
+
+DAY_S = 86400.0
+
+
+def answers(points: Sequence[Point], api: ApiPriceSpec | None) -> dict[str, Any]:
+    """All answers that the candidates allow.
+
+    Args:
+        points: candidates.
+        api: a provider's price; None: none is stated.
+    """
+    out: dict[str, Any] = {"accuracy_at_cost": accuracy_at_cost(points)}
+    if worth := verifier_worth(points):
+        out["verifier_worth"] = worth
+    if sizes := cheapest_model(points):
+        out["cheapest_model"] = sizes
+    if api is not None:
+        out["break_even"] = [own for p in points if (own := break_even(p, api)) is not None]
+    return out
+
+
+def accuracy_at_cost(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """Budgets in USD a problem, rising, with the best candidate that each one pays for."""
+    known = sorted((p for p in points if p.cost_usd is not None and p.accuracy is not None), key=_cost)
+    out: list[dict[str, Any]] = []
+    best = -1.0
+    for p in known:
+        assert p.accuracy is not None
+        if p.accuracy.mean > best:
+            best = p.accuracy.mean
+            out.append({"cost_usd": p.cost_usd, "accuracy": best, "model": p.model, "label": p.label})
+    return out
+
+
+def verifier_worth(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """For each candidate that is scored: what its accuracy costs without scores, on the same model.
+
+    `worth_usd` is what a problem's scores may cost before they no longer pay: the difference to the cheapest way
+    without them, between whose candidates costs are interpolated over the logarithm of cost. It is None where no
+    number of attempts without scores was seen to reach the accuracy.
+    """
+    out = []
+    for p in points:
+        if not p.scored or p.cost_usd is None or p.accuracy is None:
+            continue
+        others = [o for o in points if o.model == p.model and not o.scored]
+        without = cost_of_accuracy(others, p.accuracy.mean)
+        out.append(
+            {
+                "model": p.model,
+                "label": p.label,
+                "accuracy": p.accuracy.mean,
+                "cost_usd": p.cost_usd,
+                "cost_without_usd": without,
+                "worth_usd": None if without is None else without - p.cost_usd,
+            }
+        )
+    return out
+
+
+def cheapest_model(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """For accuracies that several models reach: what each model asks for it, the cheapest first."""
+    models = list(dict.fromkeys(p.model for p in points))
+    if len(models) < 2:
+        return []
+    levels = sorted({round(p.accuracy.mean, 3) for p in points if p.accuracy is not None})
+    out = []
+    for level in levels:
+        costs = {m: cost_of_accuracy([p for p in points if p.model == m], level) for m in models}
+        known = {m: c for m, c in costs.items() if c is not None}
+        if len(known) > 1:
+            order = sorted(known, key=lambda m: known[m])
+            out.append({"accuracy": level, "cheapest": order[0], "cost_usd": {m: known[m] for m in order}})
+    return out
+
+
+def cost_of_accuracy(points: Sequence[Point], accuracy: float) -> float | None:
+    """USD a problem for which candidates reach an accuracy; between two of the staircase interpolated in log cost.
+
+    Returns:
+        None where none of them reaches it. The cheapest candidate's cost where that one reaches it already.
+    """
+    stairs = accuracy_at_cost(points)
+    before: tuple[float, float] | None = None
+    for step in stairs:
+        here = (float(step["cost_usd"]), float(step["accuracy"]))
+        if here[1] >= accuracy - 1e-12:
+            if before is None or here[0] <= 0 or before[0] <= 0:
+                return here[0]
+            share = (accuracy - before[1]) / (here[1] - before[1])
+            return math.exp(math.log(before[0]) + share * (math.log(here[0]) - math.log(before[0])))
+        before = here
+    return None
+
+
+def break_even(point: Point, api: ApiPriceSpec) -> dict[str, Any] | None:
+    """Tokens a day above which the candidate's own devices are cheaper than a provider; None without prices.
+
+    Devices are paid for whether they are busy or not; an API is paid by the token. `tokens_a_day` are generated tokens
+    at which both cost the same; `share_of_capacity` is what part of their capacity that is, with the band of their
+    throughput: above 1 own devices are never cheaper.
+    """
+    if point.usd_per_day is None or point.capacity_problems_per_s is None or not point.capacity_problems_per_s:
+        return None
+    cached = api.input if api.cached_input is None else api.cached_input
+    fresh = point.prompt_tokens - point.cached_tokens
+    usd = (fresh * api.input + point.cached_tokens * cached + point.tokens * api.output) / 1e6
+    if usd <= 0:
+        return None
+    problems_a_day = point.usd_per_day / usd
+    capacity = point.capacity_problems_per_s * DAY_S
+    share = problems_a_day / capacity
+    band = point.capacity_interval
+    ends = None if band is None else (problems_a_day / (band["high"] * DAY_S), problems_a_day / (band["low"] * DAY_S))
+    return {
+        "model": point.model,
+        "label": point.label,
+        "api_usd_a_problem": usd,
+        "own_usd_a_problem_at_full_use": point.usd_per_day / capacity,
+        "tokens_a_day": problems_a_day * point.tokens,
+        "problems_a_day": problems_a_day,
+        "share_of_capacity": share,
+        "share_of_capacity_interval": ends and {"level": band["level"], "low": ends[0], "high": ends[1]},  # type: ignore[index]
+        "cheaper": share < 1.0,
+    }
+
+
+def _cost(p: Point) -> float:
+    return p.cost_usd if p.cost_usd is not None else math.inf

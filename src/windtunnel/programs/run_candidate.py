@@ -1,0 +1,325 @@
+"""One candidate: its programs through the request loop, and the point of the front that comes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from windtunnel.arrays import Floats
+from windtunnel.population.accuracy import Accuracy
+from windtunnel.population.population import Population
+from windtunnel.programs.attempt_lengths import attempt_lengths
+from windtunnel.programs.bands import Band, scaled_band, widest_band
+from windtunnel.programs.candidates import Candidate
+from windtunnel.programs.quality import ASSUMED_SEPARATION, Quality
+from windtunnel.programs.result import Point
+from windtunnel.programs.served import Deployed, serve
+from windtunnel.programs.strategy import Banded, Built, OffPeak
+from windtunnel.programs.workload import ANSWERS, VERIFIER, Workload, drawn_difficulty
+from windtunnel.serving.event_loop.requests import DONE, Requests
+from windtunnel.serving.results.serving_result import ServingResult
+from windtunnel.serving.traffic import lengths
+from windtunnel.serving.traffic.program_graph import CALL, JOINT, Drawn, ProgramGraph
+from windtunnel.serving.traffic.single_source import sent
+from windtunnel.specs.programs import ProgramsSpec
+
+_FOR_EVER_S = 1e9
+MOST_CALLS = 50_000
+"""Of a run that measures what devices can do."""
+_PLANNED_POINTS = 400
+"""Points of a population for strategies that plan by difficulty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """What was served while devices were idle: its time on all of them, and its energy."""
+
+    span_s: float
+    energy_j: float | None
+    price_share: float
+    tokens: float
+    prompt_tokens: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """A candidate's programs after their run."""
+
+    candidate: Candidate
+    deployed: Deployed
+    built: Built
+    graph: ProgramGraph
+    drawn: Drawn
+    results: tuple[ServingResult, ...]
+    latency_s: Floats
+    """(P,) from a problem's arrival to its end; nan where a call was not completed."""
+    begun_s: Floats
+    ended_s: Floats
+    off_peak: Idle | None = None
+
+    @property
+    def requests(self) -> Requests:
+        """All calls."""
+        return self.drawn.requests
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first arrival to the last end."""
+        ends = self.ended_s[np.isfinite(self.ended_s)]
+        begins = self.begun_s[np.isfinite(self.begun_s)]
+        return float(ends.max() - begins.min()) if len(ends) else 0.0
+
+    @property
+    def problems_per_s(self) -> float:
+        """Problems that ended, over `span_s`."""
+        done = int(np.isfinite(self.latency_s).sum())
+        return done / self.span_s if self.span_s > 0 else 0.0
+
+
+def quality_of(spec: ProgramsSpec, population: Population) -> Quality:
+    """What scenario and population say of verifier, votes and lengths."""
+    own = spec.verifier
+    stated = own is not None and own.separation is not None
+    return Quality(
+        separation=own.separation if own is not None and own.separation is not None else ASSUMED_SEPARATION,
+        separation_stated=stated,
+        true_accept=own.true_accept if own else None,
+        false_accept=own.false_accept if own else None,
+        wrong_answers=population.wrong_answers,
+        lengths=population.lengths,
+        max_tokens=population.max_tokens,
+        points=population.points(_PLANNED_POINTS),
+        attempts=attempt_lengths(spec.output_tokens, population.lengths, population.max_tokens),
+    )
+
+
+def workload(spec: ProgramsSpec, population: Population, deployed: Deployed) -> Workload:
+    """The problems of a simulation; the same ones for every strategy and model."""
+    drawn = lengths.draw(spec.input_tokens, spec.problems, spec.seed, lengths.INPUT)
+    return Workload(
+        spec=spec,
+        p=drawn_difficulty(population.points(), spec.problems, spec.seed),
+        prompt_tokens=drawn.astype(np.int64),
+        lengths=attempt_lengths(spec.output_tokens, population.lengths, population.max_tokens),
+        quality=quality_of(spec, population),
+        seed=spec.seed,
+        folder=deployed.answers.folder,
+        verifier_pool=VERIFIER if deployed.verifier is not None else ANSWERS,
+    )
+
+
+def simulate(candidate: Candidate, spec: ProgramsSpec, population: Population, deployed: Deployed) -> Simulated:
+    """Draw the programs of a candidate and serve them."""
+    begins_s = sent(deployed.answers.serving.traffic, spec.seed, spec.problems, 1.0)
+    if spec.offline:
+        begins_s = np.zeros(spec.problems)
+    limited = [own.concurrency for own in spec.tools.values() if own.concurrency is not None]
+    graph = ProgramGraph(begins_s, servers=tuple(limited), keep_s=keep_s_of(spec))
+    built = candidate.strategy.build(graph, workload(spec, population, deployed), candidate.knobs)
+    off_peak = None if built.off_peak is None else _idle(built.off_peak, deployed)
+    drawn = graph.finish()
+    if spec.deadline_s is not None:
+        drawn.requests.deadline_s = np.full(len(drawn.requests), spec.deadline_s)
+    results = serve(deployed, drawn.requests)
+    begun_s, ended_s = _spans(graph, built, drawn, deployed)
+    return Simulated(
+        candidate=candidate,
+        deployed=deployed,
+        built=built,
+        graph=graph,
+        drawn=drawn,
+        results=results,
+        latency_s=ended_s - begun_s,
+        begun_s=begun_s,
+        ended_s=ended_s,
+        off_peak=off_peak,
+    )
+
+
+def _idle(own: OffPeak, deployed: Deployed) -> Idle:
+    """Serve what needs no device of its own time, all of it at once."""
+    drawn = own.graph.finish()
+    results = serve(deployed, drawn.requests)
+    ends = node_ends_s(own.graph, drawn, deployed.answers.iteration.request_s)[own.ends]
+    energies = [r.power.get("energy_j") for r in results]
+    return Idle(
+        span_s=float(np.nanmax(ends)),
+        energy_j=None if None in energies else sum(e for e in energies if e is not None),
+        price_share=own.price_share,
+        tokens=float(drawn.requests.output_tokens.sum()),
+        prompt_tokens=float(drawn.requests.input_tokens.sum()),
+    )
+
+
+def keep_s_of(spec: ProgramsSpec) -> float:
+    """`Requests.keep_s` of a scenario's pauses."""
+    if spec.pause == "hold":
+        return _FOR_EVER_S if spec.hold_s is None else spec.hold_s
+    return -1.0 if spec.pause == "drop" else 0.0
+
+
+def capacity(candidate: Candidate, spec: ProgramsSpec, population: Population, deployed: Deployed) -> Simulated:
+    """The candidate with so many problems at once that its instances are full: what the devices can do.
+
+    Problems are added until calls are twice the sequences that all instances decode together, up to `MOST_CALLS`.
+    """
+    calls = simulate(candidate, _at_once(spec, 8), population, deployed).requests
+    each = max(len(calls) / 8, 1.0)
+    own = deployed.answers
+    wanted = 2.0 * own.lanes * own.limits.max_seqs / each
+    count = int(np.clip(wanted, spec.problems, max(MOST_CALLS / each, 8)))
+    return simulate(candidate, _at_once(spec, count), population, deployed)
+
+
+def _at_once(spec: ProgramsSpec, problems: int) -> ProgramsSpec:
+    changed = {"offline": True, "rate_per_s": None, "concurrency": None, "problems": problems}
+    return spec.model_copy(update=changed)
+
+
+def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: Simulated | None = None) -> Point:
+    """Figures of a candidate; `at_most` is its run on full instances, where the devices' capacity is asked for."""
+    requests, count = run.requests, spec.problems
+    span_s = run.span_s
+    price = run.deployed.usd_per_s
+    idle = run.off_peak
+    energies = [r.power.get("energy_j") for r in run.results] + ([] if idle is None else [idle.energy_j])
+    paid_s = span_s + (0.0 if idle is None else idle.price_share * idle.span_s)
+    extra = (0.0, 0.0) if idle is None else (idle.tokens, idle.prompt_tokens)
+    whole = run.latency_s[np.isfinite(run.latency_s)]
+    first = run.results[0]
+    lost = count - len(whole)
+    notes = [f"{lost} of {count} problems have a call that was rejected: their latency is not counted"] if lost else []
+    latency_s = _distribution(whole)
+    cost = None if price is None else price * paid_s / count
+    energy = None if None in energies else sum(e for e in energies if e is not None) / count
+    full = spec.offline or spec.concurrency is not None
+    able = None if at_most is None else at_most.problems_per_s
+    return Point(
+        model=run.deployed.answers.model.name,
+        strategy=run.candidate.strategy.id,
+        label=run.candidate.label,
+        knobs=dict(run.candidate.knobs),
+        n=run.candidate.strategy.samples(run.candidate.knobs),
+        accuracy=accuracy(run.candidate, spec, population, run.built),
+        cost_usd=cost,
+        energy_j=energy,
+        latency_s=latency_s,
+        tokens=(float(requests.generated_tokens.sum()) + extra[0]) / count,
+        prompt_tokens=(float(requests.input_tokens.sum()) + extra[1]) / count,
+        cached_tokens=float(requests.cached_tokens.sum()) / count,
+        calls=len(requests) / count,
+        problems_per_s=run.problems_per_s,
+        deadline_met=None if spec.deadline_s is None else float((whole <= spec.deadline_s).sum()) / count,
+        num_devices=run.deployed.num_devices,
+        busy_share=float(first.iterations["busy_share"]),
+        bound_by=first.bound_by,
+        saturated=any(r.saturated for r in run.results),
+        scored=run.candidate.strategy.scores(run.candidate.knobs),
+        usd_per_day=None if price is None else price * 86400.0,
+        capacity_problems_per_s=able,
+        capacity_interval=None if at_most is None else _widest(at_most, "output_tokens_per_s", able or 0.0),
+        intervals={
+            "cost_usd": None if cost is None or not full else _widest(run, "output_tokens_per_s", cost, inverse=True),
+            "latency_p50_s": _widest(run, "e2e_s", latency_s["p50"]),
+            "latency_p99_s": _widest(run, "e2e_s", latency_s["p99"]),
+        },
+        serving={d.model.name: _figures(r) for d, r in zip(run.deployed.all, run.results, strict=True)},
+        notes=tuple(notes),
+    )
+
+
+def _widest(run: Simulated, name: str, value: float, *, inverse: bool = False) -> Band | None:
+    """Band of a value that follows a figure of every deployment."""
+    return widest_band([scaled_band(r, name, value, inverse=inverse) for r in run.results], value)
+
+
+def accuracy(candidate: Candidate, spec: ProgramsSpec, population: Population, built: Built) -> Accuracy | None:
+    """Share of problems that end right: by the strategy's law over the population, else as the programs were drawn."""
+    own, quality = candidate.strategy.success, quality_of(spec, population)
+    if own is None:
+        return _as_drawn(built, population)
+
+    known: dict[bytes, Floats | Banded] = {}
+
+    def found(p: Floats) -> Floats | Banded:
+        key = p.tobytes()
+        if key not in known:
+            known[key] = own(p, candidate.knobs, quality)
+        return known[key]
+
+    def part(name: str) -> Accuracy:
+        return population.accuracy(lambda p: getattr(x, name) if isinstance(x := found(p), Banded) else x)
+
+    middle = part("mean")
+    banded = next((x for x in known.values() if isinstance(x, Banded)), None)
+    if banded is None:
+        return middle
+    low, high = part("low").low, part("high").high
+    why = f"{middle.why}; {banded.why}"
+    return Accuracy(mean=middle.mean, low=low, high=high, grade="assumed", why=why, level=middle.level)
+
+
+def _as_drawn(built: Built, population: Population) -> Accuracy | None:
+    if built.right is None:
+        return None
+    from scipy.stats import binomtest
+
+    right, count = int(built.right.sum()), len(built.right)
+    band = binomtest(right, count).proportion_ci(0.9, method="wilson")
+    return Accuracy(
+        mean=right / count, low=band.low, high=band.high, grade="assumed", why=f"{count} programs as they were drawn"
+    )
+
+
+def _spans(graph: ProgramGraph, built: Built, drawn: Drawn, deployed: Deployed) -> tuple[Floats, Floats]:
+    """(P,) when each problem began, and when it ended."""
+    requests = drawn.requests
+    program = graph["program"][graph["kind"] == CALL]
+    program = program[np.argsort(program, kind="stable")]
+    begun = np.full(len(graph.begins_s), np.inf)
+    np.minimum.at(begun, program, np.nan_to_num(requests.arrival_s, nan=np.inf))
+    ends = node_ends_s(graph, drawn, deployed.answers.iteration.request_s)
+    return np.where(np.isfinite(begun), begun, np.nan), ends[built.ends]
+
+
+def node_ends_s(graph: ProgramGraph, drawn: Drawn, request_s: float) -> Floats:
+    """(N,) when each node was over, as a client sees it; nan where it never was.
+
+    Args:
+        graph: of the programs.
+        drawn: after the run.
+        request_s: seconds of client, HTTP and tokeniser, once for every call on the way.
+    """
+    requests, number = drawn.requests, drawn.number
+    assert requests.after is not None
+    ends = np.full(graph.count, np.nan)
+    calls, joints = (np.flatnonzero(graph["kind"] == kind) for kind in (CALL, JOINT))
+    own = number[calls]
+    ends[calls] = np.where(requests.state[own] == DONE, requests.finish_s[own], np.nan)
+    ends[joints] = requests.after.over_s[number[joints] - len(requests)]
+    seen: Floats = ends + request_s * graph["hops"]
+    return seen
+
+
+def _distribution(values: Floats) -> dict[str, float]:
+    if not len(values):
+        return {"mean": float("nan"), "p50": float("nan"), "p90": float("nan"), "p99": float("nan")}
+    p50, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99])
+    return {"mean": float(values.mean()), "p50": float(p50), "p90": float(p90), "p99": float(p99)}
+
+
+def _figures(r: ServingResult) -> dict[str, Any]:
+    """What a deployment's own result says, in short."""
+    return {
+        "ttft_s": r.ttft_s.to_dict(),
+        "tpot_s": r.tpot_s.to_dict(),
+        "output_tokens_per_s": r.output_tokens_per_s,
+        "prefix_hit_rate": r.prefix_hit_rate,
+        "mean_w_per_device": r.power.get("mean_w_per_device"),
+        "kv_cache_usage_max": r.kv_cache_usage_max,
+        "preemptions": r.preemptions,
+        "num_devices": r.num_devices,
+        "grades": dict(r.grades),
+    }

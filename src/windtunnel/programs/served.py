@@ -1,0 +1,214 @@
+"""Instances that programs are served by: deployments of models and of the verifier, side by side in one loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import BadInput, Infeasible
+from windtunnel.serving.deployment import Deployment, prepare
+from windtunnel.serving.event_loop.requests import Requests
+from windtunnel.serving.results.serving_result import ServingResult
+from windtunnel.serving.side_by_side import serve_side_by_side
+from windtunnel.serving.simulate import serve_requests
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.programs import ServedModel, traffic_of
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.serving import ServingPlan
+from windtunnel.specs.source import FieldsInFolder
+
+__all__ = ["Deployed", "deploy", "serve"]
+
+MOST_TP = 64
+CACHE_SHARE = 0.25
+"""Of weights and KV cache together, what the cache must have where nobody states a plan: an instance with less runs few
+sequences at once, and nobody would run it."""
+_SECTIONS = ("schema_version", "model", "cluster", "plan", "serving", "techniques")
+"""Sections of a scenario that a deployment reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """Deployments that serve the programs of a candidate."""
+
+    answers: Deployment
+    verifier: Deployment | None
+    """None: the model that answers scores too, or nothing is scored."""
+    assumed: tuple[tuple[str, Any, str], ...] = ()
+    replicas_open: bool = False
+    """Whether nobody states the number of instances that answer."""
+
+    @property
+    def all(self) -> tuple[Deployment, ...]:
+        """Those there are, by the number of their group of instances."""
+        return (self.answers,) if self.verifier is None else (self.answers, self.verifier)
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of all of them."""
+        return sum(d.num_devices for d in self.all)
+
+    @property
+    def usd_per_s(self) -> float | None:
+        """Price of all devices; None where one has no price."""
+        prices = [_price(d) for d in self.all]
+        return None if None in prices else sum(p for p in prices if p is not None)
+
+
+def deploy(
+    source: dict[str, Any],
+    scenario: Scenario,
+    folder: Path,
+    model: ServedModel | None,
+    plan: ServingPlan | None = None,
+    *,
+    scored: bool,
+) -> Deployed:
+    """Resolve the deployments of a candidate.
+
+    Args:
+        source: fields of the scenario.
+        scenario: the same, checked.
+        folder: that paths are relative to.
+        model: which model answers; None: the scenario's own.
+        plan: of one of its instances; None: as model and scenario say.
+        scored: whether answers are scored by a verifier of its own.
+
+    Raises:
+        BadInput: everything wrong with a deployment.
+        Infeasible: a model does not fit.
+    """
+    programs = scenario.programs
+    assert programs is not None
+    assumed: list[tuple[str, Any, str]] = []
+    answers = _deployment(source, folder, model, "programs.models" if model else "serving", assumed, plan)
+    verifier = None
+    if scored and programs.verifier is not None and programs.verifier.model:
+        verifier = _deployment(source, folder, programs.verifier, "programs.verifier", assumed)
+    return Deployed(
+        answers=answers,
+        verifier=verifier,
+        assumed=tuple(assumed),
+        replicas_open=any(field in ("serving.replicas", "programs.models.replicas") for field, _, _ in assumed),
+    )
+
+
+def with_replicas(deployed: Deployed, replicas: int) -> Deployed:
+    """The same with another number of instances that answer."""
+    fields = deployed.answers.scenario.model_dump(mode="json", exclude_unset=True)
+    fields["serving"]["pools"][0]["replicas"] = replicas
+    return replace(deployed, answers=prepare(FieldsInFolder(fields, deployed.answers.folder)))
+
+
+def serve(deployed: Deployed, requests: Requests) -> tuple[ServingResult, ...]:
+    """Serve the calls of all programs; times are written into `requests`. One result for each deployment."""
+    if deployed.verifier is None:
+        return (serve_requests(deployed.answers, requests),)
+    return serve_side_by_side(deployed.all, requests)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """A model's instances as a scenario states them."""
+
+    fields: dict[str, Any]
+    """Of a scenario for `serve`, without pools."""
+    pool: dict[str, Any]
+    """Settings of the pool beside plan and replicas."""
+    model: ServedModel
+    folder: Path
+    where: str
+    """Field that states them."""
+
+    def deployment(self, plan: dict[str, Any], replicas: int) -> Deployment:
+        """The deployment under a plan."""
+        serving = {**self.fields["serving"], "pools": [{**self.pool, "plan": plan, "replicas": replicas}]}
+        return prepare(FieldsInFolder({**self.fields, "serving": serving}, self.folder))
+
+
+def _deployment(
+    fields: dict[str, Any],
+    folder: Path,
+    model: ServedModel | None,
+    where: str,
+    assumed: list[tuple[str, Any, str]],
+    plan: ServingPlan | None = None,
+) -> Deployment:
+    """One model's instances: as the scenario states them, else the least tp that holds it on all devices."""
+    own = {name: fields[name] for name in _SECTIONS if name in fields}
+    serving = {**(own.get("serving") or {}), "traffic": traffic_of(fields["programs"])}
+    pools = serving.pop("pools", None)
+    if model is None and plan is None and (pools or own.get("plan")):
+        return prepare(FieldsInFolder({**own, "serving": {**serving, **({"pools": pools} if pools else {})}}, folder))
+    own.pop("plan", None)
+    if model is not None:
+        own["model"] = {"config": model.model} if model.model.endswith(".json") else model.model
+        if isinstance(model.cluster, ClusterRef):
+            own["cluster"] = model.cluster.model_dump(exclude_unset=True)
+        elif model.cluster:
+            own["cluster"] = model.cluster
+    pool = {k: v for k, v in (pools or [{}])[0].items() if k not in ("plan", "replicas", "role", "group")}
+    wanted = _Wanted(
+        fields={**own, "serving": serving},
+        pool=pool,
+        model=(model or ServedModel(model="-")).model_copy(update={} if plan is None else {"plan": plan}),
+        folder=folder,
+        where=where,
+    )
+    return _sized(wanted, assumed)
+
+
+def _sized(wanted: _Wanted, assumed: list[tuple[str, Any, str]]) -> Deployment:
+    """Choose what a scenario leaves open: tensor parallelism, and the number of instances."""
+    stated, replicas = wanted.model.plan, wanted.model.replicas
+    if stated is not None:
+        plan = stated.model_dump(exclude_unset=True)
+        found = wanted.deployment(plan, replicas or 1)
+    else:
+        plan, found = _least_tp(wanted, replicas or 1)
+        why = f"least tensor parallelism that holds {found.model.name} and leaves a quarter of that to the KV cache"
+        assumed.append((f"{wanted.where}.plan", f"tp={plan['tp']}", why))
+    if replicas is None and wanted.where == "programs.verifier":
+        assumed.append((f"{wanted.where}.replicas", 1, "not stated: one instance, beside those that answer"))
+    elif replicas is None:
+        fits = max(found.cluster.num_devices // found.pool.plan.num_devices, 1)
+        assumed.append((f"{wanted.where}.replicas", fits, "as many as the cluster's devices hold"))
+        found = wanted.deployment(plan, fits) if fits > 1 else found
+    return found
+
+
+def _least_tp(wanted: _Wanted, replicas: int) -> tuple[dict[str, Any], Deployment]:
+    """The least power of two that leaves the KV cache `CACHE_SHARE` of what weights leave of memory and take of it.
+
+    Where no such plan is allowed on the cluster, the widest that holds the model.
+    """
+    found: tuple[dict[str, Any], Deployment] | None = None
+    tp = 1
+    while tp <= MOST_TP:
+        plan = {"tp": tp}
+        try:
+            found = plan, wanted.deployment(plan, replicas)
+        except Infeasible:
+            if tp == MOST_TP:
+                raise
+        except BadInput:  # a tp that the cluster or the heads do not allow: what one device says is the reason
+            if found is not None:
+                return found
+            if tp > 1:
+                wanted.deployment({"tp": 1}, replicas)
+            raise
+        if found is not None:
+            own = found[1].instance.capacity
+            if own.cache_bytes >= CACHE_SHARE * (own.cache_bytes + own.weights_bytes):
+                return found
+        tp *= 2
+    assert found is not None
+    return found
+
+
+def _price(d: Deployment) -> float | None:
+    """USD a second of all devices of a deployment."""
+    cluster = d.cluster
+    hour = cluster.price_per_device_hour if cluster.price_per_device_hour is not None else cluster.device.price_per_hour
+    return None if hour is None else hour * d.num_devices / 3600.0

@@ -1,0 +1,1 @@
+"""Strategies of inference-time compute on the terminal and as a report."""

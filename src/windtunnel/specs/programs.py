@@ -1,0 +1,161 @@
+"""`programs:`, tasks that are graphs of model calls: what `windtunnel reason` runs strategies of inference on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from windtunnel.errors import Problem
+from windtunnel.specs.base import Count, Inconsistent, Named, Seconds, Spec
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.lengths import Lengths
+from windtunnel.specs.population import Share
+from windtunnel.specs.serving import ServingPlan
+
+Usd = Annotated[float, Field(ge=0, le=1e9)]
+Separation = Annotated[float, Field(ge=0, le=20)]
+
+
+class ToolSpec(Spec):
+    """A kind of tools that programs call: a search index, a sandbox, a database."""
+
+    seconds: Seconds = Field(gt=0)
+    """Mean time of service."""
+    distribution: Literal["fixed", "exponential"] = "exponential"
+    concurrency: Count | None = None
+    """How many run at once; further ones wait their turn. Absent: there is always room."""
+    result_tokens: int | Lengths = Field(default=0)
+    """Tokens that a result adds to the next prompt."""
+
+
+class ServedModel(Spec):
+    """A model on instances of its own. What is absent is as the scenario has it."""
+
+    model: str = Field(min_length=1)
+    """Catalogue id, or a `config.json` beside the scenario."""
+    cluster: str | ClusterRef = ""
+    """Devices of another kind: a cluster's catalogue id, or what `cluster` of a scenario would hold."""
+    plan: ServingPlan | None = None
+    """How one instance is spread over devices; absent: the least tp that holds the model."""
+    replicas: Count | None = None
+    """Absent: as many as the cluster's devices hold; under `rate_per_s` no more of these than the rate keeps busy for
+    `programs.busy` of the time."""
+
+
+class VerifierSpec(ServedModel):
+    """What scores answers: a reward model, a judge or a verifier that reasons, on instances of its own."""
+
+    model: str = ""
+    """Absent: the model that answered scores, on its own instances."""
+    input_tokens: int | Lengths = 0
+    """Tokens of its instructions beside the problem and the answer that it reads."""
+    output_tokens: int | Lengths = 1
+    """Tokens of a score: 1 for a reward model's head, more for one that reasons."""
+    separation: Separation | None = None
+    """Standard deviations between mean scores of right and of wrong answers; absent: assumed."""
+    true_accept: Share | None = None
+    """Share of right answers that it accepts."""
+    false_accept: Share | None = None
+    """Share of wrong answers that it accepts."""
+
+
+class ApiPriceSpec(Spec):
+    """What a provider asks for the same tokens, in USD per million."""
+
+    input: Usd
+    output: Usd
+    cached_input: Usd | None = None
+    """Of prompt tokens that the provider finds in its cache; absent: as `input`."""
+
+
+class ProgramsSpec(Spec):
+    """Tasks of several model calls, and the strategies that are compared on them."""
+
+    strategy: Named | None = None
+    """How a problem is worked on: a strategy's id, or an id with its knobs; a knob may list several values."""
+    strategies: tuple[Named, ...] = ()
+    """Several of them."""
+    problems: Count = 200
+    """Programs of a simulation."""
+    rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9)
+    """Problems that come in a second (Poisson)."""
+    busy: float = Field(default=0.8, gt=0, le=1)
+    """Under `rate_per_s`, of instances whose number nobody states: problems that come over problems that they could
+    do."""
+    concurrency: Count | None = None
+    """Closed loop: this many problems are worked on; the next begins when one ends."""
+    offline: bool = False
+    """All problems are there at the start."""
+    input_tokens: Count | Lengths = Lengths(distribution="lognormal", mean=200.0, cv=0.5)
+    """Tokens of a problem."""
+    output_tokens: Count | Lengths | None = None
+    """Tokens of one attempt; absent: `population.lengths`, else assumed."""
+    system_tokens: int = Field(default=0, ge=0, le=10**8)
+    """First tokens that all prompts share."""
+    models: tuple[ServedModel, ...] = ()
+    """Models to choose from; absent: the scenario's own."""
+    plans: tuple[ServingPlan, ...] | Literal["auto"] = ()
+    """Plans of one instance to choose from, for every model that names none; `auto`: every tensor parallelism that is a
+    power of two within a scale-up domain. Absent: what `serving` or `plan` says, else the least that holds it."""
+    verifier: VerifierSpec | None = None
+    tools: dict[str, ToolSpec] = {}
+    pause: Literal["evict", "hold", "drop"] = "evict"
+    """KV blocks of a call whose program waits for a tool: evicted when others need room, held, or dropped at once."""
+    hold_s: Seconds | None = Field(default=None, gt=0)
+    """`pause: hold`: for how long at most (a time to live); absent: until the next call."""
+    deadline_s: Seconds | None = Field(default=None, gt=0)
+    """Objective of a whole problem."""
+    api_price: ApiPriceSpec | None = None
+    """A provider's price: above how many tokens a day own devices are cheaper."""
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ProgramsSpec:
+        problems = []
+        if self.strategy is None and not self.strategies:
+            problems.append(Problem("strategy", "or strategies is required; `windtunnel reason --list` names them"))
+        if self.strategy is not None and self.strategies:
+            problems.append(Problem("strategy", "and strategies exclude each other"))
+        ways = [n for n in ("rate_per_s", "concurrency") if getattr(self, n) is not None]
+        ways += ["offline"] if self.offline else []
+        if len(ways) > 1:
+            problems.append(Problem(ways[0], f"and {ways[1]} exclude each other"))
+        if not ways:
+            problems.append(Problem("rate_per_s", "or concurrency, or offline: true, is required"))
+        if self.hold_s is not None and self.pause != "hold":
+            problems.append(Problem("hold_s", "goes with pause: hold", self.hold_s))
+        if self.verifier is not None:
+            own = self.verifier
+            if (own.true_accept is None) != (own.false_accept is None):
+                missing = "true_accept" if own.true_accept is None else "false_accept"
+                problems.append(Problem(f"verifier.{missing}", "goes with the other rate: give both"))
+            if not own.model and (own.cluster or own.plan or own.replicas):
+                problems.append(Problem("verifier.model", "is required by cluster, plan and replicas of a verifier"))
+        names = [m.model for m in self.models]
+        for i, name in enumerate(names):
+            if names.index(name) < i and self.models[i] in self.models[:i]:
+                problems.append(Problem(f"models[{i}]", "is given twice", name))
+        if problems:
+            raise Inconsistent(problems)
+        return self
+
+    @property
+    def asked(self) -> tuple[tuple[str, Named], ...]:
+        """Strategies with the field that names each."""
+        if self.strategy is not None:
+            return (("strategy", self.strategy),)
+        return tuple((f"strategies[{i}]", one) for i, one in enumerate(self.strategies))
+
+
+def traffic_of(section: Any) -> dict[str, Any] | None:
+    """`serving.traffic` that stands for a section `programs`, as it was read; None where it is no mapping.
+
+    A serving section needs traffic; with programs it is theirs, and only how problems arrive is in it.
+    """
+    if not isinstance(section, dict):
+        return None
+    known = {n: section[n] for n in ("rate_per_s", "concurrency", "offline", "seed") if section.get(n) is not None}
+    if not {"rate_per_s", "concurrency", "offline"} & set(known):
+        known["offline"] = True  # of a section that says nothing, `programs` complains itself
+    return {**known, "num_requests": section.get("problems", 200), "input_tokens": 1, "output_tokens": 1}
