@@ -52,6 +52,8 @@ def _run(text: str) -> Any:
         return api.simulate_cluster(scenario)
     if "learning" in scenario:
         return api.simulate_learning(scenario, cache=False)
+    if "programs" in scenario:
+        return api.simulate_programs(scenario)
     return api.simulate_training(scenario, sensitivities=False)
 
 

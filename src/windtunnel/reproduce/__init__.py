@@ -18,7 +18,7 @@ from windtunnel.reproduce.settings import load
 
 PAPERS = "windtunnel.papers"
 """Package with one folder a paper; experiments are found there by name, as entries of a registry are."""
-ACTS_ON = ("training", "serving", "run", "cluster", "learning")
+ACTS_ON = ("training", "serving", "run", "cluster", "learning", "programs", "laws")
 """Workloads that a paper's `setting.yaml` may name as what it acts on."""
 
 

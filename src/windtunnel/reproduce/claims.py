@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from windtunnel import api
+from windtunnel.programs.result import ReasonResult
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claim_tables import band
 from windtunnel.reproduce.settings import Values, central, variants
@@ -105,6 +106,16 @@ def _served(text: str) -> ServingResult:
 def served(scenario: Values) -> ServingResult:
     """One served scenario; equal scenarios are simulated once, claims share them."""
     return _served(json.dumps(scenario, sort_keys=True))
+
+
+@lru_cache(maxsize=256)
+def _reasoned(text: str) -> ReasonResult:
+    return api.simulate_programs(json.loads(text))
+
+
+def reasoned(scenario: Values) -> ReasonResult:
+    """Strategies on one scenario; equal scenarios are simulated once, claims share them."""
+    return _reasoned(json.dumps(scenario, sort_keys=True))
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,8 @@
 
 It holds `fixed` values, `open` ones (low, central, high, fixed by rule before the first run) and `claims`; a claim
 names the published figure, its source and the rule that decides. `acts_on` says what the paper is about: training,
-serving, whole runs (run), jobs on a cluster (cluster) or algorithms that learn (learning).
+serving, whole runs (run), jobs on a cluster (cluster), algorithms that learn (learning) or scaling laws and test-time
+compute (laws).
 """
 
 from __future__ import annotations

@@ -45,14 +45,25 @@ if TYPE_CHECKING:
     from windtunnel.specs.workload import TrainingSpec
     from windtunnel.techniques.step_options import StepOptions
 
-Level = Literal["plan", "graph", "segment", "pair", "schedule", "step", "run", "jobs", "learning"]
-LEVELS: tuple[Level, ...] = ("plan", "graph", "segment", "pair", "schedule", "step", "run", "jobs", "learning")
+Level = Literal["plan", "graph", "segment", "pair", "schedule", "step", "run", "jobs", "learning", "programs"]
+LEVELS: tuple[Level, ...] = (
+    "plan",
+    "graph",
+    "segment",
+    "pair",
+    "schedule",
+    "step",
+    "run",
+    "jobs",
+    "learning",
+    "programs",
+)
 """The order in which passes run."""
 
-Work = Literal["training", "serving", "run", "cluster", "learning"]
-WORK: tuple[Work, ...] = ("training", "serving", "run", "cluster", "learning")
+Work = Literal["training", "serving", "run", "cluster", "learning", "programs"]
+WORK: tuple[Work, ...] = ("training", "serving", "run", "cluster", "learning", "programs")
 """What a scenario can be simulated as: one training step, requests, a whole training run (which has steps), jobs
-that share a cluster, or algorithms that train a small task for real."""
+that share a cluster, algorithms that train a small task for real, or programs of model calls."""
 
 Kind = Literal["technique", "search", "predictor", "meter"]
 """What a published system is: a pass that changes what runs, a search among things that can run, a predictor learned
@@ -72,9 +83,15 @@ HOOKS: Mapping[str, tuple[Level, ...]] = {
     "run_section": ("run",),
     "jobs_section": ("jobs",),
     "algorithm": ("learning",),
+    "strategy": ("programs",),
 }
 """Hook → levels that it acts at; a `plan` hook may choose the schedule."""
-_SECTIONS: Mapping[str, Work] = {"run_section": "run", "jobs_section": "cluster", "algorithm": "learning"}
+_SECTIONS: Mapping[str, Work] = {
+    "run_section": "run",
+    "jobs_section": "cluster",
+    "algorithm": "learning",
+    "strategy": "programs",
+}
 """Hooks that do not act on a training step → what they act on."""
 
 
@@ -226,6 +243,9 @@ class Technique:
     algorithm: str = ""
     """Level learning: id of the algorithm that a comparison of `windtunnel learn` gets. Knobs of the same names are
     handed to it."""
+    strategy: str = ""
+    """Level programs: id of the strategy that a comparison of `windtunnel reason` gets. Knobs of the same names are
+    handed to it."""
     serving: ServingPart | None = None
     """What it changes about serving."""
     saves: str = ""
@@ -269,9 +289,9 @@ class Technique:
     def idle(self, work: Work) -> str:
         """Why it cannot act on this kind of work at all; empty where it can.
 
-        A run has training steps, and so has the target of algorithms that learn.
+        A run has training steps, and so has the target of algorithms that learn; programs are served.
         """
-        wanted = {"training", work} if work in ("run", "learning") else {work}
+        wanted = {_BELOW.get(work, work), work}
         return "" if wanted & {*self.scopes} else f"it acts on {' and '.join(_NAMES[x] for x in self.scopes)} alone"
 
     def reason(self, work: Work, scenario: Scenario) -> str | None:
@@ -282,7 +302,7 @@ class Technique:
             return why
         if work == "cluster":
             return self.applies_to_jobs(scenario)
-        if work == "learning" and self.algorithm:
+        if (work == "learning" and self.algorithm) or (work == "programs" and self.strategy):
             return None
         if work != "run":
             return self.applies_to(scenario)
@@ -297,7 +317,10 @@ _NAMES: Mapping[str, str] = {
     "run": "whole runs (`windtunnel run`)",
     "cluster": "jobs on a cluster (`windtunnel cluster`)",
     "learning": "algorithms (`windtunnel learn`)",
+    "programs": "programs of model calls (`windtunnel reason`)",
 }
+_BELOW: Mapping[Work, Work] = {"run": "training", "learning": "training", "programs": "serving"}
+"""Work → the work that it is made of, on which techniques act too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class Limits:
     @property
     def trains(self) -> bool:
         """Whether the cases are single training steps."""
-        return not {"serving", "run", "jobs", "learning"} & {*self.scenario}
+        return not {"serving", "run", "jobs", "learning", "programs"} & {*self.scenario}
 
     def value(self, result: Any, name: str = "") -> float:
         """What a result says of `measure`, or of another field."""

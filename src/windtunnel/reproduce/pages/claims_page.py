@@ -1,4 +1,4 @@
-"""All claims of the papers that act on one kind of work (training, serving, whole runs, clusters, learning) on a page.
+"""All claims of the papers that act on one kind of work (training, serving, runs, clusters, learning, laws) on a page.
 
 Run `python -m windtunnel.reproduce.pages.claims_page ACTS_ON claims.json`; ACTS_ON is one of `reproduce.ACTS_ON`.
 It reads what `windtunnel reproduce --json` writes; claims of other papers are left out. Bands, tiers and what is

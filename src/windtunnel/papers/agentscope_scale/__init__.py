@@ -1,0 +1,1 @@
+"""AgentScope at scale (Pan et al. 2024)."""

@@ -1,0 +1,1 @@
+"""Adaptive parallel reasoning (Pan et al. 2025)."""

@@ -1,0 +1,1 @@
+"""ATTS: asynchronous test-time scaling (Xiong et al. 2025)."""

@@ -1,0 +1,1 @@
+"""To backtrack or not to backtrack (Qin et al. 2025)."""

@@ -1,0 +1,1 @@
+"""Compute-optimal test-time scaling (Snell et al. 2024)."""

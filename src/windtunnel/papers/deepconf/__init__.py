@@ -1,0 +1,1 @@
+"""DeepConf: deep think with confidence (Fu et al. 2025)."""

@@ -1,0 +1,1 @@
+"""Dynasor and Certaindex (Fu et al. 2024)."""

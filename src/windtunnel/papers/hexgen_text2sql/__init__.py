@@ -1,0 +1,1 @@
+"""HexGen-Text2SQL (Peng et al. 2025)."""

@@ -1,0 +1,1 @@
+"""Large Language Monkeys: coverage of repeated sampling (Brown et al. 2024)."""

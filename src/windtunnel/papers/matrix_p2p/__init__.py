@@ -1,0 +1,1 @@
+"""Matrix (Wang et al. 2025)."""

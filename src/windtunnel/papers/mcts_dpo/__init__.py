@@ -1,0 +1,1 @@
+"""Monte Carlo tree search for preferences (Xie et al. 2024)."""

@@ -1,0 +1,1 @@
+"""Multiverse (Yang et al. 2025)."""

@@ -1,0 +1,1 @@
+"""ParallelPrompt (Kolawole et al. 2025)."""

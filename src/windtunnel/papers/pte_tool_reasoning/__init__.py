@@ -1,0 +1,1 @@
+"""Prefill token equivalents (2026)."""

@@ -1,0 +1,1 @@
+"""REBEL: reranking beyond relevance (LeVine and Varjavand 2025)."""

@@ -1,0 +1,1 @@
+"""SCALE: selective resource allocation (Xiao et al. 2025)."""

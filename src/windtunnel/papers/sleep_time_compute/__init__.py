@@ -1,0 +1,1 @@
+"""Sleep-time compute (Lin et al. 2025)."""

@@ -1,0 +1,1 @@
+"""When to solve, when to verify (Singhi et al. 2025)."""

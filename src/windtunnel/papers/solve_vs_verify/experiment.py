@@ -1,0 +1,77 @@
+"""Solutions and verifications at equal compute, against votes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from windtunnel.arrays import Floats
+from windtunnel.population.beta import from_mean
+from windtunnel.population.majority import majority
+from windtunnel.programs.strategies.solve_verify import best_verified
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
+
+TITLE = "When to solve, when to verify (Singhi et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.solve_vs_verify")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+Split = tuple[float, float, int, int]
+"""Compute in solutions, accuracy, S, V."""
+
+
+def points(values: Values) -> Floats:
+    """Success probabilities of the population."""
+    return from_mean(values["pass_1"], values["concentration"]).points(300)
+
+
+def splits(values: Values) -> list[Split]:
+    """All splits, by rising compute."""
+    own, rates = points(values), (values["true_accept"], values["false_accept"])
+    out = []
+    for s in fixed("solutions"):
+        for v in fixed("verifications"):
+            compute = s * (1 + fixed("tokens_of_a_verification") * v)
+            accuracy = float(best_verified(own, s, v, rates, values["correlation"]).mean())
+            out.append((compute, accuracy, s, v))
+    return sorted(out)
+
+
+def crossover(values: Values) -> float:
+    """Least compute that matches the vote, over the vote's; infinite where no split does."""
+    n = fixed("matched")
+    wanted = float(majority(points(values), n).mean())
+    reached = [compute for compute, accuracy, _, _ in splits(values) if accuracy >= wanted]
+    return float(min(reached, default=math.inf) / n)
+
+
+def exponent(values: Values) -> float:
+    """Slope of log S less that of log V over log compute, along the splits that no cheaper one beats."""
+    best: list[Split] = []
+    for split in splits(values):
+        if (not best or split[1] > best[-1][1]) and split[2] > 1:
+            best.append(split)
+    compute, _, s, v = (np.log(np.array(column, np.float64)) for column in zip(*best, strict=True))
+    return float(np.polyfit(compute, s, 1)[0] - np.polyfit(compute, v, 1)[0])
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"crossover": crossover, "exponent": exponent}
+
+
+def run() -> list[ClaimResult]:
+    """All claims of the paper."""
+    return results(setting(), "solve-vs-verify", measures())

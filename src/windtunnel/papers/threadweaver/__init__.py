@@ -1,0 +1,1 @@
+"""ThreadWeaver (Lian et al. 2025)."""

@@ -1,0 +1,43 @@
+"""Compute-optimal test-time scaling: each problem's strategy by its difficulty.
+
+Bins of estimated difficulty get best of n or beam search, of the sizes that pay most at a mean budget.
+
+What it costs: an estimate of difficulty, which is not counted.
+
+Source: Snell et al. 2024 (arXiv 2408.03314).
+"""
+
+from __future__ import annotations
+
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.programs_limits import ASSUMED, more_accurate
+
+TECHNIQUE = Technique(
+    id="compute-optimal-tts",
+    family="decode-tts",
+    summary="attempts or beam search by the difficulty of a problem",
+    paper=Paper(
+        "Scaling LLM Test-Time Compute Optimally can be More Effective than Scaling Model Parameters",
+        2024,
+        "https://arxiv.org/abs/2408.03314",
+        "Snell, Lee, Xu, Kumar",
+        "arXiv 2408.03314",
+    ),
+    levels=("programs",),
+    status="works",
+    strategy="compute_optimal",
+    knobs={
+        "n": Knob(16, 1, 1024, doc="attempts of a problem in the mean"),
+        "bins": Knob(5, 1, 100, doc="bins of equal shares of problems"),
+        "noise": Knob(0.5, 0.0, 10.0, doc="standard deviation of the estimate, in the logit of success"),
+    },
+    edits=(("programs", "strategy compute_optimal"),),
+    saves="wrong attempts",
+    resource="compute",
+    quality=ASSUMED,
+    limits=more_accurate(),
+    experiment="compute_optimal_tts",
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

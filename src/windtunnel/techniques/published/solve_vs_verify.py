@@ -1,0 +1,43 @@
+"""Solve or verify: S solutions with V chains of verification each.
+
+At the same tokens, more solutions and a vote stand against fewer ones that are verified.
+
+What it costs: V calls for each solution.
+
+Source: Singhi et al. 2025 (arXiv 2504.01005).
+"""
+
+from __future__ import annotations
+
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.programs_limits import ASSUMED, more_accurate
+
+TECHNIQUE = Technique(
+    id="solve-vs-verify",
+    family="decode-tts",
+    summary="solutions verified by chains of reasoning",
+    paper=Paper(
+        "When To Solve, When To Verify: Compute-Optimal Problem Solving and Generative Verification for LLM Reasoning",
+        2025,
+        "https://arxiv.org/abs/2504.01005",
+        "Singhi, Bansal, Hosseini, Grover, Chang, Rohrbach, Rohrbach",
+        "arXiv 2504.01005",
+    ),
+    levels=("programs",),
+    status="works",
+    strategy="solve_verify",
+    knobs={
+        "n": Knob(8, 1, 10000, doc="solutions S of each problem"),
+        "verifications": Knob(4, 0, 10_000, doc="chains V of each solution"),
+        "correlation": Knob(0.3, 0.0, 0.999, doc="of two verdicts on one solution"),
+    },
+    edits=(("programs", "strategy solve_verify"),),
+    saves="wrong attempts",
+    resource="compute",
+    quality=ASSUMED,
+    limits=more_accurate(),
+    experiment="solve_vs_verify",
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
