@@ -1,6 +1,6 @@
 """Cells a second of a sweep, and queries over many stored cells.
 
-    python benchmarks/bench_sweep.py [--cells 5000] [--stored 1000000] [-j 1]
+    python benchmarks/bench_sweep.py [--cells 5000] [--stored 1000000] [-j 1] [--estimates]
 
 Cells are training steps of a 70B on 64 to 1,024 H100, each with another plan or batch. Stored cells are synthetic rows
 in as many shards as a sweep of that size leaves.
@@ -9,6 +9,7 @@ in as many shards as a sweep of that size leaves.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -37,6 +38,28 @@ QUERIES = (
     "SELECT * FROM ok ORDER BY step_time_s LIMIT 20",
 )
 SHARD_ROWS = 10_000
+EXAMPLES = SCENARIO.parent
+SHARES = (0.1, 0.25, 0.5, 0.75)
+ESTIMATED = {
+    "train 70B": Asked(
+        source=SCENARIO, vary=(*VARY[:-1], "training.global_batch=256,512,1024"), overrides=("plan.vpp=1", "plan.cp=1")
+    ),
+    "serve 70B": Asked(
+        source=EXAMPLES / "serving" / "llama3-70b-4xh100.yaml",
+        vary=(
+            "serving.traffic.rate_per_s=0.5..8:12",
+            "serving.pools.0.limits.max_num_seqs=16,64,256",
+            "serving.traffic.num_requests=500,2000",
+            "serving.precision.weights=[bf16, fp8]",
+        ),
+    ),
+    "learn": Asked(
+        source=EXAMPLES / "learning" / "diloco-1b-four-sites.yaml",
+        vary=("learning.steps=30,60,120,240", "learning.seed=1..12:+1"),
+        overrides=("learning.seeds=1",),
+    ),
+}
+"""Sweeps of unlike cells that estimates are judged by."""
 
 
 def computed(cells: int, processes: int) -> None:
@@ -65,9 +88,38 @@ def computed(cells: int, processes: int) -> None:
         )
         if processes == 1:
             print(f"  {ok / cpu:.1f} ok cells a CPU second of one core")
-        for share in (0.1, 0.5):
-            at = next(t for t in told if t[0] >= share * p.seconds)
-            print(f"  after {at[0]:.0f} s the estimate was {at[0] + at[1]:.0f} s, it took {p.seconds:.0f} s")
+        print(f"  {_ratios(told, p.seconds)}")
+
+
+def _ratios(told: list[tuple[float, float]], took_s: float) -> str:
+    """What estimates said to be left, over what then was."""
+    parts = []
+    for share in SHARES:
+        known = [one for one in told if one[0] >= share * took_s]
+        at, left = known[0] if known else told[-1]
+        parts.append(
+            f"{left / max(took_s - at, 1e-9):.2f} at {share:.0%}" if known and left else f"none at {share:.0%}"
+        )
+    return f"estimate of what is left, times what was: {', '.join(parts)}"
+
+
+def estimated(processes: int) -> None:
+    """How the estimate of what is left holds on sweeps of several verbs, whose cells cost unlike amounts."""
+    for name, asked in ESTIMATED.items():
+        definition = define(asked)
+        told: list[tuple[float, float]] = []
+
+        def report(p: Progress, told: list[tuple[float, float]] = told) -> None:
+            if p.left_s is not None:
+                told.append((p.seconds, p.left_s))
+
+        with tempfile.TemporaryDirectory() as folder:
+            executor = executor_of(Where(processes=processes), definition, len(definition))
+            p = execute(definition, Path(folder) / "s", Wishes(executor=executor, report=report)).progress
+            statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(p.statuses.items()))
+            cells = f"{name}: {p.done:,} cells ({statuses})"
+            print(f"{cells} in {p.seconds:.0f} s with {processes} processes at a load of {os.getloadavg()[0]:.1f}")
+            print(f"  {_ratios(told, p.seconds)}", flush=True)
 
 
 def _text(axis: object) -> str:
@@ -116,11 +168,14 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=5000)
     parser.add_argument("--stored", type=int, default=1_000_000)
     parser.add_argument("-j", type=int, default=1)
+    parser.add_argument("--estimates", action="store_true", help="sweeps of several verbs, and how estimates hold")
     given = parser.parse_args()
     if given.stored:
         stored(given.stored)
     if given.cells:
         computed(given.cells, given.j)
+    if given.estimates:
+        estimated(given.j)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +55,10 @@ def serve(
     linear: Annotated[
         bool, typer.Option("--linear", help="With --sweep and a range: evenly spaced, not by equal factors.")
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, max=1024, help="With --sweep: processes for its points; same result."),
+    ] = None,
     cite: Cite = None,
     export: ServerTarget = None,
     target_version: TargetVersion = None,
@@ -63,10 +68,11 @@ def serve(
 ) -> None:
     """Simulate serving request by request: TTFT, TPOT, goodput, cache, and why."""
     check_targets(requests, report, trace, cite, inputs=[scenario])
-    _check(requests, trace, sweep, points, linear=linear)
+    _check(requests, trace, sweep, (points, jobs), linear=linear)
     check_export(export, target_version, wrapper, force=force)
     if sweep is not None:
-        _sweep(scenario, tuple(overrides or ()), sweep, points, report, linear=linear, as_json=as_json)
+        asked = _AskedSweep(sweep, points, linear, jobs or 1, report, as_json)
+        _sweep(scenario_source(scenario), tuple(overrides or ()), asked)
         return
     from windtunnel import api
 
@@ -95,13 +101,21 @@ def serve(
     end_export(exported, force=force)
 
 
-def _check(requests: Path | None, trace: Path | None, sweep: str | None, points: int | None, *, linear: bool) -> None:
-    """Refuse options that do not go together, all at once."""
+def _check(
+    requests: Path | None,
+    trace: Path | None,
+    sweep: str | None,
+    of_sweep: tuple[int | None, int | None],
+    *,
+    linear: bool,
+) -> None:
+    """Refuse options that do not go together, all at once; `of_sweep` holds points and processes."""
     from windtunnel.errors import BadInput
 
     problems = []
     if sweep is None:
-        given = (("--points", points is not None), ("--linear", linear))
+        points, jobs = of_sweep
+        given = (("--points", points is not None), ("--linear", linear), ("--jobs", jobs is not None))
         problems += [f"{name}: is read with --sweep alone" for name, told in given if told]
     else:
         files = (("--requests", requests), ("--trace", trace))
@@ -120,36 +134,43 @@ def _has_parquet() -> bool:
     return any(find_spec(name) is not None for name in ("pyarrow", "fastparquet"))
 
 
-def _sweep(
-    scenario: str,
-    overrides: tuple[str, ...],
-    axis: str,
-    points: int | None,
-    report: Path | None,
-    *,
-    linear: bool,
-    as_json: bool,
-) -> None:
-    from windtunnel import api
+@dataclass(frozen=True, slots=True)
+class _AskedSweep:
+    """What `--sweep` was asked for."""
 
-    source = scenario_source(scenario)
+    axis: str
+    points: int | None
+    linear: bool
+    processes: int
+    report: Path | None
+    as_json: bool
+
+
+def _sweep(source: Source, overrides: tuple[str, ...], asked: _AskedSweep) -> None:
+    from windtunnel import api
     from windtunnel.serving.sweeps.field_sweep import is_field
 
-    if is_field(axis):
-        _sweep_field(source, overrides, axis, points, report, linear=linear, as_json=as_json)
+    if is_field(asked.axis):
+        _sweep_field(source, overrides, asked)
         return
     with telling("simulating loads") as say:
         result = api.sweep_serving(
-            source, axis, points=points, linear=linear, overrides=overrides, report=lambda runs: say(f"{runs} runs")
+            source,
+            asked.axis,
+            points=asked.points,
+            linear=asked.linear,
+            overrides=overrides,
+            report=lambda runs: say(f"{runs} runs"),
+            processes=asked.processes,
         )
-    if report is not None:
+    if asked.report is not None:
         from windtunnel.report.serving import load_sweep_html as html_sweep
 
         changes = (*overrides, *result.as_overrides())
         with progress("simulating the knee"):
             at = api.simulate_serving(source, overrides=changes)
-        note(f"report  {html_sweep.write(result, at, report)}")
-    if as_json:
+        note(f"report  {html_sweep.write(result, at, asked.report)}")
+    if asked.as_json:
         print_json(result.to_dict())
         return
     from windtunnel.report.serving.load_sweep_terminal import summary
@@ -157,26 +178,23 @@ def _sweep(
     console().print(summary(result))
 
 
-def _sweep_field(
-    source: Source,
-    overrides: tuple[str, ...],
-    axis: str,
-    points: int | None,
-    report: Path | None,
-    *,
-    linear: bool,
-    as_json: bool,
-) -> None:
+def _sweep_field(source: Source, overrides: tuple[str, ...], asked: _AskedSweep) -> None:
     from windtunnel import api
     from windtunnel.errors import BadInput
 
-    if report is not None:
-        raise BadInput(f"--report = {report}: is written of a sweep of loads; a sweep of a field has --json")
+    if asked.report is not None:
+        raise BadInput(f"--report = {asked.report}: is written of a sweep of loads; a sweep of a field has --json")
     with telling("simulating values") as say:
         result = api.sweep_serving_field(
-            source, axis, points=points, linear=linear, overrides=overrides, report=lambda runs: say(f"{runs} runs")
+            source,
+            asked.axis,
+            points=asked.points,
+            linear=asked.linear,
+            overrides=overrides,
+            report=lambda runs: say(f"{runs} runs"),
+            processes=asked.processes,
         )
-    if as_json:
+    if asked.as_json:
         print_json(result.to_dict())
         return
     from windtunnel.report.serving.field_sweep_terminal import field_summary

@@ -74,7 +74,7 @@ def start(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows; an interrupted sweep goes on there.")
     ] = None,
-    verb: Annotated[str | None, typer.Option(help="train, serve, fit, run, cluster or learn.")] = None,
+    verb: Annotated[str | None, typer.Option(help="train, serve, fit, run, cluster, learn or reason.")] = None,
     draws: Annotated[int, typer.Option(help="Draws of each combination, paired between combinations.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
     jobs: Jobs = None,
@@ -152,13 +152,17 @@ def resume(
 )
 def query(
     folder: Folder,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="Over cells, ok, draws, frontier, failures.")],
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over cells, ok, draws, frontier, failures.")],
     as_json: AsJson = False,
+    unlocked: Annotated[
+        bool,
+        typer.Option("--unlocked", help="Allow every statement of DuckDB: read and write files, load extensions."),
+    ] = False,
 ) -> None:
-    """Ask a sweep in SQL."""
+    """Ask a sweep in SQL, which reads nothing else."""
     from windtunnel import api
 
-    frame = api.query_sweep(folder, sql)
+    frame = api.query_sweep(folder, sql, unlocked=unlocked)
     if as_json:
         print_json(_records(frame))
         return

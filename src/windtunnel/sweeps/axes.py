@@ -59,6 +59,8 @@ def read_axes(vary: Sequence[str], together: Sequence[str]) -> tuple[Axis, ...]:
     for text in vary:
         field, values = _read(text, "--vary", problems)
         axes.append(Axis((field,), tuple((value,) for value in values)))
+        if twice := _told_twice(axes[-1].values):
+            problems.add("--vary", text, f"has the value {twice} twice")
     for text in together:
         parts = [_read(part, "--zip", problems) for part in _split_fields(text)]
         lengths = {len(values) for _, values in parts}
@@ -69,6 +71,8 @@ def read_axes(vary: Sequence[str], together: Sequence[str]) -> tuple[Axis, ...]:
             problems.add("--zip", text, "needs two fields or more: a=1,2 b=3,4")
         else:
             axes.append(Axis(tuple(f for f, _ in parts), tuple(zip(*(v for _, v in parts), strict=True))))
+            if twice := _told_twice(axes[-1].values):
+                problems.add("--zip", text, f"has the values {twice} twice")
     named = [field for axis in axes for field in axis.fields]
     for field in sorted({field for field in named if named.count(field) > 1}):
         problems.add("--vary", field, "varies twice")
@@ -122,13 +126,17 @@ def _read(text: str, option: str, problems: ProblemList) -> tuple[str, tuple[Any
     values = tuple(listed) if isinstance(listed, list) else ()
     if not values:
         problems.add(option, text, "has no values")
-    seen: list[Any] = []
-    for value in values:
-        if any(value == other and type(value) is type(other) for other in seen):
-            problems.add(option, text, f"has the value {value} twice")
-            break
-        seen.append(value)
     return field, values
+
+
+def _told_twice(points: Sequence[tuple[Any, ...]]) -> str:
+    """The first point that stands twice among points, in words; empty where none does. 1, 1.0 and true differ."""
+    seen: set[str] = set()
+    for point in points:
+        if (key := repr(point)) in seen:
+            return ", ".join(str(value) for value in point)
+        seen.add(key)
+    return ""
 
 
 def _range(match: re.Match[str], option: str, text: str, problems: ProblemList) -> tuple[Any, ...]:

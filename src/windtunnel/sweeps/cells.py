@@ -14,7 +14,8 @@ SCHEMA = 1
 """Version of the rows that are stored; another version is another sweep."""
 PHYSICS = (
     "specs", "catalog", "graph", "schedules", "program", "network", "cost", "engine", "parallel", "pricing",
-    "techniques", "training", "serving", "runs", "clusters", "learning", "planner", "splitmix64",
+    "techniques", "training", "serving", "runs", "clusters", "learning", "population", "laws", "programs",
+    "planner", "splitmix64",
 )  # fmt: skip
 """Packages whose code and data decide a result."""
 

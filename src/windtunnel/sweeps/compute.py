@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, WindtunnelError
+from windtunnel.kernel_cache import compile_seconds
 from windtunnel.specs.source import FieldsInFolder
 from windtunnel.sweeps.cells import Cell, canonical, with_settings
 from windtunnel.sweeps.columns import columns_of
@@ -21,6 +22,10 @@ OK, INVALID, INFEASIBLE, ERROR, CRASHED = "ok", "invalid", "infeasible", "error"
 """Status of a cell: answered; a combination that is not allowed; one without an answer; a bug of ours; a cell whose
 process died again and again."""
 Row = dict[str, Any]
+COLD = "cold"
+COMPILED = "compiled_s"
+"""Entries of a row that estimates read and that are not stored: whether it is of its process's first cell, which loads
+tables, and its seconds of compiling, which do not come again."""
 
 
 @dataclass(slots=True)
@@ -29,13 +34,17 @@ class Computer:
 
     definition: Definition
     shared: Shared = field(default_factory=Shared)
+    _cold: bool = True
 
     def row(self, cell: Cell, attempt: int = 1) -> Row:
         """One cell as a row; never raises but for interrupts."""
         d = self.definition
-        begun = time.perf_counter()
+        begun, compiled_s = time.perf_counter(), compile_seconds()
         started = datetime.now(UTC).replace(tzinfo=None)
         out = head(d, cell, attempt)
+        if self._cold:
+            self._cold = False
+            out[COLD] = True
         try:
             fields = with_settings(d.scenario, cell.settings)
             question = Question(FieldsInFolder(fields, Path(d.folder)), cell.draw, d.seed)
@@ -55,6 +64,8 @@ class Computer:
             last = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(last.filename).name}:{last.lineno}"
             status, reason, values = ERROR, f"{type(error).__name__}: {error} ({where})", {}
+        if compile_seconds() > compiled_s:
+            out[COMPILED] = compile_seconds() - compiled_s
         return out | values | {"status": status, "reason": reason, "started_at": started,
                                "wall_s": time.perf_counter() - begun}  # fmt: skip
 
@@ -86,6 +97,21 @@ def crashed(definition: Definition, cell: Cell, attempt: int, reason: str) -> Ro
         "started_at": started,
         "wall_s": 0.0,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of a sweep as a job of processes."""
+
+    definition: Definition
+
+    def computer(self) -> Computer:
+        """See `executors.Job`."""
+        return Computer(self.definition)
+
+    def crashed(self, task: Any, reason: str) -> Row:
+        """See `executors.Job`."""
+        return crashed(self.definition, task.cell, task.attempt, reason)
 
 
 def _typed(value: Any) -> Any:

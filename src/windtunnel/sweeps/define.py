@@ -15,7 +15,7 @@ from windtunnel.sweeps.cells import with_settings
 from windtunnel.sweeps.definition import Definition
 from windtunnel.sweeps.verbs import VERBS
 
-ORDER = ("learn", "cluster", "run", "serve", "train")
+ORDER = ("reason", "learn", "cluster", "run", "serve", "train")
 """Verb that a scenario's sections mean where none is named: the first whose section it has."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -10,9 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from windtunnel.sweeps.compute import CRASHED, ERROR
+from windtunnel.sweeps.compute import COLD, COMPILED, CRASHED, ERROR
 from windtunnel.sweeps.definition import Definition
 from windtunnel.sweeps.executors import Executor, Task
+from windtunnel.sweeps.order import in_mixed_order
+from windtunnel.sweeps.pace import Pace
 from windtunnel.sweeps.store import Store
 
 
@@ -29,13 +30,8 @@ class Progress:
     """Of the cells computed since."""
     seconds: float
     """Since it started."""
-    pace_s: float | None = None
-    """Seconds a cell since the first one was done; None before some are."""
-
-    @property
-    def left_s(self) -> float | None:
-        """Seconds that the rest takes at the pace so far; None while no pace is known."""
-        return None if self.pace_s is None else self.pace_s * (self.total - self.done)
+    left_s: float | None = None
+    """Seconds that the rest takes (`windtunnel.sweeps.pace`); None before something is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,40 +60,6 @@ class Wishes:
     report: Callable[[Progress], None] = field(default=lambda _: None)
 
 
-BLOCK = 48
-"""Neighbouring cells that are computed together, because they share prices."""
-
-
-def in_mixed_order(tasks: list[Task], seed: int) -> list[Task]:
-    """Tasks in blocks of neighbours, the blocks in random order.
-
-    What is done is then a fair sample of all, so that the pace and the first figures stand for the rest.
-    """
-    blocks = [tasks[i : i + BLOCK] for i in range(0, len(tasks), BLOCK)]
-    random.Random(seed).shuffle(blocks)
-    return [task for block in blocks for task in block]
-
-
-@dataclass(slots=True)
-class _Pace:
-    """When how many cells were done."""
-
-    marks: list[tuple[float, int]] = field(default_factory=list)
-
-    def note(self, done: int) -> None:
-        """Remember a moment, about ten a second at most."""
-        now = time.monotonic()
-        if not self.marks or (now - self.marks[-1][0] > 0.1 and done > self.marks[-1][1]):
-            self.marks.append((now, done))
-
-    def seconds(self) -> float | None:
-        """Seconds a cell since the first one, which loads tables."""
-        if len(self.marks) < 2:
-            return None
-        (first, had), (last, done) = self.marks[0], self.marks[-1]
-        return (last - first) / (done - had)
-
-
 def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
     """Compute what is missing. Ctrl-C keeps what is done and returns.
 
@@ -109,28 +71,29 @@ def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
         known = store.done()
         tasks = []
         total = before = 0
-        for cell in definition.cells():
+        for number, cell in enumerate(definition.cells()):
             total += 1
             status, attempt = known.get(cell.id, ("", 0))
             if not status or (wishes.retry and status in (ERROR, CRASHED)):
-                tasks.append(Task(cell, attempt + 1))
+                tasks.append(Task(cell, attempt + 1, number))
             else:
                 before += 1
-        tasks = in_mixed_order(tasks, definition.seed)
+        tasks = in_mixed_order(tasks, definition)
         statuses: Counter[str] = Counter()
         done = before
         interrupted = False
 
-        pace = _Pace()
+        pace = Pace(len(tasks), wishes.executor.processes)
 
         def progress() -> Progress:
+            pace.processes = wishes.executor.processes
             return Progress(
                 done=done,
                 total=total,
                 before=before,
                 statuses=dict(statuses),
                 seconds=time.monotonic() - begun,
-                pace_s=pace.seconds(),
+                left_s=pace.left_s(),
             )
 
         wishes.report(progress())
@@ -139,7 +102,8 @@ def execute(definition: Definition, folder: Path, wishes: Wishes) -> Outcome:
                 for rows in batches:
                     done += len(rows)
                     statuses.update(row["status"] for row in rows)
-                    pace.note(done)
+                    for row in rows:
+                        pace.note(row["wall_s"] - row.pop(COMPILED, 0.0), cold=row.pop(COLD, False))
                     store.add(rows)
                     wishes.report(progress())
         except KeyboardInterrupt:

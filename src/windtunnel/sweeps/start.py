@@ -48,9 +48,14 @@ class Sweep:
         """Where its rows are."""
         return self.outcome.folder
 
-    def query(self, sql: str) -> pd.DataFrame:
-        """Rows of a query over the views `cells`, `ok`, `draws`, `frontier`, `failures`."""
-        return query(self.folder, sql)
+    def query(self, sql: str, *, unlocked: bool = False) -> pd.DataFrame:
+        """Rows of a query over the views `cells`, `ok`, `draws`, `frontier`, `failures`.
+
+        Args:
+            sql: One `SELECT`, which reads the sweep alone.
+            unlocked: Allow any statement of DuckDB, on any file that the user may read or write.
+        """
+        return query(self.folder, sql, unlocked=unlocked)
 
     def to_frame(self) -> pd.DataFrame:
         """All cells, one row each, in the order of the axes."""

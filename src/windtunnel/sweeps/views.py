@@ -6,6 +6,7 @@ has quantiles over the draws of each combination, and `frontier` the cells that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ OBJECTIVES = {
     "run": ("days_mean", "cost"),
     "cluster": ("jct_s_mean", "cost"),
     "learn": ("time_to_target_s",),
+    "reason": ("best_cost_usd", "best_latency_s_p99"),
 }
 """Verb → figures of which less is better, for `frontier`. One that has a column for each algorithm counts with the
 least of them."""
@@ -39,7 +41,7 @@ def connect(folder: Path) -> Any:
     if not found:
         raise BadInput(Problem("DIR", "has no rows yet", str(folder)))
     connection = duckdb().connect()
-    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in found)
+    listed = ", ".join(_text(path) for path in found)
     connection.execute(f"CREATE VIEW attempts AS SELECT * FROM read_parquet([{listed}], union_by_name=true)")
     (attempts,) = connection.execute("SELECT max(attempt) FROM attempts").fetchone()
     latest = " QUALIFY row_number() OVER (PARTITION BY cell ORDER BY attempt DESC) = 1" if attempts > 1 else ""
@@ -54,21 +56,67 @@ def connect(folder: Path) -> Any:
     return connection
 
 
-def query(folder: Path, sql: str) -> pd.DataFrame:
+def query(folder: Path, sql: str, *, unlocked: bool = False) -> pd.DataFrame:
     """Rows of a query over the views, as a pandas frame.
 
+    Args:
+        folder: Of the sweep.
+        sql: One `SELECT`. It reads the sweep's shards and no other file, writes none, loads no extension and changes no
+            setting.
+        unlocked: Allow any statement of DuckDB, which reads and writes what the user may.
+
     Raises:
-        BadInput: the query cannot be read, or names what is not there.
+        BadInput: the query cannot be read, is not allowed, or names what is not there.
     """
     connection = connect(folder)
     try:
+        if not unlocked:
+            _lock(connection, shards(folder))
+            _check_reads_only(connection, sql)
         frame: pd.DataFrame = connection.execute(sql).df()
         return frame
+    except duckdb().PermissionException as error:
+        rule = f"{_first_lines(error)} (--unlocked lets SQL read and write files and load extensions)"
+        raise BadInput(Problem("SQL", rule, sql)) from None
     except duckdb().Error as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise BadInput(Problem("SQL", " ".join(lines[:2]), sql)) from None
+        raise BadInput(Problem("SQL", _first_lines(error), sql)) from None
     finally:
         connection.close()
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2])
+
+
+def _lock(connection: Any, allowed: Sequence[str]) -> None:
+    """Leave a connection nothing of the machine but some files, and no way to change that.
+
+    Allowed files could be written to as well: only what `_check_reads_only` has seen may follow.
+    """
+    connection.execute(f"SET allowed_paths = [{', '.join(_text(path) for path in allowed)}]")
+    connection.execute("SET autoinstall_known_extensions = false")
+    connection.execute("SET autoload_known_extensions = false")
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _check_reads_only(connection: Any, sql: str) -> None:
+    """Refuse anything but one query.
+
+    Raises:
+        BadInput: there are several statements, or one that is no `SELECT`.
+    """
+    kinds = [statement.type for statement in connection.extract_statements(sql)]
+    if len(kinds) != 1 or kinds[0] != duckdb().StatementType.SELECT:
+        told = ", ".join(kind.name for kind in kinds) or "nothing"
+        rule = f"must be one SELECT, and is {told}; --unlocked allows every statement of DuckDB"
+        raise BadInput(Problem("SQL", rule, sql))
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 VIEWS = ("cells", "ok", "draws", "frontier", "failures")

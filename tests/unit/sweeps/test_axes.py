@@ -69,3 +69,13 @@ def test_every_problem_is_told_at_once() -> None:
 def test_too_many_combinations_are_refused() -> None:
     with pytest.raises(BadInput, match="combinations"):
         read_axes(["a=1..2000:+1", "b=1..2000:+1"], [])
+
+
+def test_a_field_of_an_axis_may_have_a_value_again_where_the_others_differ() -> None:
+    (axis,) = read_axes([], ["nodes=32,32,64 batch=1,2,1"])
+    assert axis.values == ((32, 1), (32, 2), (64, 1))
+    with pytest.raises(BadInput, match="32, 1 twice"):
+        read_axes([], ["nodes=32,32,32 batch=1,2,1"])
+    with pytest.raises(BadInput, match="twice"):
+        read_axes(["a=[1, 2, 1]"], [])
+    assert read_axes(["a=[1, true]"], [])[0].values == ((1,), (True,))

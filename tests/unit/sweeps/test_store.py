@@ -204,3 +204,58 @@ def test_an_unknown_view_and_kind_of_file_are_told_together(tmp_path: Path) -> N
     with pytest.raises(BadInput) as caught:
         export(tmp_path, tmp_path / "a.xlsx", "best")
     assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM '{other}'",
+        "SELECT * FROM read_csv('{other}')",
+        "SELECT * FROM read_text('/etc/hostname')",
+        "SELECT * FROM glob('/*')",
+        "SELECT * FROM parquet_metadata('{other}')",
+        "COPY (SELECT 1) TO '{new}'",
+        "COPY cells TO '{shard}'",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{new}'",
+        "ATTACH '{new}' AS there",
+        "EXPORT DATABASE '{new}'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "SET allowed_paths = ['/etc/hostname']",
+        "RESET lock_configuration",
+        "CREATE TABLE mine AS SELECT 1",
+        "DROP VIEW cells",
+        "SELECT 1; COPY (SELECT 1) TO '{new}'",
+        "SELECT * FROM 'https://example.org/a.parquet'",
+        "SELECT * FROM duckdb",
+    ],
+)
+def test_a_query_reaches_nothing_but_its_sweep(tmp_path: Path, sql: str) -> None:
+    folder, other, new = tmp_path / "s", tmp_path / "other.csv", tmp_path / "new"
+    with Store(folder, DEFINITION) as store:
+        store.add(rows(step_time_s=1.0))
+    (shard,) = (folder / "cells").iterdir()
+    other.write_text("a,b\n1,2\n")
+    before = shard.read_bytes()
+    with pytest.raises(BadInput):
+        query(folder, sql.format(other=other, new=new, shard=shard))
+    assert not new.exists() and shard.read_bytes() == before
+
+
+def test_a_query_may_be_unlocked(tmp_path: Path) -> None:
+    folder, other = tmp_path / "s", tmp_path / "other.csv"
+    with Store(folder, DEFINITION) as store:
+        store.add(rows(step_time_s=1.0))
+    other.write_text("a,b\n1,2\n")
+    found = query(folder, f"SELECT a, count(*) AS n FROM cells, read_csv('{other}') GROUP BY a", unlocked=True)
+    assert found["a"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "sql", ["DESCRIBE cells", "WITH a AS (FROM ok) SELECT count(*) FROM a", "FROM draws", "SUMMARIZE ok;"]
+)
+def test_a_locked_query_may_be_any_question(tmp_path: Path, sql: str) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        store.add(rows(step_time_s=1.0))
+    assert len(query(tmp_path, sql))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -82,16 +82,26 @@ class _Sums:
     record: Record
     window: SteadyWindow | None
     """Part of an open loop that rates are measured in; None: the whole run."""
+    step: float = 1.0
+    """Times that steps are as long as predicted, of a drawn server."""
+    rate: float = 1.0
+    """The same of tokens and requests a second."""
 
     @property
     def output_tokens_per_s(self) -> float:
         """Of the window, else of the whole run."""
-        return self.window.output_tokens_per_s if self.window else self.output_tokens / self.duration_s
+        own = self.window.output_tokens_per_s if self.window else self.output_tokens / self.duration_s
+        return own * self.rate
 
     @property
     def requests_per_s(self) -> float:
         """Completed in the window, else in the whole run."""
-        return self.window.requests_per_s if self.window else float(self.done.sum()) / self.duration_s
+        own = self.window.requests_per_s if self.window else float(self.done.sum()) / self.duration_s
+        return own * self.rate
+
+
+Drawn = Callable[[RunShape, bool], Mapping[str, float]]
+"""Shape of a run and whether its cache was full → measured over predicted value of each measure."""
 
 
 def run_span_s(requests: Requests) -> tuple[float, float]:
@@ -101,10 +111,38 @@ def run_span_s(requests: Requests) -> tuple[float, float]:
     return first, finish
 
 
-def build_result(run: ServedRun) -> ServingResult:
-    """Compute the result of a run."""
+def drawn_result(run: ServedRun, drawn: Drawn) -> ServingResult:
+    """The result of the same run on a server that is as far off its prediction as drawn; the loop does not run again.
+
+    First tokens and steps are so many times as long, answers as both say, and tokens a second follow (ADR 30). Watts
+    stay, so that energy and cost of a token go with the inverse of tokens a second. A drawn server has no band.
+
+    Args:
+        run: What the loop did.
+        drawn: From the shape of the run and whether the cache was full, measured over predicted values by measure.
+    """
+    sums = _sums(run)
+    factors = drawn(_shape(run, sums), _fullest(run) >= FULL_CACHE)
+    return build_result(run, factors)
+
+
+def build_result(run: ServedRun, factors: Mapping[str, float] | None = None) -> ServingResult:
+    """Compute the result of a run.
+
+    Args:
+        run: What the loop did.
+        factors: Measured over predicted first tokens, steps and tokens a second of one drawn server
+            (`joint_draws.MEASURES`); absent: the prediction with its bands.
+    """
     d = run.deployment
     sums = _sums(run)
+    if factors is not None:
+        sums = replace(
+            sums,
+            measured=sums.measured.times(factors["ttft"], factors["tpot"]),
+            step=factors["tpot"],
+            rate=factors["throughput"],
+        )
     tenants, fairness = by_tenant(run.requests, sums.measured, d.serving)
     return ServingResult(
         **_throughput(run, sums),
@@ -113,12 +151,12 @@ def build_result(run: ServedRun) -> ServingResult:
         **_cache_and_load(run, sums),
         **_costs(run, sums),
         **_pools(run, sums),
-        **_intervals(run, sums),
+        **(_intervals(run, sums) if factors is None else {"intervals": {}, "grades": {}}),
         **_sources(run, sums),
         scaling=run.scaling or {},
         tenants=tenants,
         fairness=fairness,
-        tasks=by_task(run.requests, d.serving.traffic, d.iteration.request_s),
+        tasks=by_task(run.requests, d.serving.traffic, d.iteration.request_s) if factors is None else {},
         table=per_request(run.requests, sums.measured),
         record=sums.record,
     )
@@ -130,7 +168,7 @@ def _sums(run: ServedRun) -> _Sums:
     first_s, finish_s = run_span_s(requests)
     duration_s = max(finish_s - first_s, 1e-12)
     done = requests.state == DONE
-    output_tokens = float(requests.output_tokens[done].sum())
+    output_tokens = float(requests.work_tokens.sum())
     record = records(d, requests, run.outcome, run.every)
     open_loop = not d.limits.concurrency and not traffic.offline
     window = steady_window(requests, traffic.warmup_requests) if open_loop and run.scaling is None else None
@@ -163,12 +201,12 @@ def _throughput(run: ServedRun, x: _Sums) -> dict[str, Any]:
         "duration_s": x.duration_s,
         "measured_in_s": (x.window.begin_s, x.window.end_s) if x.window else None,
         "drain_s": max(run_span_s(requests)[1] - float(np.nanmax(requests.arrival_s)), 0.0) if x.done.any() else 0.0,
-        "whole_run_output_tokens_per_s": x.output_tokens / x.duration_s,
+        "whole_run_output_tokens_per_s": x.output_tokens / x.duration_s * x.rate,
         "throughput_requests_per_s": x.requests_per_s,
         "output_tokens_per_s": x.output_tokens_per_s,
         "output_tokens_per_s_per_device": x.output_tokens_per_s / (d.num_devices * run.held_share),
         "total_tokens_per_s": x.output_tokens_per_s
-        + (x.window.input_tokens_per_s if x.window else x.input_tokens / x.duration_s),
+        + (x.window.input_tokens_per_s if x.window else x.input_tokens / x.duration_s) * x.rate,
         "num_devices": d.num_devices,
         "instances": d.instances,
     }
@@ -179,7 +217,7 @@ def _latencies(run: ServedRun, x: _Sums) -> dict[str, Any]:
     return {
         "ttft_s": distribution(x.measured.ttft_s),
         "tpot_s": tpot,
-        "itl_s": from_histogram(run.outcome.between_tokens),
+        "itl_s": from_histogram(run.outcome.between_tokens).times(x.step),
         "e2e_s": distribution(x.measured.e2e_s),
         "queue_s": distribution(x.measured.queue_s),
         "output_tokens_per_s_per_user": 1.0 / tpot.p50 if tpot.p50 > 0 else 0.0,
@@ -222,13 +260,18 @@ def _cache_and_load(run: ServedRun, x: _Sums) -> dict[str, Any]:
     }
 
 
+_PER_TOKEN = ("energy_per_output_token_j", "energy_per_million_tokens_kwh", "cost_per_million_output_tokens")
+
+
 def _costs(run: ServedRun, x: _Sums) -> dict[str, Any]:
     drawn, last = power_of_all(x.pools, x.duration_s), x.pools[-1]
+    drawn |= {name: drawn[name] / x.rate for name in _PER_TOKEN if drawn.get(name) is not None}
     return {
         "power": drawn,
         "cost_per_million_output_tokens": drawn["cost_per_million_output_tokens"],
         "bound_by": _bound_by(x.pools),
         "composition": _composition(x.pools),
+        "mean_batch": {kind: _batch_of(one) for kind, one in _longest(x.pools).items()},
         "speculation": speculation_report(
             run.deployment.instance.drafting, last.pool.iteration, last.mean, run.outcome, run.requests
         ),
@@ -321,14 +364,24 @@ def _bound_by(pools: Sequence[PoolRun]) -> str:
 
 def _composition(pools: Sequence[PoolRun]) -> dict[str, dict[str, float]]:
     """Each kind of iteration, from the pool that spends most time on it."""
-    out: dict[str, dict[str, float]] = {}
+    return {kind: one.parts[kind] for kind, one in _longest(pools).items()}
+
+
+def _longest(pools: Sequence[PoolRun]) -> dict[str, PoolRun]:
+    """Kind of iteration → the pool that spends most time on it."""
+    out: dict[str, PoolRun] = {}
     spent: dict[str, float] = {}
     for one in pools:
         for kind, parts in one.parts.items():
             count = one.mean.prompt_iterations if kind == PREFILL else float(one.totals["iterations"].sum())
             if (seconds := count * sum(parts.values())) > spent.get(kind, 0.0):
-                out[kind], spent[kind] = parts, seconds
+                out[kind], spent[kind] = one, seconds
     return out
+
+
+def _batch_of(one: PoolRun) -> dict[str, float]:
+    """The mean batch of a pool, and the pool's place in `serving.pools`."""
+    return {"pool": one.pool.index, **asdict(one.mean)}
 
 
 def _limits_of(pool: Pool) -> dict[str, Any]:

@@ -114,6 +114,31 @@ class Draws:
     """(C, 2) of first tokens and steps of cases about the medians of their own group; None: no group of several."""
     full_batch_scatter: Floats | None = None
     """(C,) the same of whole answers where all requests come at once."""
+    medians: Floats | None = None
+    """(G, 2) of first tokens and steps of groups; None where draws are not made of groups and cases."""
+    offsets: Floats | None = None
+    """(C, 2) distances of cases from the medians of their group."""
+    site: Deviation | None = None
+    """How far whole sets are off; None at a site that the record knows."""
+
+    def server(self, group: float, case: float, first: float, step: float) -> tuple[float, float]:
+        """Logarithms of measured over predicted first tokens and steps of one server, as `ttft` and `tpot` hold many.
+
+        Args:
+            group: from 0 to 1, which group's medians.
+            case: from 0 to 1, which case's distance from its group.
+            first: standard normal deviate of the site's first tokens.
+            step: one of the site's steps, without what they share with first tokens.
+        """
+        if self.medians is None or self.offsets is None:
+            k = int(group * len(self.ttft))
+            return float(self.ttft[k]), float(self.tpot[k])
+        found = self.medians[int(group * len(self.medians))] + self.offsets[int(case * len(self.offsets))]
+        if self.site is not None:
+            other = math.sqrt(max(1.0 - self.site.correlation**2, 0.0))
+            sets = self.site.of("ttft") * first, self.site.of("tpot") * (self.site.correlation * first + other * step)
+            found = found + np.array(sets)
+        return float(found[0]), float(found[1])
 
     def once_measured(self) -> Draws | None:
         """Draws of the same server once one case of its model is measured there, and predictions are scaled by it.
@@ -152,6 +177,30 @@ class Draws:
         values = (first, step, answer, rate)
         return {name: np.log(own) for name, own in zip(MEASURES, values, strict=True)}
 
+    def factors(self, ttft: float, tpot: float, shape: RunShape, arrivals: float = 0.0) -> dict[str, float]:
+        """Measured over predicted value of each measure of one server under a load.
+
+        Args:
+            ttft: its logarithm of measured over predicted seconds of a first token.
+            tpot: the same of a step.
+            shape: of the run.
+            arrivals: standard normal deviate of the rate at which requests came.
+        """
+        first, step = math.exp(ttft), math.exp(tpot)
+        share = shape.first_token_share
+        answer = share * first + (1.0 - share) * step
+        if shape.load in FULL_BATCH and self.full_batch is not None:
+            all_answers = np.sort(share * np.exp(self.ttft) + (1.0 - share) * np.exp(self.tpot))
+            place = float(np.searchsorted(all_answers, answer)) / len(all_answers)
+            scale = math.exp(float(np.quantile(self.full_batch, min(place, 1.0)))) / answer
+            first, step, answer = first * scale, step * scale, answer * scale
+        rate = 1.0 / max(1.0 + shape.rate_share * (answer - 1.0), 1e-9)
+        if shape.load == "open":
+            for prompts, decoding in shape.pool_loads:
+                rate = min(rate, 1.0 / max(prompts * first + decoding * step, 1.0))
+            rate *= math.exp(shape.arrival_deviation * arrivals)
+        return dict(zip(MEASURES, (first, step, answer, min(rate, shape.offered)), strict=True))
+
     def bands(self, shape: RunShape) -> dict[str, Band]:
         """The band of each measure under a load; every prediction lies inside its own."""
         out = {}
@@ -180,6 +229,7 @@ def joint_draws(rows: Sequence[Residual], place: Place, deviation: Deviation | N
     name, grade, near = found
     groups, seen = [one.group for one in near], np.array([[one.logs["ttft"], one.logs["tpot"]] for one in near])
     logs, scatter = of_a_new_group(groups, seen), _inside_groups(groups, seen)
+    medians, offsets = _medians_and_offsets(groups, seen)
     full_batch, full_batch_scatter = _full_batch(cases, place, deviation)
     at = f"first tokens and steps of {len(near)} measured cases ({name})"
     if deviation is None:
@@ -192,6 +242,8 @@ def joint_draws(rows: Sequence[Residual], place: Place, deviation: Deviation | N
             grade=grade,
             scatter=scatter,
             full_batch_scatter=full_batch_scatter,
+            medians=medians,
+            offsets=offsets,
         )
     normal = _uniform()[:, 2:4]
     other = math.sqrt(max(1.0 - deviation.correlation**2, 0.0))
@@ -205,6 +257,9 @@ def joint_draws(rows: Sequence[Residual], place: Place, deviation: Deviation | N
         grade=grade,
         scatter=scatter,
         full_batch_scatter=full_batch_scatter,
+        medians=medians,
+        offsets=offsets,
+        site=deviation,
     )
 
 
@@ -292,13 +347,18 @@ def of_a_new_group(groups: Sequence[str], logs: Floats) -> Floats:
         groups: (C,) group of each case.
         logs: (C, M).
     """
-    names, of = np.unique(np.array(groups), return_inverse=True)
-    medians = np.array([np.median(logs[of == i], axis=0) for i in range(len(names))])
-    scatter = logs - medians[of]
+    medians, scatter = _medians_and_offsets(groups, logs)
     drawn = _uniform()
     one, other = ((drawn[:, k] * len(x)).astype(int) for k, x in ((0, medians), (1, scatter)))
     out: Floats = medians[one] + scatter[other]
     return out
+
+
+def _medians_and_offsets(groups: Sequence[str], logs: Floats) -> tuple[Floats, Floats]:
+    """(G, M) medians of groups, and (C, M) distances of cases from those of their own."""
+    names, of = np.unique(np.array(groups), return_inverse=True)
+    medians = np.array([np.median(logs[of == i], axis=0) for i in range(len(names))])
+    return medians, logs - medians[of]
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats, Mask
-from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
+from windtunnel.serving.event_loop.requests import CANCELLED, DONE, REJECTED, SHED, Requests
 from windtunnel.specs.serving import SloSpec
 
 PERCENTILES = (50, 75, 90, 95, 99)
@@ -33,6 +33,10 @@ class Distribution:
     p95: float
     p99: float
     max: float
+
+    def times(self, factor: float) -> Distribution:
+        """The same with every value so many times as large."""
+        return Distribution(**{n: v if n == "count" else v * factor for n, v in self.to_dict().items()})  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, float]:
         """Plain data."""
@@ -87,6 +91,16 @@ class Measures:
     queue_s: Floats
     done: Mask
 
+    def times(self, first: float, step: float) -> Measures:
+        """The same requests with first tokens, queues included, and the rest of their answers so many times as long."""
+        return Measures(
+            self.ttft_s * first,
+            self.tpot_s * step,
+            self.ttft_s * first + (self.e2e_s - self.ttft_s) * step,
+            self.queue_s * first,
+            self.done,
+        )
+
     def good(self, slo: SloSpec) -> Mask:
         """Requests that met every part of the objective."""
         ok = self.done.copy()
@@ -135,7 +149,8 @@ def too_short_to_tell(requests: Requests) -> bool:
 
 def _growth(requests: Requests) -> str:
     """`grows`, `unclear` or `steady`."""
-    arrival = np.sort(requests.arrival_s[~np.isin(requests.state, (SHED, REJECTED))])
+    unsent = (requests.state == CANCELLED) & np.isnan(requests.scheduled_s)
+    arrival = np.sort(requests.arrival_s[~np.isin(requests.state, (SHED, REJECTED)) & ~unsent])
     if len(arrival) < 50 or not np.isfinite(arrival).all() or arrival[-1] <= arrival[0]:
         return "steady"
     last = float(requests.arrival_s[requests.order()].max())  # later turns of conversations come on their own

@@ -86,6 +86,7 @@ def _cut(q: Requests, rows: Any) -> Requests:
         "preemptions",
         "instance",
         "state",
+        "generated_tokens",
     )
     return Requests(**{name: getattr(q, name)[rows].copy() for name in names})
 
@@ -116,8 +117,7 @@ def _decode_part(q: Requests, begin: int, end: int) -> Requests:
 
 def runs(d: Deployment, requests: Requests, outcome: Outcome, record: Record, duration_s: float) -> list[PoolRun]:
     """Each pool's part of a run. Watts and money are per token that all pools together put out."""
-    done = requests.state == DONE
-    generated = float(requests.output_tokens[done].sum())
+    generated = float(requests.work_tokens.sum())
     out, at = [], 0
     for pool, own in zip(d.pools, record.pools, strict=True):
         totals = outcome.totals[at : at + pool.lanes]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.arrays import Floats, Int32s, Ints, Mask
-from windtunnel.serving.event_loop.requests import DONE, Requests
+from windtunnel.serving.event_loop.requests import CANCELLED, DONE, Requests
 from windtunnel.serving.results.metrics import distribution
 from windtunnel.serving.traffic.trajectories import mean_held
 
@@ -22,11 +22,11 @@ class _Tasks:
 
     calls: Ints
     done: Mask
-    """Whether all calls of a task were completed."""
+    """Whether all calls of a task were completed, but for those that it cancelled itself."""
     latency_s: Floats
     """Seconds from end to end; nan where a call was not completed."""
     tokens: Floats
-    """Tokens of all prompts and answers."""
+    """Tokens of all prompts and answers; of a cancelled call, what was made of it."""
     source: Int32s
     """Number of the agent, 0 for a search."""
 
@@ -74,18 +74,24 @@ def _tasks(requests: Requests, request_s: float) -> _Tasks:
     first = np.full(count, len(task), np.int64)
     np.minimum.at(first, task, np.arange(len(task)))
     calls = np.bincount(task)
-    done = np.bincount(task, weights=requests.state == DONE) == calls
+    cancelled = requests.state == CANCELLED
+    done = np.bincount(task, weights=(requests.state == DONE) | cancelled) == calls
     begin, end = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(begin, task, np.nan_to_num(requests.arrival_s, nan=np.inf))
     np.maximum.at(end, task, np.nan_to_num(requests.finish_s, nan=-np.inf))
+    if requests.after is not None:  # a tool may run last
+        joints = requests.after.tasks_of_nodes()[len(task) :]
+        np.maximum.at(end, joints, np.nan_to_num(requests.after.over_s, nan=-np.inf))
     depth = np.ones(len(task), np.int64) if requests.after is None else _depth(requests)
+    prompts = np.where(cancelled & np.isnan(requests.scheduled_s), 0, requests.input_tokens)
+    answers = np.where(cancelled, requests.generated_tokens, requests.output_tokens)
     deepest = np.zeros(count, np.int64)
     np.maximum.at(deepest, task, depth)
     return _Tasks(
         calls=calls,
         done=done,
         latency_s=np.where(done, end - begin + request_s * deepest, np.nan),
-        tokens=np.bincount(task, weights=requests.input_tokens + requests.output_tokens).astype(np.float64),
+        tokens=np.bincount(task, weights=prompts + answers).astype(np.float64),
         source=requests.tenant[first],
     )
 

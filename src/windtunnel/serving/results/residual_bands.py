@@ -30,7 +30,12 @@ from windtunnel.serving.results.measured_residuals import (
 
 
 def draws(
-    place: Place, group: str = "", form: str = "whole", *, cache_full: bool = False, site: Site = NOWHERE
+    place: Place,
+    group: str = "",
+    form: str = "whole",
+    *,
+    cache_full: bool = False,
+    site: Site = NOWHERE,
 ) -> Draws | None:
     """What a server may do that nobody measured; None without any residual of the form.
 

@@ -7,7 +7,7 @@ bands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from windtunnel.cost.serving import release_of
 from windtunnel.serving.deployment import Deployment
 from windtunnel.serving.results.joint_draws import Band, Draws, RunShape, widest
-from windtunnel.serving.results.measured_residuals import kind_of, site_of
+from windtunnel.serving.results.measured_residuals import Place, Site, kind_of, site_of
 from windtunnel.serving.results.residual_bands import draws
 
 _GRADES = ("fitted", "analytic", "assumed")
@@ -60,7 +60,7 @@ def intervals(
 
 def bands_of(d: Deployment, shape: RunShape, *, cache_full: bool = False) -> dict[str, Band]:
     """Measure → factors on a prediction; the widest of the pools' where they are unlike."""
-    split = d.pools[-1].spec.role == "decode"
+    split = form_of(d) == "split"
     found = [one.bands(shape) for one in draws_of(d, cache_full=cache_full)]
     out = widest(found, _GRADES)
     if split:
@@ -74,12 +74,25 @@ def bands_of(d: Deployment, shape: RunShape, *, cache_full: bool = False) -> dic
 
 def draws_of(d: Deployment, *, cache_full: bool = False) -> list[Draws]:
     """What servers may do that nobody measured, one set of draws for each kind of device."""
-    form = "split" if d.pools[-1].spec.role == "decode" else "whole"
-    release = release_of(d.serving.engine, d.serving.engine_version)
+    return list(draws_at(places_of(d), form_of(d), cache_full=cache_full))
+
+
+def form_of(d: Deployment) -> str:
+    """Form of the measured rows that a deployment is judged by: `split` pools, or `whole`."""
+    return "split" if d.pools[-1].spec.role == "decode" else "whole"
+
+
+def places_of(d: Deployment) -> tuple[tuple[Place, Site], ...]:
+    """Where each kind of device of a deployment runs: release line, generation and kind of model, and its site."""
+    release, kind = release_of(d.serving.engine, d.serving.engine_version), kind_of(d.model)
     devices = dict.fromkeys((p.cluster.device.generation, site_of(p.cluster.device)) for p in d.pools)
-    kind = kind_of(d.model)
-    found = [draws((release, one, kind), form=form, cache_full=cache_full, site=site) for one, site in devices]
-    return [one for one in found if one is not None]
+    return tuple(((release, one, kind), site) for one, site in devices)
+
+
+def draws_at(places: Sequence[tuple[Place, Site]], form: str, *, cache_full: bool) -> tuple[Draws, ...]:
+    """Draws of servers at places; none of a place whose form nobody measured."""
+    found = [draws(place, form=form, cache_full=cache_full, site=site) for place, site in places]
+    return tuple(one for one in found if one is not None)
 
 
 def _worst(grade: str, least: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats, Mask
-from windtunnel.serving.event_loop.requests import Requests
+from windtunnel.serving.event_loop.requests import CANCELLED, Requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,9 @@ def _series(record: Record, edges: Floats) -> TimeSeries:
     first, finish = q.first_token_s[ran], q.finish_s[ran]
     prompts = np.maximum(q.input_tokens[ran] - q.cached_tokens[ran], 0).astype(np.float64)
     prompts *= not record.decode
-    answers = np.maximum(q.output_tokens[ran] - 1, 0).astype(np.float64)
+    answers = np.maximum(np.where(q.state == CANCELLED, q.generated_tokens, q.output_tokens)[ran] - 1, 0).astype(
+        np.float64
+    )
     firsts, _ = np.histogram(first, edges)
     arrivals, _ = np.histogram(arrival, edges)
     lane = q.instance[ran] // max(record.lanes_of_instance, 1)

@@ -75,6 +75,9 @@ class ServingResult:
     """What keeps the run from being faster, and why requests wait, in words."""
     composition: dict[str, dict[str, float]] = field(default_factory=dict)
     """Kind of iteration → class → seconds, at the run's mean batch."""
+    mean_batch: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Kind of iteration → the batch of `composition`: pool (place in `serving.pools`), prompt_iterations, decoding
+    (sequences), kv (their cached tokens), prompt_tokens, pairs and prompts of an iteration that holds prompts."""
     speculation: dict[str, Any] = field(default_factory=dict)
     """Method, drafted tokens a step, acceptance, tokens a step expected and made, share of time that drafts; empty
     without speculation."""

@@ -7,14 +7,14 @@ fit, is a row with the reason.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel.serving.sweeps.load_sweep import AXES, POINTS, holds, row, serve_once
+from windtunnel.serving.sweeps.load_sweep import AXES, POINTS, holds, row, serve_once, slim
 from windtunnel.serving.sweeps.load_sweep import Point as LoadPoint
 from windtunnel.specs.source import Source
 
@@ -131,8 +131,23 @@ def _parts(text: str) -> list[str]:
     return out
 
 
+def with_value(
+    source: Source, axis: FieldAxis, value: str, overrides: Sequence[str]
+) -> ServingResult | BadInput | Infeasible:
+    """The run with one value of the field, without its requests and events, or why there is none."""
+    try:
+        return slim(serve_once(prepare(source, overrides=[*overrides, f"{axis.field}={value}"])))
+    except (BadInput, Infeasible) as error:
+        return error
+
+
 def sweep_field(
-    source: Source, axis: FieldAxis, *, overrides: Sequence[str] = (), report: Callable[[int], None] | None = None
+    source: Source,
+    axis: FieldAxis,
+    *,
+    overrides: Sequence[str] = (),
+    report: Callable[[int], None] | None = None,
+    elsewhere: Callable[[], Iterable[tuple[str, ServingResult | BadInput | Infeasible]]] | None = None,
 ) -> FieldSweep:
     """Run a scenario once for each value of a field.
 
@@ -141,24 +156,26 @@ def sweep_field(
         axis: of `read_field`.
         overrides: `key=value` settings as `--set` takes them.
         report: called with the number of runs as they are made.
+        elsewhere: what each value makes, computed in other processes, as it comes.
 
     Raises:
         BadInput: everything wrong with the scenario, where no value is right.
     """
     begun = time.perf_counter()
-    points: list[FieldPoint] = []
-    wrong: list[BadInput] = []
-    for value in axis.values:
-        try:
-            result = serve_once(prepare(source, overrides=[*overrides, f"{axis.field}={value}"]))
-        except (BadInput, Infeasible) as error:
-            if isinstance(error, BadInput):
-                wrong.append(error)
-            points.append(FieldPoint(value, None, " ".join(str(error).split())))
-        else:
-            points.append(FieldPoint(value, replace(result, table={}, record=None)))
+    found: dict[str, ServingResult | BadInput | Infeasible] = {}
+    here = ((value, with_value(source, axis, value, overrides)) for value in axis.values)
+    for value, one in here if elsewhere is None else elsewhere():
+        found[value] = one
         if report is not None:
-            report(len(points))
+            report(len(found))
+    ordered = [(value, found[value]) for value in axis.values]
+    wrong = [one for _, one in ordered if isinstance(one, BadInput)]
+    points = [
+        FieldPoint(value, one)
+        if isinstance(one, ServingResult)
+        else FieldPoint(value, None, " ".join(str(one).split()))
+        for value, one in ordered
+    ]
     if len(wrong) == len(points):
         raise wrong[0]
     from windtunnel import __version__

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,6 +114,11 @@ def serve_once(d: Deployment) -> ServingResult:
     d, traffic = with_traffic(d)
     result = serve_requests(d, traffic.requests, assumed=traffic.assumed)
     return replace(result, simulated_in_s=time.perf_counter() - begun)
+
+
+def slim(result: ServingResult) -> ServingResult:
+    """A result without its requests and events."""
+    return replace(result, table={}, record=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +233,16 @@ class _Runs:
         self.d, self.axis, self.report = d, axis, report
         self.points: dict[float, Point] = {}
 
+    def keep(self, load: float, result: ServingResult) -> None:
+        """Keep a run that was made elsewhere."""
+        self.points[load] = Point(load, slim(result), load in self.axis.loads)
+        if self.report is not None:
+            self.report(len(self.points))
+
     def at(self, load: float) -> ServingResult:
         load = float(round(load)) if self.axis.whole else load
         if load not in self.points:
-            result = serve_once(loaded(self.d, self.axis.name, load))
-            self.points[load] = Point(load, replace(result, table={}, record=None), load in self.axis.loads)
-            if self.report is not None:
-                self.report(len(self.points))
+            self.keep(load, serve_once(loaded(self.d, self.axis.name, load)))
         return self.points[load].result
 
     def edge(self, good: Callable[[ServingResult], bool]) -> tuple[float | None, float | None]:
@@ -267,7 +275,12 @@ class _Runs:
 
 
 def sweep(
-    source: Source, axis: Axis, *, overrides: Sequence[str] = (), report: Callable[[int], None] | None = None
+    source: Source,
+    axis: Axis,
+    *,
+    overrides: Sequence[str] = (),
+    report: Callable[[int], None] | None = None,
+    elsewhere: Callable[[], Iterable[tuple[float, ServingResult]]] | None = None,
 ) -> SweepResult:
     """Run a scenario over an axis of loads and find its knee.
 
@@ -276,6 +289,7 @@ def sweep(
         axis: of `read_axis`.
         overrides: `key=value` settings as `--set` takes them.
         report: called with the number of runs as they are made.
+        elsewhere: runs at the loads of the axis, made in other processes, as they come; searches run here.
 
     Raises:
         BadInput: everything wrong with the scenario, or an axis that its traffic does not have.
@@ -286,6 +300,10 @@ def sweep(
     slo = d.serving.slo
     objective = any(v is not None for v in (slo.ttft_s, slo.tpot_s, slo.e2e_s))
     runs = _Runs(d, axis, report)
+    if elsewhere is not None:
+        loaded(d, axis.name, axis.loads[0])  # an axis that the traffic does not have is refused at once
+        for load, result in elsewhere():
+            runs.keep(load, result)
     for load in axis.loads:
         runs.at(load)
     closed = axis.name == "concurrency" or bool(d.serving.traffic.concurrency)

@@ -12,6 +12,8 @@ from windtunnel.sweeps.executors import Task
 class Inline:
     """Computes in the calling process."""
 
+    processes = 1
+
     def rows(self, definition: Definition, tasks: Sequence[Task]) -> Iterator[list[Row]]:
         """See `Executor.rows`."""
         computer = Computer(definition)

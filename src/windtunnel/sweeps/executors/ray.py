@@ -16,7 +16,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.sweeps.cells import physics
 from windtunnel.sweeps.compute import Computer, Row, crashed
 from windtunnel.sweeps.definition import Definition
-from windtunnel.sweeps.executors import Task
+from windtunnel.sweeps.executors import Task, cut
 
 CHUNK_S = 2.0
 RETRIES = 5
@@ -32,6 +32,12 @@ class OnRay:
     address: str | None = None
     cpus: int | None = None
     """CPUs of a local cluster; absent: all of this machine."""
+    _cpus: int = 1
+
+    @property
+    def processes(self) -> int:
+        """CPUs of the cluster, as it was last seen."""
+        return self._cpus
 
     def rows(self, definition: Definition, tasks: Sequence[Task]) -> Iterator[list[Row]]:
         """See `Executor.rows`.
@@ -48,10 +54,11 @@ class OnRay:
             left, pace_s, total, told = deque(tasks), 0.0, len(tasks), 0
             under_way: dict[Any, list[Task]] = {}
             while told < total:
-                most = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+                self._cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+                most = _AHEAD * self._cpus
                 while left and len(under_way) < most:
                     size = max(1, min(int(CHUNK_S / pace_s) if pace_s else 1, len(left) // most or 1))
-                    chunk = [left.popleft() for _ in range(min(size, len(left)))]
+                    chunk = cut(left, size, size if pace_s == 0.0 else max(size, len(left) // most))
                     under_way[compute.remote(known, chunk)] = chunk
                 ready, _ = ray.wait(list(under_way), num_returns=1, timeout=_LOOK_UP_S)
                 fresh: list[Row] = []

@@ -43,6 +43,8 @@ class Verb:
     """Question → result as `--json` prints it. Raises `BadInput` and `Infeasible` as the verb does."""
     cell_cpu_s: float = 0.1
     """CPU seconds of a typical cell, warm; what an estimate takes before the first cell is done."""
+    together: int = 1
+    """Neighbouring cells at most that one process computes one after the other, because they share prices."""
     draws: str = ""
     """What a draw varies."""
 

@@ -66,6 +66,7 @@ VERBS.add(
         section="training",
         answer=answer,
         cell_cpu_s=0.06,
+        together=96,
         draws="the step time, from its band; plans of one draw differ as measured pairs of plans do",
     ),
 )

@@ -64,7 +64,7 @@ def test_the_loop_and_its_twin_have_the_same_constants() -> None:
     """Both write them down: Numba's cache of one file does not see a change in another."""
     assert (records.MILLION, records.EXPECTED_MOST) == (reference.MILLION, reference.EXPECTED_MOST)
     assert (records.DONE, records.REJECTED) == (requests.DONE, requests.REJECTED)
-    names = ("ROUND_ROBIN", "RANDOM", "LEAST_REQUESTS", "LEAST_TOKENS", "POWER_OF_TWO", "STICKY")
+    names = ("ROUND_ROBIN", "RANDOM", "LEAST_REQUESTS", "LEAST_TOKENS", "POWER_OF_TWO", "STICKY", "GANG")
     assert {name: getattr(records, name) for name in names} == dict(Router.__members__)
     assert set(records.LIMITS.names or ()) == {f.name for f in fields(Limits)}
 
