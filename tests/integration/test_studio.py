@@ -121,6 +121,17 @@ def test_a_prediction_is_that_of_the_verb(studio: Any) -> None:
         assert answer["result"][name] == own[name]
 
 
+def test_a_figure_is_explained_as_the_terminal_does(studio: Any) -> None:
+    client, root, _ = studio
+    answer = client.post("/api/explain", {"text": EXAMPLE.read_text(), "verb": "train", "path": "breakdown.gemm"})
+    command = [sys.executable, "-m", "windtunnel", "explain", str(root / "a.yaml"), "--json"]
+    own = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert answer["origin"]["group"] == "gemm" and answer["chain"]["chain"] == own["chain"]
+    assert {"board power", "device memory"} <= {row["name"] for row in answer["sheet"]}
+    wrong = client.post("/api/explain", {"text": "plan: {tp: 3}", "verb": "train", "path": "mfu"})
+    assert not wrong["ok"] and wrong["problems"]
+
+
 def test_what_is_wrong_comes_with_its_field(studio: Any) -> None:
     client, _, _ = studio
     answer = client.post("/api/predict", {"text": EXAMPLE.read_text() + "\nplan: {tp: 3}\n"})

@@ -30,6 +30,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PAGES = (
     "",
     "scenario",
+    "timeline",
+    "memory",
     "compare",
     "search",
     "serving",
@@ -110,6 +112,10 @@ def test_no_page_is_wider_than_the_screen(page: Any, address: Any, theme: str) -
             page.locator("h1").first.wait_for(timeout=20_000)
             over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert over <= 0, (name, width, over)
+        page.goto(f"{base(address)}#/catalogue?kind=devices&name=h100-sxm-80gb")
+        page.locator(".entry th").first.wait_for(timeout=20_000)
+        over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert over <= 0, ("entry", width, over)
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.querySelector('header')).display") == "none"
 
@@ -202,6 +208,35 @@ def test_a_search_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp
     assert f'"tp":{said.split("tp ")[1].split(" ")[0]}'.rstrip(":") in page.locator("textarea").first.input_value()
 
 
+LARGE = """model: meta-llama/Llama-3.1-70B
+cluster: {device: h100-sxm-80gb, nodes: 8, devices_per_node: 8}
+training: {seq_len: 8192, global_batch: 128}
+plan: {cp: 2, mbs: 1, zero: 1, recompute: none}
+"""
+
+
+def test_a_70b_is_searched_with_limits(page: Any, address: Any) -> None:
+    page.goto(base(address))
+    shown = {path: json.loads(value) for path, value in run_job(page, address, LARGE, "search", "Find the best plan")}
+    assert shown["proof.simulated"] == len([path for path in shown if path.endswith(".bound_s") and "frontier" in path])
+    assert {"by_axis.tp.4", "by_axis.pp.4", "proof.next_bound"} <= set(shown)
+    assert shown["by_axis.tp.4"] <= shown["best.step_time_s"] <= shown["proof.next_bound"]
+    cells = [value for path, value in shown.items() if path.startswith("why.cells.")]
+    assert len(cells) >= 8 and min(cells) == shown["best.step_time_s"]
+    rows = page.locator("[aria-label='Plans that were simulated'] tbody tr")
+    every = rows.count()
+    assert every >= 2 and page.get_by_label("devices at most").is_disabled()
+    cost = page.get_by_label("cost at most")
+    cost.focus()
+    cost.press("Home")
+    assert 1 <= rows.count() < every
+    cost.press("End")
+    page.get_by_label("Across").select_option("cost")
+    assert page.locator("svg .mark").count() == every
+    page.get_by_label("Across").select_option("memory")
+    assert 1 <= page.locator("svg .mark").count() <= every
+
+
 SERVED = """model: meta-llama/Llama-3.1-8B
 cluster: {device: h100-sxm-80gb, nodes: 1, devices_per_node: 8}
 serving:
@@ -236,6 +271,60 @@ def test_a_load_curve_is_drawn_as_the_terminal_tells_it(page: Any, address: Any,
     assert "up to" in told.inner_text()
 
 
+def opened_panel(page: Any, figure: Any) -> list[list[str]]:
+    """Open a figure's panel by the keyboard; path and value of every figure of the chain in it."""
+    figure.focus()
+    figure.press("Enter")
+    panel = page.locator("#origin")
+    panel.locator(".factors").first.wait_for(state="attached", timeout=60_000)
+    found: list[list[str]] = panel.locator("[data-path^='chain.'], [data-path^='iterations.']").evaluate_all(
+        "all => all.map(e => [e.dataset.path, e.dataset.value])"
+    )
+    for width in (390, 980, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert panel.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, width
+    return found
+
+
+def test_a_number_opens_to_its_chain(page: Any, address: Any, tmp_path: Path) -> None:
+    open_scenario(page, address)
+    own = own_answer(tmp_path, (address[1] / "a.yaml").read_text(), "explain")
+    for path in ("step_time_s", "breakdown.gemm"):
+        found = opened_panel(page, page.locator(f"#page [data-path='{path}']"))
+        assert len(found) > 10 and unlike(found, own) == []
+        assert "NVIDIA H100" in page.locator("#origin").inner_text()
+        no_serious_findings(page, "origin")
+        page.keyboard.press("Escape")
+        assert page.locator("#origin[open]").count() == 0
+        assert page.evaluate("document.activeElement.dataset.path") == path
+    page.locator("#page [data-path='cost_per_million_tokens']").click()
+    page.locator("#origin .factors").first.wait_for(timeout=60_000)
+    assert "price an hour" in page.locator("#origin").inner_text()
+    page.locator("#origin").get_by_role("button", name="tokens_per_s").click()
+    page.locator("#origin [data-path^='chain.']").first.wait_for(state="attached", timeout=60_000)
+
+
+def test_numbers_of_columns_and_loads_open_too(page: Any, address: Any, tmp_path: Path) -> None:
+    open_scenario(page, address)
+    page.get_by_text("Add to Compare").click()
+    page.get_by_role("link", name="Compare").click()
+    step = page.locator("#page [data-path='step_time_s']")
+    step.focus()
+    step.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.path") == "mfu"
+    assert unlike(opened_panel(page, step), own_answer(tmp_path, (address[1] / "a.yaml").read_text(), "explain")) == []
+    page.keyboard.press("Escape")
+    run_job(page, address, SERVED, "serving", "Draw the load curve")
+    load = json.loads(page.locator("#page [data-path='points.3.load']").first.get_attribute("data-value"))
+    cell = page.locator("#page table [data-path='points.3.ttft_s.p99']")
+    found = opened_panel(page, cell)
+    at_load = SERVED.replace("rate_per_s: 4", f"rate_per_s: {load!r}")
+    own = own_answer(tmp_path, at_load, "explain")
+    assert len(found) > 10 and unlike(found, own) == []
+    assert json.loads(cell.get_attribute("data-value")) == own["ttft_s"]["p99"]
+    page.keyboard.press("Escape")
+
+
 LONG = """model: meta-llama/Llama-3.1-8B
 cluster: {device: h100-sxm-80gb, nodes: 16, devices_per_node: 8}
 training: {seq_len: 4096, global_batch: 256}
@@ -260,7 +349,10 @@ def test_a_run_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp_pa
     shown = run_job(page, address, LONG, "run", "Simulate the run")
     assert {"days.p10", "days.p90", "goodput", "sensitivities.half the failures"} <= {path for path, _ in shown}
     assert unlike(shown, own_answer(tmp_path, LONG, "run")) == []
-    assert page.locator("svg[role=img][aria-label]").count() == 3
+    assert page.locator("svg[role=img][aria-label]").count() == 4
+    bars = page.locator("svg[aria-label^='Days of 20'] rect")
+    assert {"days_histogram.counts.0", "failures_by_cause.node failure", "stops.0.day"} <= {path for path, _ in shown}
+    assert bars.count() == len([path for path, _ in shown if path.startswith("days_histogram.counts.")])
 
 
 def test_learning_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp_path: Path) -> None:
@@ -269,19 +361,39 @@ def test_learning_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp
     assert {"algorithms.diloco.loss", "algorithms.data_parallel.bytes_per_worker"} <= {path for path, _ in shown}
     assert unlike(shown, own_answer(tmp_path, LEARNED, "learn")) == []
     assert page.locator("svg[role=img][aria-label^='Loss against']").count() >= 3
-    assert page.locator("h3").count() == 2
+    assert page.locator("#page section:last-of-type h3").count() == 2
+    assert page.locator("[aria-label='Points of diloco'] tbody tr").count() >= 7
+    assert "curves.0.points.0.loss" in {path for path, _ in shown}
 
 
-def test_a_scenario_leads_to_its_timeline_and_memory(page: Any, address: Any) -> None:
+def test_a_scenario_leads_to_its_timeline_and_memory(page: Any, address: Any, tmp_path: Path) -> None:
     open_scenario(page, address)
-    for link, part in (("Timeline of the step", "timeline"), ("Memory over the step", "memory")):
-        page.goto(f"{base(address)}#/scenario")
-        page.get_by_role("link", name=link).click(timeout=60_000)
-        frame = page.frame_locator("iframe")
-        frame.locator(f"#{part}").wait_for(timeout=120_000)
-        top = frame.locator(f"#{part}").evaluate("e => e.getBoundingClientRect().top")
-        assert -5 <= top < 800, (part, top)
-        page.locator("iframe").evaluate("e => e.remove()")
+    page.get_by_role("link", name="Timeline of the step").click()
+    page.frame_locator("iframe").locator("#timeline canvas").first.wait_for(timeout=120_000)
+    own = own_answer(tmp_path, (address[1] / "a.yaml").read_text(), "train", "--curves")
+    assert unlike(figures_of(page), own) == []
+    assert page.locator("[aria-label='Stages'] tbody tr").count() == len(own["stages"])
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Save the trace").click()
+    assert json.loads(Path(saved.value.path()).read_text())["traceEvents"]
+    page.go_back()
+    page.get_by_role("link", name="Memory over the step").click()
+    page.locator("#page svg polygon").first.wait_for(timeout=120_000)
+    cursor = page.get_by_label("Moment of the step")
+    shown = page.locator("[aria-label='Tensors alive at the cursor'] [data-path^='memory.curve_bytes.']")
+    assert json.loads(shown.get_attribute("data-value")) == own["memory"]["peak_allocated_bytes"]
+    cursor.press("Home")
+    assert json.loads(shown.get_attribute("data-value")) < own["memory"]["peak_allocated_bytes"]
+    assert unlike(figures_of(page), own) == []
+    no_serious_findings(page, "memory")
+
+
+def figures_of(page: Any) -> list[list[str]]:
+    """Path and value of every figure of a page."""
+    found: list[list[str]] = page.locator("#page [data-path]").evaluate_all(
+        "all => all.map(e => [e.dataset.path, e.dataset.value])"
+    )
+    return found
 
 
 def test_an_illegal_plan_is_told_and_mended(page: Any, address: Any) -> None:
@@ -308,6 +420,13 @@ def test_a_link_shares_the_scenario(page: Any, address: Any, browser: Any) -> No
     other.goto(f"{base(address)}#/scenario?s={code}")
     other.locator(".figure .value").first.wait_for(timeout=60_000)
     assert other.locator("textarea").first.input_value() == text
+    other.goto(f"{base(address)}#/")
+    other.get_by_label("A link that was shared").fill(f"http://127.0.0.1:1/#/scenario?s={code}")
+    other.locator(".figure .value").first.wait_for(timeout=60_000)
+    assert other.locator("textarea").first.input_value() == text
+    with other.expect_download() as saved:
+        other.get_by_role("button", name="Download").click()
+    assert Path(saved.value.path()).read_text() == text
     other.close()
 
 
@@ -335,6 +454,17 @@ def test_a_killed_worker_does_not_stop_the_page(page: Any, address: Any) -> None
     playwright.expect(page.locator("[data-field='plan.tp']")).to_have_value("4")
 
 
+def test_a_page_without_its_section_offers_an_example(page: Any, address: Any) -> None:
+    open_scenario(page, address)
+    page.goto(f"{base(address)}#/serving")
+    page.get_by_role("button", name="Draw the load curve").click()
+    page.get_by_role("button", name="Take an example").click(timeout=60_000)
+    page.locator("#page [data-path='points.0.load']").first.wait_for(timeout=120_000)
+    page.goto(f"{base(address)}#/")
+    page.get_by_role("button", name="learning").click()
+    assert "algorithms" in page.locator("textarea").first.input_value()
+
+
 def test_columns_are_compared(page: Any, address: Any) -> None:
     open_scenario(page, address)
     page.get_by_text("Add to Compare").click()
@@ -356,13 +486,17 @@ def test_a_sweep_is_drawn_and_asked(page: Any, address: Any) -> None:
     page.get_by_role("button", name="Frontier").click()
     page.get_by_text("6 of 6 cells").wait_for(timeout=30_000)
     page.locator("td").first.wait_for(timeout=30_000)
+    assert page.locator("#page tbody tr").first.evaluate("e => e.getBoundingClientRect().height") < 80
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.locator("svg text").first.wait_for()
+    assert page.locator("svg text").first.evaluate("e => e.getBoundingClientRect().height") > 9
 
 
 def test_pages_are_reached_by_keyboard(page: Any, address: Any) -> None:
     page.goto(f"{base(address)}#/")
     page.locator("h1").first.wait_for()
     seen = set()
-    for _ in range(14):
+    for _ in range(18):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.textContent"))
     assert {"Skip to the page", "Scenario", "Sweeps", "Catalogue"} <= seen

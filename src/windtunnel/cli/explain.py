@@ -48,37 +48,67 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Say why a step takes that long: from the data sheet to each class of time.
+    """Say why a step, or a server's iteration, takes that long: from the data sheet to each class of time.
 
     Each class is shown as work over an achieved rate, and the rate as data sheet times coefficients times what tiles,
     ramps and message starts leave. --against takes a measured step time, or a profiler's trace: settings left open are
-    simulated one by one, coefficients moved within their error, and those listed that close the gap.
+    simulated one by one, coefficients moved within their error, and those listed that close the gap. Of a scenario with
+    `serving`, each rate and coefficient is moved by 1 %: its exponent says how an iteration at the mean batch follows.
     """
     from windtunnel.errors import BadInput
     from windtunnel.report.training.explain_terminal import explanation_summary
 
+    data = stored_result(scenario) if scenario != "-" else None
+    source = scenario if data is not None else scenario_source(scenario)
+    from windtunnel.specs.source import is_serving
+
+    if data is None and is_serving(source, tuple(overrides or ())):
+        _serving(source, tuple(overrides or ()), (against, time_class, term), as_json)
+        return
     focused = time_class is not None or term is not None
     if focused and against is not None:
         raise BadInput("--class and --term show the prediction alone: leave out --against")
     with progress("simulating"):
-        explanation = _explanation(scenario, tuple(overrides or ()), against)
+        explanation = _explanation(scenario, source, data, tuple(overrides or ()), against)
     if as_json:
         print_json(_document(explanation, time_class, term))
     else:
         console().print(explanation_summary(explanation, time_class=time_class, term=term))
 
 
-def _explanation(scenario: str, overrides: tuple[str, ...], against: str | None) -> Explanation:
+def _serving(source: Any, overrides: tuple[str, ...], asked: tuple[str | None, ...], as_json: bool) -> None:
+    """Explain a deployment.
+
+    Raises:
+        BadInput: what only training has is asked for.
+    """
+    from windtunnel import api
+    from windtunnel.errors import BadInput
+
+    if any(word is not None for word in asked):
+        raise BadInput("--against, --class and --term are of training; a scenario with `serving` has iterations")
+    with progress("simulating"):
+        explanation = api.explain_serving(source, overrides=overrides)
+    if as_json:
+        print_json(explanation.to_dict())
+    else:
+        from windtunnel.report.serving.explain_terminal import iterations_summary
+
+        console().print(iterations_summary(explanation))
+
+
+def _explanation(
+    scenario: str, source: Any, data: dict[str, Any] | None, overrides: tuple[str, ...], against: str | None
+) -> Explanation:
     """Explain a scenario, the scenario inside a stored result, or a stored result alone."""
     from windtunnel.errors import BadInput
     from windtunnel.report.training.explain import explain as explain_result
     from windtunnel.report.training.explain import explain_source, read_against
 
-    data = stored_result(scenario) if scenario != "-" else None
     if data is None:
         from windtunnel.cli.planned import planned
 
-        taken = planned(scenario_source(scenario), overrides)
+        taken = planned(source, overrides)
         return explain_source(taken.source, against=against, overrides=taken.overrides, chosen_by_planner=taken.chosen)
     if overrides:
         raise BadInput(f"{scenario}: --set changes scenarios, not stored results")

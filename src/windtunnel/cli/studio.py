@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,8 +11,12 @@ from windtunnel.cli.options import examples
 
 def studio(
     target: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE|FOLDER]", help="A scenario, a sweep, or a folder of them.", show_default=False),
+        str | None,
+        typer.Argument(
+            metavar="[FILE|FOLDER|LINK]",
+            help="A scenario, a sweep, a folder of them, or a link that was shared.",
+            show_default=False,
+        ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
@@ -27,4 +30,11 @@ def studio(
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog=examples("studio", "studio my.yaml", "studio runs --no-browser --port 8080"))(studio)
+    app.command(
+        epilog=examples(
+            "studio",
+            "studio my.yaml",
+            "studio 'http://127.0.0.1:4711/#/scenario?s=eJw…'",
+            "studio runs --no-browser --port 8080",
+        )
+    )(studio)

@@ -17,7 +17,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from windtunnel.catalogue_entries import catalogue_entries
@@ -30,6 +30,7 @@ from windtunnel.studio.security import REPORT_POLICY
 
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _MOST_REPORTS = 20
+_MOST_EXPLAINED = 12
 _WATCH_S = 0.5
 
 
@@ -42,9 +43,13 @@ class Studio:
     """Path below the root that was named when it started."""
     live: Worker = field(default_factory=Worker)
     long: Worker = field(default_factory=lambda: Worker(limit_s=None))
+    behind: Worker = field(default_factory=lambda: Worker(limit_s=60.0))
+    """Explains figures, so that edits do not wait for it; starts after the first prediction."""
     folder: Any = None
     reports: dict[str, Path] = field(default_factory=dict)
     jobs: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+    explained: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Question → what stands behind its figures, of the last few."""
     files: Files = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +66,7 @@ class Studio:
             Route("/api/file/{id}", self.json(self.write_file), methods=["PUT"]),
             Route("/api/watch/{id}", self.watch, methods=["GET"]),
             Route("/api/predict", self.json(self.predict), methods=["POST"]),
+            Route("/api/explain", self.json(self.explain), methods=["POST"]),
             Route("/api/report", self.json(self.report), methods=["POST"]),
             Route("/api/job", self.json(self.start_job), methods=["POST"]),
             Route("/api/job/{id}", self.json(self.job), methods=["GET"]),
@@ -70,6 +76,7 @@ class Studio:
             Route("/api/sweep/{id}", self.json(self.sweep), methods=["POST"]),
             Route("/api/export", self.json(self.export), methods=["POST"]),
             Route("/report/{id}", self.report_page),
+            Route("/trace/{id}", self.trace_file),
         ]
 
         @asynccontextmanager
@@ -92,7 +99,7 @@ class Studio:
         """End everything that runs."""
         for task in self.jobs.values():
             task.cancel()
-        await asyncio.gather(self.live.stop(), self.long.stop())
+        await asyncio.gather(self.live.stop(), self.long.stop(), self.behind.stop())
         self.folder.cleanup()
 
     # -- answers
@@ -114,7 +121,10 @@ class Studio:
         asked = await request.json()
         question = self._question(asked)
         try:
-            return await self.live.ask(question)
+            answer = await self.live.ask(question)
+            if "behind" not in self.jobs:
+                self.jobs["behind"] = asyncio.create_task(self.behind.warm())
+            return answer
         except Replaced:
             return {"ok": False, "replaced": True, "problems": []}
         except TimeoutError:
@@ -123,6 +133,27 @@ class Studio:
         except Died:
             return {"ok": False, "died": True, "problems": [_problem("the predicting process ended; edit again")]}
 
+    async def explain(self, request: Request) -> dict[str, Any]:
+        """What a figure is made of, and the chain of `explain --json` behind it."""
+        from windtunnel.studio.origins import origin_of
+
+        asked = await request.json()
+        question = self._question(asked)
+        of = question["verb"]
+        question |= {"verb": "explain", "options": {**question["options"], "of": of}}
+        key = json.dumps(question, sort_keys=True)
+        if key not in self.explained:
+            try:
+                answer = await self.behind.ask(question)
+            except (Replaced, TimeoutError, Died):
+                return {"ok": False, "problems": [_problem("could not be explained now; ask again")]}
+            if not answer["ok"]:
+                return answer
+            for old in list(self.explained)[: 1 - _MOST_EXPLAINED]:
+                del self.explained[old]
+            self.explained[key] = answer["result"]
+        return {"ok": True, "origin": origin_of(of, str(asked.get("path", ""))), **self.explained[key]}
+
     async def report(self, request: Request) -> dict[str, Any]:
         """The answer with its report, which `/report/ID` shows."""
         return await self._with_report(await request.json(), self.live)
@@ -130,7 +161,7 @@ class Studio:
     async def start_job(self, request: Request) -> dict[str, Any]:
         """Start long work: plan, advise, a run with everything."""
         asked = await request.json()
-        running = [name for name, task in self.jobs.items() if name != "warm" and not task.done()]
+        running = [name for name, task in self.jobs.items() if name not in ("warm", "behind") and not task.done()]
         if running:
             raise BadInput(Problem("job", "another job is running; wait for it, or stop it", running[0]))
         name = secrets.token_hex(6)
@@ -167,8 +198,12 @@ class Studio:
         if answer.get("has_report") and path.exists():
             self.reports[name] = path
             for old in list(self.reports)[:-_MOST_REPORTS]:
-                self.reports.pop(old).unlink(missing_ok=True)
+                gone = self.reports.pop(old)
+                gone.unlink(missing_ok=True)
+                gone.with_suffix(".json").unlink(missing_ok=True)
             answer["report"] = f"/report/{name}"
+            if path.with_suffix(".json").exists():
+                answer["trace"] = f"/trace/{name}"
         return answer
 
     def _question(self, asked: Any) -> dict[str, Any]:
@@ -288,6 +323,14 @@ class Studio:
         nonce = secrets.token_urlsafe(12)
         text = path.read_text(encoding="utf-8").replace("<script>", f'<script nonce="{nonce}">')
         return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY.format(nonce=nonce)})
+
+    async def trace_file(self, request: Request) -> Response:
+        """The trace of a timeline, to be saved and opened in Perfetto."""
+        path = self.reports.get(request.path_params["id"])
+        trace = path and path.with_suffix(".json")
+        if trace is None or not trace.exists():
+            return Response(status_code=404)
+        return FileResponse(trace, media_type="application/json", filename="windtunnel-trace.json")
 
 
 def _static(name: str) -> Response:

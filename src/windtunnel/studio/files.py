@@ -71,5 +71,5 @@ class Files:
                 head = stream.read(8192)
         except OSError:
             return False
-        words = (b"cluster", b"learning", b"jobs")
+        words = (b"cluster", b"learning", b"jobs", b"programs")
         return any(word in head for word in words) and (b"model" in head or b"jobs" in head or b"learning" in head)

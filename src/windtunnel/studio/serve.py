@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import socket
 import sys
@@ -12,22 +13,42 @@ from pathlib import Path
 
 from windtunnel.errors import BadInput, Problem
 
+_LINK = re.compile(r"^(?:https?://[^#\s]*)?(#/scenario\?s=[\w-]+)$")
 
-def serve(target: Path | None, port: int, *, browser: bool, as_json: bool = False) -> None:
+
+def shared_scenario(target: str) -> str:
+    """The fragment of a shared link, with its scenario; empty for what is no link.
+
+    Raises:
+        BadInput: a link without a scenario.
+    """
+    if found := _LINK.match(target.strip()):
+        return found.group(1)
+    if target.startswith(("http://", "https://", "#/")):
+        raise BadInput(
+            Problem("FILE", "is a link without a scenario; “Copy link” on the Scenario page makes one", target)
+        )
+    return ""
+
+
+def serve(target: str | None, port: int, *, browser: bool, as_json: bool = False) -> None:
     """Serve until interrupted; the first line on standard output is the address with its token.
 
     Args:
-        target: A scenario, a sweep, or a folder of both; absent: the working directory.
+        target: A scenario, a sweep, a folder of both, or a link that was shared from another studio; absent: the
+            working directory.
         port: 0: any free port.
         browser: Whether to open a browser.
         as_json: Whether the first line is a JSON document.
 
     Raises:
-        BadInput: the target is not there, the port is taken, or the extra is not installed.
+        BadInput: the target is not there or is a link without a scenario, the port is taken, or the extra is not
+            installed.
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise BadInput(Problem("studio", "needs its web server: pip install 'windtunnel[studio]'"))
-    place = (target or Path()).resolve()
+    shared = shared_scenario(target or "")
+    place = Path("" if shared else target or "").resolve()
     if not place.exists():
         raise BadInput(Problem("FILE", "is not there", str(target)))
     root = place if place.is_dir() and not (place / "manifest.json").is_file() else place.parent
@@ -42,7 +63,7 @@ def serve(target: Path | None, port: int, *, browser: bool, as_json: bool = Fals
     hosts = (f"127.0.0.1:{bound}", f"localhost:{bound}")
     listener.listen(128)  # a browser that comes before the server has loaded waits
     token = secrets.token_urlsafe(24)
-    address = f"http://127.0.0.1:{bound}/?token={token}"
+    address = f"http://127.0.0.1:{bound}/?token={token}{shared}"
     sys.stdout.write((json.dumps({"url": address, "root": str(root)}) if as_json else address) + "\n")
     sys.stdout.flush()
     if browser:

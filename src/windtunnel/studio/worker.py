@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,32 @@ def _train(source: Any, sensitive: bool) -> Any:
     return result, words
 
 
+@dataclass(frozen=True, slots=True)
+class WithCurves:
+    """A step with its memory over time."""
+
+    result: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `train --json --curves`, without the trace."""
+        out: dict[str, Any] = self.result.to_dict(curves=True)
+        return {name: value for name, value in out.items() if name != "trace"}
+
+
+def _with_curves(source: Any, _: bool) -> Any:
+    result, words = _train(source, True)
+    return WithCurves(result), words
+
+
+def _html_timeline(result: Any, path: Path) -> None:
+    """The timeline alone, and beside it the trace for Perfetto."""
+    from windtunnel.exporters import perfetto
+    from windtunnel.report.training.html import write_timeline
+
+    write_timeline(result, path)
+    perfetto.write(result, path.with_suffix(".json"))
+
+
 def _serve_curve(source: FieldsInFolder, options: dict[str, Any]) -> Any:
     """A load curve; without loads from the page, from a quarter to twice those of the scenario."""
     axis = str(options.get("axis") or "") or _loads(source)
@@ -39,6 +66,36 @@ def _serve_curve(source: FieldsInFolder, options: dict[str, Any]) -> Any:
     if points is not None and not 2 <= points <= _MOST_LOADS:
         raise BadInput(Problem("points", f"must be from 2 to {_MOST_LOADS}", points))
     return api.sweep_serving(source, axis, points=points)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The chain behind the figures of a verb, as `explain --json` prints it, and the data sheet of the device."""
+
+    of: str
+    chain: dict[str, Any] | None
+    """None where the verb has none."""
+    sheet: tuple[dict[str, Any], ...]
+    """Values of the device's data sheet, each with its source."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"of": self.of, "chain": self.chain, "sheet": list(self.sheet)}
+
+
+def _explained(source: FieldsInFolder, options: dict[str, Any]) -> Explained:
+    """What stands behind the figures of a verb: of a run, the chain of its step; of a load curve, that of one load."""
+    from windtunnel.studio.origins import at_load, data_sheet
+
+    of = str(options.get("of") or "train")
+    if of == "serve_curve" and isinstance(load := options.get("load"), int | float):
+        source = FieldsInFolder(at_load(dict(source), str(options.get("axis")), float(load)), source.folder)
+    chain: dict[str, Any] | None = None
+    if of in ("serve", "serve_curve"):
+        chain = api.explain_serving(source).to_dict()
+    elif of in ("train", "run", "plan"):
+        chain = api.explain(source).to_dict()
+    return Explained(of, chain, data_sheet(source))
 
 
 def _loads(source: FieldsInFolder) -> str:
@@ -64,15 +121,18 @@ def _html(module: str, result: Any, path: Path) -> None:
 
 VERBS: dict[str, tuple[Callable[[Any, bool], Any], str]] = {
     "train": (_train, "training"),
+    "timeline": (_train, "timeline"),
+    "memory": (_with_curves, ""),
     "serve": (lambda source, _: (api.simulate_serving(source), ""), "serving"),
     "run": (lambda source, full: (api.simulate_run(source, sensitivities=full), ""), "run"),
     "cluster": (lambda source, _: (api.simulate_cluster(source), ""), "cluster"),
     "learn": (lambda source, _: (api.simulate_learning(source), ""), "learning"),
+    "reason": (lambda source, _: (api.simulate_programs(source), ""), "reason"),
     "fit": (lambda source, _: (api.fit(source), ""), ""),
-    "plan": (lambda source, _: (api.plan(source), ""), "plan"),
+    "plan": (lambda source, _: (api.plan(source, explain=None), ""), "plan"),
     "advise": (lambda source, _: (api.advise(source), ""), "advice"),
 }
-"""Verb → (its call, the package of its report)."""
+"""Verb → (its call, the package of its report). `timeline` is `train` with its trace, `memory` with its curves."""
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -80,14 +140,17 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         question: id, verb, scenario (fields), folder; `report`: path to write the verb's HTML report to;
-            `options`: of `serve_curve`, axis (as in `rate=1..8`) and points.
+            `options`: of `serve_curve`, axis (as in `rate=1..8`) and points; of `explain`, the verb whose figures are
+            asked for (`of`), and of a load curve axis and load.
     """
     begun = time.perf_counter()
     head = {"id": question.get("id"), "verb": question.get("verb")}
     try:
         source = FieldsInFolder(question["scenario"], Path(question["folder"]))
         report = question.get("report")
-        if question["verb"] == "serve_curve":
+        if question["verb"] == "explain":
+            (result, words), package = (_explained(source, question.get("options") or {}), ""), ""
+        elif question["verb"] == "serve_curve":
             (result, words), package = (_serve_curve(source, question.get("options") or {}), ""), ""
         else:
             call, package = VERBS[question["verb"]]
@@ -95,7 +158,10 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         if report is not None and package:
             if question["verb"] == "plan" and not hasattr(result, "proof"):
                 package = "plan_serving"
-            _html(package, result, Path(report))
+            if package == "timeline":
+                _html_timeline(result, Path(report))
+            else:
+                _html(package, result, Path(report))
         return {
             **head,
             "ok": True,

@@ -20,17 +20,20 @@ function lost(message) { return { ok: false, lost: true, problems: [{ message }]
 /** Run long work as a job. @param {any} asked @param {(seconds: number) => void} told @returns {{done: Promise<any>, stop: () => Promise<any>}} */
 export function job(asked, told) {
   let id = "", stopped = false;
-  const begun = performance.now();
+  const begun = performance.now(), over = { ok: false, state: "stopped", problems: [] };
+  const cancel = () => call(`/api/job/${id}`, {}, "DELETE");
   async function run() {
     const started = await call("/api/job", asked);
     if (!started.ok) return started;
     id = started.id;
+    if (stopped) { await cancel(); return over; } // left before it had a name
     for (;;) {
       await new Promise((wake) => setTimeout(wake, 400));
       told((performance.now() - begun) / 1000);
       const state = await call(`/api/job/${id}`);
-      if (stopped || state.state !== "running") return state;
+      if (stopped) return over;
+      if (state.state !== "running") return state;
     }
   }
-  return { done: run(), stop: () => { stopped = true; return call(`/api/job/${id}`, {}, "DELETE"); } };
+  return { done: run(), stop: () => { stopped = true; return id ? cancel() : Promise.resolve(over); } };
 }

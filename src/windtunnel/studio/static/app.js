@@ -2,15 +2,16 @@
 import { h, fill } from "./dom.js";
 import { state, START } from "./state.js";
 import { unpacked } from "./share.js";
+import { openable } from "./origin.js";
 
-const PAGES = { "": "Home", scenario: "Scenario", compare: "Compare", search: "Search", serving: "Serving", run: "Run", learning: "Learning", advice: "Advice", report: "Report", sweeps: "Sweeps", catalogue: "Catalogue", export: "Export" };
+const PAGES = { "": "Home", scenario: "Scenario", timeline: "Timeline", memory: "Memory", compare: "Compare", search: "Search", serving: "Serving", run: "Run", learning: "Learning", advice: "Advice", report: "Report", sweeps: "Sweeps", catalogue: "Catalogue", export: "Export" };
 let leave = () => {}, turn = 0;
 
 async function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const name = path.split("/")[0] in PAGES ? path.split("/")[0] : "";
   const words = new URLSearchParams(query || "");
-  if (words.get("s")) { try { state.text = await unpacked(words.get("s") || ""); state.file = null; state.answer = null; } catch { state.text = START; } }
+  if (words.get("s")) { try { state.text = await unpacked(words.get("s") || ""); Object.assign(state, { file: null, path: "", answer: null, verb: "", pinned: null }); } catch { state.text = START; } }
   fill(document.getElementById("nav"), Object.entries(PAGES).map(([id, title]) => h("a", { href: `#/${id}`, "aria-current": id === name ? "page" : undefined }, title)));
   leave(); leave = () => {};
   const mine = ++turn, page = await import(`./pages/${name || "home"}.js`);
@@ -31,5 +32,8 @@ button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" :
 system.addEventListener("change", theme);
 theme();
 document.querySelector(".skip").addEventListener("click", (e) => { e.preventDefault(); document.getElementById("page").focus(); });
-window.addEventListener("hashchange", route);
+openable(document.getElementById("page"));
+const dialog = document.getElementById("origin");
+dialog.addEventListener("click", (e) => { if (e.target === dialog) dialog.close(); });
+window.addEventListener("hashchange", () => { dialog.close(); route(); });
 route();

@@ -18,11 +18,19 @@ export function seconds(s) {
   return Math.abs(s) < 172800 ? `${digits(s / 3600, 3)} h` : `${digits(s / 86400, 3)} days`;
 }
 
+/** A rate or an amount with its SI letter: 989.4 TFLOP/s, 3.35 TB/s, 38.8 kstarts. @param {number} x @param {string} unit */
+export function rate(x, unit) {
+  if (!unit) return digits(x);
+  const [size, letter] = SCALES.find(([size]) => Math.abs(x) >= size) || [1, ""];
+  return /FLOP|B/.test(unit) ? `${digits(x / size, 4)} ${letter}${unit}` : `${digits(x, 4)} ${unit}`;
+}
+
 /** @param {any} value @param {string} unit */
 export function shown(value, unit) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "string") return value;
+  if (typeof value === "object") return JSON.stringify(value);
   if (unit === "s") return seconds(value);
   if (unit === "bytes") return `${digits(value / 2 ** 30, 4)} GiB`;
   if (unit === "%") return `${digits(100 * value, 3)} %`;
@@ -42,7 +50,7 @@ export const FIGURES = {
   train: [["step", "step_time_s", "s", "interval", 1], ["MFU", "mfu", "%", "", -1], ["tokens/s a device", "tokens_per_s_per_device", "", "", -1],
     ["peak memory", "peak_memory_reserved_bytes", "bytes", "", 1], ["fits", "memory_fits", ""], ["devices", "num_devices", ""],
     ["bound by", "bound_by", ""], ["watts a device", "mean_power_w", "W", "", 1], ["$ a million tokens", "cost_per_million_tokens", "USD", "", 1]],
-  serve: [["TTFT, median", "ttft_s.p50", "s", "intervals.ttft_s.p50", 1], ["TTFT, 99 %", "ttft_s.p99", "s", "", 1], ["TPOT, median", "tpot_s.p50", "s", "intervals.tpot_s.p50", 1],
+  serve: [["TTFT, mean", "ttft_s.mean", "s", "intervals.ttft_s", 1], ["TTFT, median", "ttft_s.p50", "s", "", 1], ["TTFT, 99 %", "ttft_s.p99", "s", "", 1], ["TPOT, mean", "tpot_s.mean", "s", "intervals.tpot_s", 1], ["TPOT, median", "tpot_s.p50", "s", "", 1],
     ["output tokens/s", "output_tokens_per_s", "", "intervals.output_tokens_per_s", -1], ["objective met", "slo_attainment", "%", "", -1], ["saturated", "saturated", ""],
     ["KV cache, most", "kv_cache_usage_max", "%"], ["bound by", "bound_by", ""], ["$ a million output tokens", "cost_per_million_output_tokens", "USD", "", 1]],
   run: [["days, mean", "days.mean", "days", "interval", 1], ["days, 90 %", "days.p90", "days", "", 1], ["ideal", "ideal_days", "days", "", 1], ["goodput", "goodput", "%", "", -1],

@@ -11,7 +11,7 @@ export function figure(data, path, words, tag = "span", given = {}) {
 /** Named figures as cards. @param {any} data @param {[string, string, (x: any) => string][]} rows */
 export function figures(data, rows) {
   return h("div", { class: "figures" }, rows.filter(([, path]) => at(data, path) !== undefined && at(data, path) !== null)
-    .map(([name, path, words]) => h("div", { class: "figure" }, h("div", { class: "name" }, name), figure(data, path, words, "div", { class: "value" }))));
+    .map(([name, path, words]) => h("div", { class: "figure" }, h("div", { class: "name" }, name), figure(data, path, words, "div", { class: String(words(at(data, path))).length > 14 ? "value words" : "value" }))));
 }
 
 /** A table of the answer's figures: each cell a node or words. @param {string[]} names @param {any[][]} rows @param {string} label */

@@ -1,6 +1,7 @@
 // Devices, models and techniques, with the source of every value.
 import { h, fill } from "../dom.js";
 import { call } from "../api.js";
+import { digits, shown } from "../format.js";
 
 export const title = "Catalogue";
 
@@ -19,13 +20,15 @@ export async function show(page, words) {
   }
   async function open(name) {
     const one = await call(`/api/entry/${kind}/${encodeURIComponent(name)}`);
-    fill(side, h("div", { class: "card" }, h("h2", {}, name), one.ok ? tree(one.entry) : h("p", { class: "problem" }, one.problems[0]?.message)));
+    fill(side, h("div", { class: "card entry" }, h("h2", { tabindex: -1 }, name), one.ok ? tree(one.entry) : h("p", { class: "problem" }, one.problems[0]?.message)));
+    if (innerWidth <= 980) side.querySelector("h2").focus();
   }
 }
 
 /** @param {any} value @returns {any} */
 function tree(value) {
+  if (typeof value === "number") return h("span", { title: String(value) }, Math.abs(value) >= 1e5 ? shown(value, "si") : digits(value, 6));
   if (value === null || typeof value !== "object") return String(value);
-  if (Array.isArray(value)) return value.every((v) => typeof v !== "object") ? value.join(", ") : h("div", {}, value.map(tree));
+  if (Array.isArray(value)) return value.every((v) => v === null || typeof v !== "object") ? value.join(", ") : h("div", {}, value.map(tree));
   return h("table", {}, h("tbody", {}, Object.entries(value).filter(([, v]) => v !== null && v !== "").map(([k, v]) => h("tr", {}, h("th", { scope: "row" }, k.replaceAll("_", " ")), h("td", {}, typeof v === "string" && v.startsWith("https://") ? h("a", { href: v, rel: "noreferrer", target: "_blank" }, v) : tree(v))))));
 }

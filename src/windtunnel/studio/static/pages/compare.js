@@ -4,6 +4,8 @@ import { h, fill } from "../dom.js";
 import { state } from "../state.js";
 import { FIGURES, at as pick, shown } from "../format.js";
 
+import { from } from "../origin.js";
+
 export const title = "Compare";
 
 /** @param {any} page */
@@ -19,7 +21,7 @@ function draw(page) {
   const cell = (c, path, unit, better) => {
     const value = pick(c.result, path), first = pick(columns[0].result, path);
     const change = typeof value === "number" && typeof first === "number" && first && c !== columns[0] ? value / first - 1 : null;
-    return h("td", { class: "n" }, shown(value, unit), change !== null && Math.abs(change) > 1e-4 ? h("div", { class: better ? (change * better < 0 ? "good" : "bad") : "muted" }, `${change > 0 ? "+" : "−"}${(100 * Math.abs(change)).toPrecision(3)} %`) : null);
+    return from(h("td", { class: "n" }, h("span", { "data-path": path, "data-value": JSON.stringify(value ?? null) }, shown(value, unit)), change !== null && Math.abs(change) > 1e-4 ? h("div", { class: better ? (change * better < 0 ? "good" : "bad") : "muted" }, `${change > 0 ? "+" : "−"}${(100 * Math.abs(change)).toPrecision(3)} %`) : null), { text: c.text, file: c.file, verb: c.verb, result: c.result });
   };
   fill(page, h("h1", {}, "Compare"),
     h("div", { class: "row" }, h("button", { onclick: () => copy(columns, rows, names, flat) }, "Copy as a table"), h("button", { onclick: () => { state.columns = []; draw(page); } }, "Remove all")),

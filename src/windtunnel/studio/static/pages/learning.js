@@ -5,6 +5,7 @@ import { seconds, digits } from "../format.js";
 import { figure, figures, grid, legend, lines, sized } from "../plots.js";
 
 export const title = "Learning";
+const MOST_POINTS = 24;
 const AXES = [["step", "steps", "steps", 1], ["time_s", "hours", "hours", 3600], ["bytes", "bytes a worker", "GiB a worker", 2 ** 30], ["joules", "joules", "MJ", 1e6]];
 const gib = (x) => `${digits(x / 2 ** 30, 4)} GiB`, percent = (x) => `${digits(100 * x, 3)} %`, plain = (x) => digits(x, 4);
 
@@ -28,7 +29,17 @@ function charts(r, curves) {
         also: r.goal?.loss ? [r.goal.loss] : [], lines: curves.map((c) => band(c, axis, size)) });
       if (typeof r.goal?.loss === "number") { const y = drawn.y.place(r.goal.loss); drawn.svg.append(h("line", { class: "limit", x1: drawn.left, x2: drawn.right, y1: y, y2: y }), h("text", { class: "soft", x: drawn.left + 4, y: y - 5 }, `target ${plain(r.goal.loss)}`)); }
       return drawn.svg;
-    }))));
+    }))), h("details", {}, h("summary", {}, "Points of the curves"), curves.map((c) => points(r, c, shown))));
+}
+
+/** The points of an algorithm's first seed as a table: those that the lines are drawn through, for readers without pictures. @param {any} r @param {any} c @param {any[]} shown */
+function points(r, c, shown) {
+  const first = c.seeds[0], count = first?.points.length || 0;
+  if (!count) return null;
+  const kept = Array.from({ length: Math.min(count, MOST_POINTS) }, (_, k) => Math.round((k * (count - 1)) / Math.max(1, Math.min(count, MOST_POINTS) - 1)));
+  const many = c.seeds.length > 1, f = (s, i, name, words) => figure(r, `curves.${s.i}.points.${i}.${name}`, words);
+  return h("div", {}, h("h3", {}, c.name), grid([...shown.map(([, , name]) => name), ...c.seeds.map((_, k) => (many ? `loss, seed ${k + 1}` : "loss"))],
+    kept.map((i) => [...shown.map(([axis, , , size]) => f(first, i, axis, (x) => digits(x / size, 4))), ...c.seeds.map((s) => (s.points[i] ? f(s, i, "loss", plain) : "–"))]), `Points of ${c.name}`));
 }
 
 /** Mean and range of the seeds, point by point. @param {any} c @param {string} axis @param {number} size */

@@ -1,8 +1,8 @@
 // How many days? The distribution of the run's days, where its time is lost, and what would change it.
 import { h, fill } from "../dom.js";
 import { workPage } from "./work.js";
-import { digits, shown } from "../format.js";
-import { figure, figures, grid, scale, sized } from "../plots.js";
+import { digits, seconds, shown } from "../format.js";
+import { axes, figure, figures, grid, scale, sized } from "../plots.js";
 
 export const title = "Run";
 const days = (x) => `${digits(x, 4)} days`, percent = (x) => `${digits(100 * x, 3)} %`, signed = (x) => `${x > 0 ? "+" : x < 0 ? "−" : ""}${digits(Math.abs(100 * x), 3)} %`;
@@ -13,7 +13,7 @@ export async function show(page) {
     const r = answer.result;
     fill(at, h("section", { class: "card" }, figures(r, [["days, mean", "days.mean", days], ["without disturbance", "ideal_days", days], ["goodput", "goodput", percent], ["failures", "failures_mean", (x) => digits(x, 4)], ["restarts", "restarts_mean", (x) => digits(x, 4)],
       ["save every", "checkpoint.interval_s", (x) => `${digits(x / 60, 3)} min`], ["cost", "cost", (x) => `${shown(x, "si")} ${r.currency}`], ["energy", "energy_kwh", (x) => `${digits(x, 4)} kWh`], ["carbon", "carbon_kg", (x) => `${digits(x, 4)} kg`]])),
-    (r.warnings || []).map((w) => h("div", { class: "warning" }, w)), spread(r), waterfall(r), sensitivities(r));
+    (r.warnings || []).map((w) => h("div", { class: "warning" }, w)), spread(r), histogram(r), waterfall(r), failures(r), sensitivities(r));
   } });
 }
 
@@ -33,6 +33,29 @@ function spread(r) {
   });
   return h("section", { class: "card" }, h("h2", {}, "Days"), h("p", { class: "muted" }, "The box is the 80 % of ", figure(r, "replications", (x) => digits(x)), " replications, with the median as its line and the mean as its point; the whisker adds how well step time and failures are known."), plot,
     grid(["figure", "days"], [["10 of 100 end within", figure(r, "days.p10", days)], ["50 of 100", figure(r, "days.p50", days)], ["90 of 100", figure(r, "days.p90", days)], ["mean", figure(r, "days.mean", days)], ["interval, low", figure(r, "interval.low", days)], ["interval, high", figure(r, "interval.high", days)], ["without disturbance", figure(r, "ideal_days", days)]], "Days of the run"));
+}
+
+/** How many replications took how many days. @param {any} r */
+function histogram(r) {
+  const { edges_days: edges, counts } = r.days_histogram || { edges_days: [], counts: [] };
+  if (counts.length < 2) return null;
+  const plot = sized((wide) => {
+    const drawn = axes({ wide, tall: 240, title: `Days of ${r.replications} replications in ${counts.length} bins, the most (${Math.max(...counts)}) around ${days(edges[counts.indexOf(Math.max(...counts))])}; the table has the counts`, xName: "days", yName: "replications", xWords: (x) => digits(x, 4), yWords: (x) => digits(x, 3), xs: edges, ys: [0, ...counts] });
+    const base = drawn.y.place(0);
+    counts.forEach((n, i) => { const x = drawn.x.place(edges[i]), top = drawn.y.place(n); drawn.svg.append(h("rect", { class: "k0", x: x + 0.5, y: top, width: Math.max(1, drawn.x.place(edges[i + 1]) - x - 1), height: Math.max(0, base - top) }, h("title", {}, `${digits(edges[i], 4)} to ${days(edges[i + 1])}: ${n}`))); });
+    for (const [name, words] of [["p10", "10 %"], ["p50", "50 %"], ["p90", "90 %"]]) { const x = drawn.x.place(r.days[name]); drawn.svg.append(h("line", { class: "limit", x1: x, x2: x, y1: drawn.top, y2: base }), h("text", { class: "soft", x: x + 3, y: drawn.top + { p10: 10, p50: 24, p90: 10 }[name] }, words)); }
+    return drawn.svg;
+  });
+  return h("section", { class: "card" }, h("h2", {}, "Histogram of the days"), plot, h("details", {}, h("summary", {}, "Counts"), grid(["from, days", "to, days", "replications"], counts.map((_, i) => [...[i, i + 1].map((e) => figure(r, `days_histogram.edges_days.${e}`, (x) => digits(x, 5))), figure(r, `days_histogram.counts.${i}`, (x) => digits(x))]), "Histogram of the days")));
+}
+
+/** What failed, and the stops of one replication. @param {any} r */
+function failures(r) {
+  const causes = Object.entries(r.failures_by_cause || {}).sort((a, b) => b[1] - a[1]), stops = r.stops || [];
+  if (!causes.length) return null;
+  return h("section", { class: "card" }, h("h2", {}, "Failures"), h("p", { class: "muted" }, `Rates of ${r.failure_profile}; failures of a run in the mean of the replications.`),
+    grid(["cause", "failures a run"], causes.map(([name]) => [name, name.includes(".") ? digits(r.failures_by_cause[name], 4) : figure(r, `failures_by_cause.${name}`, (x) => digits(x, 4))]), "Failures by cause"),
+    stops.length ? h("details", {}, h("summary", {}, `Stops of the first replication: ${stops.length}`), grid(["stop", "day", "cause", "work lost", "down"], stops.slice(0, 300).map((s, i) => [`${i + 1}`, figure(r, `stops.${i}.day`, (x) => digits(x, 4)), s.cause, figure(r, `stops.${i}.lost_s`, seconds), figure(r, `stops.${i}.down_s`, seconds)]), "Stops")) : null);
 }
 
 /** From ideal days up to the mean, a step for each class of lost time. @param {any} r */

@@ -6,6 +6,7 @@ import { FIGURES, at as pick, shown, seconds, digits } from "../format.js";
 import { bars } from "../charts.js";
 import { setField } from "../yaml.js";
 import { packed } from "../share.js";
+import { from } from "../origin.js";
 
 export const title = "Scenario";
 const WAIT_MS = 120;
@@ -30,9 +31,9 @@ export async function show(page, words) {
   area.addEventListener("scroll", () => { gutter.scrollTop = area.scrollTop; });
   area.addEventListener("keydown", (e) => { if ((e.ctrlKey || e.metaKey) && e.key === "s") { e.preventDefault(); write(); } });
   fill(page, h("h1", {}, state.path || "New scenario"),
-    h("div", { class: "row" }, verbs, save, h("button", { onclick: share }, "Copy link"), h("button", { onclick: column }, "Add to Compare"), h("button", { onclick: pin }, "Pin as baseline"), saved),
+    h("div", { class: "row" }, verbs, save, h("button", { onclick: download }, "Download"), h("button", { onclick: share }, "Copy link"), h("button", { onclick: column }, "Add to Compare"), h("button", { onclick: pin }, "Pin as baseline"), saved),
     h("div", { class: "two" }, h("div", {}, form, h("div", { class: "editor" }, gutter, area)), side));
-  lines([]); watch(); ask();
+  lines([]); draw(); watch(); ask();
   return () => { gone = true; clearTimeout(timer); watching?.close(); };
 
   async function load(id) {
@@ -53,24 +54,29 @@ export async function show(page, words) {
     if (done.ok) { state.changed = done.changed; saved.textContent = "saved"; } else saved.textContent = done.problems[0]?.message || "not saved";
     tell(saved.textContent);
   }
+  function download() {
+    const at = URL.createObjectURL(new Blob([area.value], { type: "application/yaml" }));
+    h("a", { href: at, download: (state.path.split("/").pop() || "scenario.yaml").replace(/\s+/g, "-").replace(/(\.ya?ml)?$/, ".yaml") }).click();
+    setTimeout(() => URL.revokeObjectURL(at), 1000);
+  }
   async function share() {
     const link = `${location.origin}/#/scenario?s=${await packed(area.value)}`;
-    try { await navigator.clipboard.writeText(link); saved.textContent = link.length > 8000 ? "link copied; it is long, some programs cut it" : "link copied"; } catch { saved.textContent = link; }
+    try { await navigator.clipboard.writeText(link); saved.textContent = link.length > 8000 ? "link copied; it is long, some programs cut it" : "link copied; others open it with windtunnel studio LINK, or paste it on Home"; } catch { saved.textContent = link; }
     tell(saved.textContent);
   }
   function column() {
-    if (state.answer?.ok) { state.columns.push({ name: state.path || `plan ${state.columns.length + 1}`, text: area.value, verb: state.answer.verb, result: state.answer.result }); state.columns = state.columns.slice(-6); saved.textContent = `${state.columns.length} columns`; }
+    if (state.answer?.ok) { state.columns.push({ name: state.path || `plan ${state.columns.length + 1}`, text: area.value, file: state.file, verb: state.answer.verb, result: state.answer.result }); state.columns = state.columns.slice(-6); saved.textContent = `${state.columns.length} columns`; }
   }
   function pin() { if (state.answer?.ok) { state.pinned = state.answer; draw(); } }
   function later() { clearTimeout(timer); timer = setTimeout(ask, WAIT_MS); }
   async function ask() {
     performance.mark("asked");
     const turn = ++last;
-    side.classList.add("stale");
+    side.classList.toggle("stale", Boolean(state.answer));
     const found = await call("/api/predict", { text: area.value, verb: state.verb || undefined, file: state.file });
     if (gone || turn !== last || found.replaced) return;
     side.classList.remove("stale");
-    if (found.ok) { state.answer = found; state.problems = []; } else state.problems = found.problems;
+    if (found.ok) { state.answer = found; state.problems = []; from(side, { text: area.value, file: state.file, verb: found.verb, result: found.result }); } else state.problems = found.problems;
     state.slow = found.slow;
     draw();
     performance.mark("shown"); performance.measure("edit to number", "asked", "shown");
@@ -82,12 +88,14 @@ export async function show(page, words) {
   function draw() {
     const problems = state.problems || [], answer = state.answer;
     lines(problems.map((p) => p.line || lineOf(area.value, p.field)));
-    const verb = answer?.verb || "train", scenario = answer?.result?.scenario || {};
+    const scenario = answer?.result?.scenario || {};
     const known = Object.keys(SECTIONS).filter((v) => new RegExp(`^${SECTIONS[v]}\\s*:`, "m").test(area.value));
+    const verb = answer?.verb || known.find((v) => v === state.verb) || ["learn", "cluster", "run", "serve"].find((v) => known.includes(v)) || "train";
     fill(verbs, (known.length ? known : [verb]).map((v) => h("option", { value: v, selected: v === verb }, v)));
-    fill(form, (FORM[verb] || []).map(([label, path]) => {
+    const pools = Boolean(scenario.serving?.pools?.length);  // have plans of their own
+    fill(form, (answer ? FORM[verb] || [] : []).filter(([, path]) => !(pools && path.startsWith("plan."))).map(([label, path]) => {
       const value = pick(scenario, path) ?? pick(answer?.result, path);
-      return h("label", {}, label, h("input", { value: typeof value === "object" && value !== null ? JSON.stringify(value) : value ?? "", "data-field": path, onchange: (e) => edit(path, e.target.value) }));
+      return h("label", {}, label, h("input", { value: typeof value === "object" && value !== null ? value.policy || JSON.stringify(value) : value ?? "", "data-field": path, onchange: (e) => edit(path, e.target.value) }));
     }));
     fill(side, problems.map((p) => h("div", { class: "problem", role: "alert" }, p.field ? h("strong", {}, `${p.field}${p.value !== null && p.value !== undefined && typeof p.value !== "object" ? ` = ${p.value}` : ""}: `) : null, p.message, p.hint ? h("span", { class: "muted" }, ` ${p.hint}`) : null)),
       answer ? figures(answer, problems.length > 0) : h("p", { class: "muted" }, problems.length ? "" : "predicting …"));
@@ -102,12 +110,12 @@ export async function show(page, words) {
     const list = (FIGURES[answer.verb] || []).filter(([, path]) => pick(r, path) !== undefined && pick(r, path) !== null).map(([label, path, unit, band, better]) => {
       const value = pick(r, path), range = band ? pick(r, band) : null, old = base ? pick(base, path) : null;
       const change = typeof old === "number" && old ? value / old - 1 : null;
-      return h("div", { class: "figure" }, h("div", { class: "name" }, label), h("div", { class: "value", "data-path": path, "data-value": JSON.stringify(value) }, shown(value, unit)),
-        range && typeof range.low === "number" ? h("div", { class: "band", title: range.basis || "" }, `${shown(range.low, unit)} – ${shown(range.high, unit)} (${digits(100 * range.level, 2)} %)`) : null,
+      return h("div", { class: "figure" }, h("div", { class: "name" }, label), h("div", { class: typeof value === "string" && value.length > 24 ? "value words" : "value", "data-path": path, "data-value": JSON.stringify(value) }, shown(value, unit)),
+        range && typeof range.low === "number" ? h("div", { class: "band", title: range.basis || "" }, `${shown(range.low, unit)} – ${shown(range.high, unit)} (${digits(100 * (range.level ?? 0.8), 2)} %)`) : null,
         change !== null && Math.abs(change) > 1e-4 ? h("div", { class: `delta ${better ? (change * better < 0 ? "good" : "bad") : ""}` }, `${change > 0 ? "+" : "−"}${digits(Math.abs(100 * change), 3)} % against the baseline`) : null);
     });
-    const parts = r.breakdown && typeof r.breakdown === "object" ? h("section", { class: "card" }, h("h2", {}, "Where the time goes"), bars(Object.entries(r.breakdown), seconds, "Where the time goes"), answer.verb === "train" ? h("p", {}, h("a", { href: "#/report?at=timeline" }, "Timeline of the step")) : null) : null;
-    const memory = r.memory?.at_peak || r.memory?.kinds, kinds = memory && typeof memory === "object" ? h("section", { class: "card" }, h("h2", {}, "Memory at its peak"), bars(Object.entries(memory).filter(([, x]) => typeof x === "number"), (x) => shown(x, "bytes"), "Memory at its peak"), answer.verb === "train" ? h("p", {}, h("a", { href: "#/report?at=memory" }, "Memory over the step")) : null) : null;
+    const parts = r.breakdown && typeof r.breakdown === "object" ? h("section", { class: "card" }, h("h2", {}, "Where the time goes"), bars(Object.entries(r.breakdown), seconds, "Where the time goes", "breakdown"), answer.verb === "train" ? h("p", {}, h("a", { href: "#/timeline" }, "Timeline of the step")) : null) : null;
+    const memory = r.memory?.at_peak || r.memory?.kinds, kinds = memory && typeof memory === "object" ? h("section", { class: "card" }, h("h2", {}, "Memory at its peak"), bars(Object.entries(memory).filter(([, x]) => typeof x === "number"), (x) => shown(x, "bytes"), "Memory at its peak", r.memory.at_peak ? "memory.at_peak" : "memory.kinds"), answer.verb === "train" ? h("p", {}, h("a", { href: "#/memory" }, "Memory over the step")) : null) : null;
     const assumed = r.assumed || [];
     return h("div", { class: stale ? "stale" : "" }, answer.note ? h("p", { class: "muted" }, answer.note) : null,
       h("section", { class: "card" }, h("div", { class: "figures" }, list)), parts, kinds,

@@ -6,17 +6,29 @@ import { axes, figure, figures, grid, sized } from "../plots.js";
 
 export const title = "Search";
 const gib = (x) => `${digits(x / 2 ** 30, 4)} GiB`, count = (x) => Number(x).toLocaleString("en");
+/** What plans are drawn over: words, its value, and how it is told. @type {Record<string, [string, (f: any, more: any) => number|null, (x: number) => string]>} */
+const ACROSS = { bound: ["lower bound, s", (f) => f.bound_s, seconds], memory: ["reserved memory, GiB", (f) => (f.reserved_bytes === null ? null : f.reserved_bytes / 2 ** 30), (x) => digits(x, 4)],
+  devices: ["devices", (_, more) => more.devices, (x) => digits(x)], cost: ["USD a million tokens", (_, more) => more.cost, (x) => digits(x, 4)] };
 const AXES = ["tp", "pp", "cp", "ep", "dp", "vpp", "mbs", "zero", "recompute"];
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Search", verb: "plan", start: "Find the best plan", question: "The best plan that keeps to the scenario's limits. What the scenario sets stays; `search:` says what may vary.", draw(answer, at) {
+  return workPage(page, { title: "Search", verb: "plan", start: "Find the best plan", question: "The best plan that keeps to the scenario's limits. What the scenario sets stays; `search:` says what may vary.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
     const r = answer.result, plan = r.recommended?.scenario || r.scenario;
     const begun = h("div", { class: "row" }, plan && typeof plan === "object" ? h("button", { class: "main", onclick: () => open(plan, "planned") }, "Open as scenario") : null);
     if (!r.proof || !Array.isArray(r.frontier)) { fill(at, h("div", { class: "card" }, begun)); return; }
     fill(at, h("div", { class: "card" }, figures(r, [["best step", "best.step_time_s", seconds], ["its memory", "best.peak_memory_reserved_bytes", gib], ["its MFU", "best.mfu", (x) => `${digits(100 * x, 3)} %`],
-      ["recommended step", "recommended.step_time_s", seconds]]), proof(r), begun), plans(r), heat(r));
+      ["recommended step", "recommended.step_time_s", seconds]]), proof(r), begun), plans(r), heat(r), byAxis(r));
   } });
+}
+
+/** Figures of a plan rest on that plan's own step; counts and bounds of the search on nothing below them. @param {any} r @param {any} asked @param {string} path */
+function behind(r, asked, path) {
+  const own = path.match(/^(best|recommended)\.(.+)$/), listed = path.match(/^frontier\.(\d+)\.(step_time_s|reserved_bytes|fits)$/), of = (fields, result, at) => ({ text: JSON.stringify(fields), file: asked.file, verb: "train", result, path: at });
+  if (own && r[own[1]]?.scenario) return of(r[own[1]].scenario, r[own[1]], own[2]);
+  if (!listed || !r.scenario?.plan) return null;
+  const f = r.frontier[listed[1]];
+  return of(scenario(r, f), { step_time_s: f.step_time_s, peak_memory_reserved_bytes: f.reserved_bytes, memory_fits: f.fits }, { step_time_s: "step_time_s", reserved_bytes: "peak_memory_reserved_bytes", fits: "memory_fits" }[listed[2]]);
 }
 
 /** @param {any} r */
@@ -42,36 +54,41 @@ const words = (plan) => AXES.filter((n) => plan[n] !== undefined && (n === "tp" 
 function plans(r) {
   const all = r.frontier.map((f, i) => ({ f, i })), capacity = pick(r, "best.memory.capacity_bytes"), told = h("p", { class: "muted", role: "status" });
   const highest = Math.max(...all.map(({ f }) => f.reserved_bytes || 0), capacity || 0), slowest = Math.max(...all.map(({ f }) => f.step_time_s)), fastest = Math.min(...all.map(({ f }) => f.step_time_s));
-  const limit = { bytes: highest, s: slowest };
-  const left = () => all.filter(({ f }) => (f.reserved_bytes === null || f.reserved_bytes <= limit.bytes * 1.0000001) && f.step_time_s <= limit.s * 1.0000001);
+  const devices = (f) => (f.plan.tp || 1) * (f.plan.pp || 1) * (f.plan.cp || 1) * (f.plan.dp || 1), most = Math.max(...all.map(({ f }) => devices(f))), fewest = Math.min(...all.map(({ f }) => devices(f)));
+  const costs = all.map(({ f }) => cost(r, f, devices(f))), priced = costs.filter((x) => x !== null), dearest = Math.max(...priced), cheapest = Math.min(...priced);
+  const limit = { bytes: highest, s: slowest, devices: most, usd: dearest }, below = (x, least) => x === null || x <= least * 1.0000001;
+  const left = () => all.filter(({ f, i }) => below(f.reserved_bytes, limit.bytes) && below(f.step_time_s, limit.s) && below(devices(f), limit.devices) && (!priced.length || below(costs[i], limit.usd)));
   const go = (f) => open(scenario(r, f), `planned ${words(f.plan)}`);
-  const table = h("div", {}), plot = sized((wide) => {
-    const seen = left().filter(({ f }) => f.reserved_bytes !== null);
-    if (!seen.length) return h("p", { class: "muted" }, "No simulated plan keeps to these limits.");
-    const drawn = axes({ wide, tall: 330, reached: true, title: `Step time against memory of ${seen.length} plans, each over its lower bound; the table below has the figures`, xName: "reserved memory, GiB", yName: "step time, s", xWords: (x) => digits(x, 3), yWords: (x) => digits(x, 4),
-      xs: seen.map(({ f }) => f.reserved_bytes / 2 ** 30), ys: seen.flatMap(({ f }) => [f.step_time_s, f.bound_s]) });
-    const most = capacity ? drawn.x.place((capacity * (r.memory_fraction ?? 1)) / 2 ** 30) : 0;
-    if (most < drawn.right && most > drawn.left) drawn.svg.append(h("line", { class: "limit", x1: most, x2: most, y1: drawn.top, y2: drawn.bottom }),
-      h("text", { class: "soft", x: most + (most > (drawn.left + drawn.right) / 2 ? -5 : 5), y: drawn.top - 4, "text-anchor": most > (drawn.left + drawn.right) / 2 ? "end" : "start" }, `${digits(100 * (r.memory_fraction ?? 1), 3)} % of the device`));
-    for (const { f, i } of seen) {
-      const x = drawn.x.place(f.reserved_bytes / 2 ** 30), y = drawn.y.place(f.step_time_s), b = drawn.y.place(f.bound_s), kind = f.fits === false ? "k4" : "k0";
-      drawn.svg.append(h("line", { class: "over", x1: x, x2: x, y1: y, y2: b }), h("line", { class: "over", x1: x - 5, x2: x + 5, y1: b, y2: b }));
-      const given = { class: `${kind} mark`, tabindex: 0, role: "button", "aria-label": `Open plan ${words(f.plan)}: ${seconds(f.step_time_s)}, ${gib(f.reserved_bytes)}${f.fits === false ? ", does not fit" : ""}`, "data-path": `frontier.${i}.step_time_s`, "data-value": JSON.stringify(f.step_time_s), onclick: () => go(f), onkeydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); go(f); } } };
-      drawn.svg.append(h(f.fits === false ? "rect" : "circle", f.fits === false ? { ...given, x: x - 6, y: y - 6, width: 12, height: 12 } : { ...given, cx: x, cy: y, r: 7 }, h("title", {}, `${words(f.plan)}\n${seconds(f.step_time_s)}, bound ${seconds(f.bound_s)}\n${gib(f.reserved_bytes)}`)));
+  const table = h("div", {}), next = r.proof.next_bound, bounded = typeof next === "number" && r.proof.objective === "step_time";
+  const across = h("select", { "aria-label": "Across", onchange: () => plot.redraw() }, Object.entries(ACROSS).map(([id, [words]]) => h("option", { value: id }, words)));
+  const plot = sized((wide) => {
+    const [name, of, say] = ACROSS[across.value], x = (e) => of(e.f, { devices: devices(e.f), cost: costs[e.i] });
+    const seen = left().filter((e) => x(e) !== null && x(e) !== undefined), own = across.value === "bound";
+    if (!seen.length) return h("p", { class: "muted" }, left().length ? `No plan that keeps to these limits has its ${name}.` : "No simulated plan keeps to these limits.");
+    const drawn = axes({ wide, tall: 330, reached: true, title: `Step time against ${name} of ${seen.length} plans, each over its lower bound; the table below has the figures`, xName: name, yName: "step time, s", xWords: (v) => digits(v, 4), yWords: (v) => digits(v, 4),
+      xs: [...seen.map(x), ...(own && bounded ? [next] : [])], ys: seen.flatMap(({ f }) => [f.step_time_s, f.bound_s]) });
+    const upright = (at, words) => { const p = drawn.x.place(at), right = p > (drawn.left + drawn.right) / 2; if (p < drawn.right && p > drawn.left) drawn.svg.append(h("line", { class: "limit", x1: p, x2: p, y1: drawn.top, y2: drawn.bottom }), h("text", { class: "soft", x: p + (right ? -5 : 5), y: drawn.top - 4, "text-anchor": right ? "end" : "start" }, words)); };
+    if (across.value === "memory" && capacity) upright((capacity * (r.memory_fraction ?? 1)) / 2 ** 30, `${digits(100 * (r.memory_fraction ?? 1), 3)} % of the device`);
+    if (own && bounded) upright(next, "no other plan is below");
+    for (const e of seen) {
+      const { f, i } = e, cx = drawn.x.place(x(e)), y = drawn.y.place(f.step_time_s), b = drawn.y.place(f.bound_s), kind = f.fits === false ? "k4" : "k0", size = f.reserved_bytes === null ? "" : `, ${gib(f.reserved_bytes)}`;
+      drawn.svg.append(h("line", { class: "over", x1: cx, x2: cx, y1: y, y2: b }), h("line", { class: "over", x1: cx - 5, x2: cx + 5, y1: b, y2: b }));
+      const given = { class: `${kind} mark`, tabindex: 0, role: "button", "aria-label": `Open plan ${words(f.plan)}: ${seconds(f.step_time_s)}${size}${f.fits === false ? ", does not fit" : ""}`, "data-path": `frontier.${i}.step_time_s`, "data-value": JSON.stringify(f.step_time_s), onclick: () => go(f), onkeydown: (k) => { if (k.key === "Enter" || k.key === " ") { k.preventDefault(); go(f); } } };
+      drawn.svg.append(h(f.fits === false ? "rect" : "circle", f.fits === false ? { ...given, x: cx - 6, y: y - 6, width: 12, height: 12 } : { ...given, cx, cy: y, r: 7 }, h("title", {}, `${words(f.plan)}\n${seconds(f.step_time_s)}, bound ${seconds(f.bound_s)}${size}\n${name} ${say(x(e))}`)));
     }
     return drawn.svg;
   });
   const draw = () => {
     const kept = left();
     told.textContent = `${kept.length} of ${all.length} plans are drawn or listed.`;
-    fill(table, grid(["plan", "step", "lower bound", "memory", "fits", "open"], kept.map(({ f, i }) => [words(f.plan), figure(r, `frontier.${i}.step_time_s`, seconds), figure(r, `frontier.${i}.bound_s`, seconds),
-      figure(r, `frontier.${i}.reserved_bytes`, gib), figure(r, `frontier.${i}.fits`, (x) => (x ? "yes" : "no")), h("button", { "aria-label": `Open plan ${words(f.plan)}`, onclick: () => go(f) }, "open")]), "Plans that were simulated"));
+    fill(table, grid(["plan", "step", "lower bound", "memory", "devices", "USD a million tokens", "fits", "open"], kept.map(({ f, i }) => [words(f.plan), figure(r, `frontier.${i}.step_time_s`, seconds), figure(r, `frontier.${i}.bound_s`, seconds),
+      figure(r, `frontier.${i}.reserved_bytes`, gib), digits(devices(f)), costs[i] === null ? "–" : digits(costs[i]), figure(r, `frontier.${i}.fits`, (x) => (x ? "yes" : "no")), h("button", { "aria-label": `Open plan ${words(f.plan)}`, onclick: () => go(f) }, "open")]), "Plans that were simulated"));
     plot.redraw();
   };
-  const slider = (name, key, low, high, say) => { const now = h("span", { class: "now" }, say(high)); return h("label", { class: "slider" }, name, " ", h("input", { type: "range", min: 0, max: 1000, value: 1000, "aria-valuetext": say(high), oninput: (e) => { limit[key] = low + ((high - low) * e.target.value) / 1000; now.textContent = say(limit[key]); e.target.setAttribute("aria-valuetext", now.textContent); draw(); tell(told.textContent); } }), " ", now); };
+  const slider = (name, key, low, high, say) => { const now = h("span", { class: "now" }, say(high)); return h("label", { class: "slider" }, name, " ", h("input", { type: "range", min: 0, max: 1000, value: 1000, disabled: !(high > low), "aria-valuetext": say(high), oninput: (e) => { limit[key] = low + ((high - low) * e.target.value) / 1000; now.textContent = say(limit[key]); e.target.setAttribute("aria-valuetext", now.textContent); draw(); tell(told.textContent); } }), " ", now); };
   const lowest = Math.min(...all.map(({ f }) => f.reserved_bytes ?? Infinity));
-  const card = h("section", { class: "card" }, h("h2", {}, "Plans that were simulated"), h("p", { class: "muted" }, "Each mark is a plan; the stem under it goes down to its lower bound. Squares do not fit the limits. A mark opens as a scenario."),
-    h("div", { class: "row" }, slider("memory at most", "bytes", Number.isFinite(lowest) ? lowest : 0, highest, gib), slider("step at most", "s", fastest, slowest, seconds)), told, plot, table);
+  const card = h("section", { class: "card" }, h("h2", {}, "Plans that were simulated"), h("p", { class: "muted" }, "Each mark is a plan; the stem under it goes down to its lower bound. Squares do not fit the limits. Right of the upright line lie the bounds of all plans that were not simulated. A mark opens as a scenario."),
+    h("div", { class: "row" }, slider("memory at most", "bytes", Number.isFinite(lowest) ? lowest : 0, highest, gib), slider("step at most", "s", fastest, slowest, seconds), slider("devices at most", "devices", fewest, most, (x) => digits(Math.floor(x + 1e-6))), priced.length ? slider("cost at most", "usd", cheapest, dearest, (x) => `${digits(x)} USD a million tokens`) : null), h("div", { class: "row" }, h("label", {}, "across ", across)), told, plot, table);
   draw();
   return card;
 }
@@ -87,9 +104,25 @@ function heat(r) {
       h("tbody", {}, tps.map((t) => h("tr", {}, h("th", { scope: "row" }, t), pps.map((p) => {
         const c = cells.find((one) => one.tp === t && one.pp === p);
         if (!c) return h("td", { class: "n muted" }, "–");
-        const simulated = c.simulated_s !== null, cell = figure(r, `why.cells.${c.i}.${simulated ? "simulated_s" : "bound_s"}`, (x) => `${simulated ? "" : "≥ "}${seconds(x)}`, "td", { class: simulated ? "n simulated" : "n" });
+        const simulated = c.simulated_s !== null, cell = figure(r, `why.cells.${c.i}.${simulated ? "simulated_s" : "bound_s"}`, (x) => `${simulated ? "" : "≥ "}${seconds(x)}`, "span");
         const share = high > low ? 1 - (Math.log(of(c)) - Math.log(low)) / (Math.log(high) - Math.log(low)) : 1;
-        cell.style.background = `color-mix(in srgb, var(--c0) ${Math.round(4 + 32 * share)}%, var(--card))`;
-        return cell;
+        const box = h("td", { class: simulated ? "n simulated" : "n" }, cell);
+        box.style.background = `color-mix(in srgb, var(--c0) ${Math.round(4 + 32 * share)}%, var(--card))`;
+        return box;
       })))))));
+}
+
+/** Money for a million tokens, from the price in the best plan's; none for devices of another kind. @param {any} r @param {any} f @param {number} devices */
+function cost(r, f, devices) {
+  const b = r.best;
+  if (typeof b?.cost_per_million_tokens !== "number" || (f.cluster?.device && b.scenario?.cluster?.device && f.cluster.device !== b.scenario.cluster.device)) return null;
+  return (b.cost_per_million_tokens * (devices / b.num_devices) * b.tokens_per_s) / f.tokens_per_s;
+}
+
+/** No plan with this value of an axis can be faster than this. @param {any} r */
+function byAxis(r) {
+  const axes = Object.entries(r.by_axis || {}).filter(([, values]) => Object.keys(values).length > 1);
+  if (!axes.length) return null;
+  return h("section", { class: "card" }, h("h2", {}, "Least bound by axis"), h("p", { class: "muted" }, "No plan with this value of the axis can be faster than its lower bound."),
+    h("div", { class: "pair" }, axes.map(([axis, values]) => grid([axis, "lower bound"], Object.keys(values).map((v) => [v, v.includes(".") ? seconds(values[v]) : figure(r, `by_axis.${axis}.${v}`, seconds)]), `Least bound by ${axis}`))));
 }

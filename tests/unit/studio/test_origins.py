@@ -1,0 +1,81 @@
+"""What shown numbers are made of: the arithmetic of the words, on real results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windtunnel import api
+from windtunnel.studio.origins import RUN, TRAIN, Origin, at_load, data_sheet, origin_of
+
+SMALL = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "training": {"seq_len": 4096, "global_batch": 16},
+    "plan": {"tp": 1, "mbs": 1, "zero": 1},
+}
+
+
+def value_at(data: Any, path: str) -> Any:
+    """Value of a dotted path; names may hold dots."""
+    for name in path.split("."):
+        data = data[int(name)] if isinstance(data, list) else data[name]
+    return data
+
+
+def repeated(origins: tuple[Origin, ...], result: dict[str, Any]) -> set[str]:
+    """Figures whose arithmetic gives their value, each asserted."""
+    done = set()
+    for one in origins:
+        if one.computed is not None:
+            assert one.computed(result) == pytest.approx(value_at(result, one.pattern), rel=1e-9), one.pattern
+            done.add(one.pattern)
+    return done
+
+
+def test_figures_of_a_step_follow_from_their_inputs() -> None:
+    result = api.simulate_training(SMALL, sensitivities=True).to_dict()
+    assert {"step_time_s", "tokens_per_s", "mean_power_w", "peak_memory_reserved_bytes"} <= repeated(TRAIN, result)
+    for path in ("step_time_s", "mfu", "peak_memory_reserved_bytes", "mean_power_w", "breakdown.gemm"):
+        told = origin_of("train", path)
+        assert told["words"]
+        for name in told["inputs"]:
+            value_at(result, name)
+
+
+def test_figures_of_a_run_follow_from_their_inputs() -> None:
+    run = {"tokens": "20B", "failures": "opt-175b-2022", "replications": 5}
+    result = api.simulate_run({**SMALL, "run": run}, sensitivities=False).to_dict()
+    assert repeated(RUN, result) == {"ideal_days", "goodput"}
+    step = api.explain({**SMALL, "run": run}).to_dict()
+    assert step["step_time_s"] == pytest.approx(result["step_time_s"], rel=1e-9)
+
+
+def test_a_figure_of_a_load_curve_is_that_of_serving() -> None:
+    assert origin_of("serve_curve", "points.3.ttft_s.p99") == {
+        **origin_of("serve", "ttft_s.p99"), "inputs": ["queue_s.p99"]}  # fmt: skip
+    assert origin_of("train", "breakdown.exposed tp")["group"] == "exposed tp"
+    assert origin_of("cluster", "jct_s.mean")["words"] == ""
+
+
+def test_a_point_of_a_load_curve_is_its_scenario_at_that_load() -> None:
+    traffic = {"rate_per_s": 4, "num_requests": 40, "input_tokens": 256, "output_tokens": 32}
+    served = {
+        **{k: SMALL[k] for k in ("model", "cluster")},
+        "serving": {"engine": "vllm", "pools": [{"plan": {"tp": 1}}], "traffic": traffic},
+    }
+    curve = api.sweep_serving(served, "rate=2,8").to_dict()
+    for point in curve["points"]:
+        alone = api.simulate_serving(at_load(served, "rate", point["load"])).to_dict()
+        assert alone["ttft_s"] == point["ttft_s"]
+
+
+def test_the_data_sheet_has_its_sources(tmp_path: Path) -> None:
+    rows = data_sheet(SMALL)
+    assert {"price an hour", "device memory bandwidth"} <= {row["name"] for row in rows}
+    assert all(row["source"] for row in rows)
+    assert data_sheet({**SMALL, "cluster": "grand-teton-96gb"})
+    assert data_sheet({**SMALL, "cluster": {"device": str(tmp_path / "none.yaml")}}) == ()
+    assert data_sheet({"learning": {"task": "logistic"}}) == ()
