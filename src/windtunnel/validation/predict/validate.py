@@ -21,6 +21,7 @@ from windtunnel.validation.predict.kernels_and_collectives import predict_micro
 from windtunnel.validation.predict.report import RowOutcome, ValidationReport, relative_error, summarise
 from windtunnel.validation.predict.serving import serving_outcomes
 from windtunnel.validation.rows.identity import fingerprint, plan_key, scenario_group, work_key
+from windtunnel.validation.rows.outcome_rows import outcome_kind
 from windtunnel.validation.rows.read_row import RowCase, read
 from windtunnel.validation.rows.row_files import load_rows, shipped_rows
 from windtunnel.validation.rows.serving_targets import Served
@@ -111,6 +112,10 @@ def _outcomes(
     targets = case.metrics or (Target("none", "", float("nan"), lambda r: float("nan")),)
     if case.row_kind in ("collective", "kernel"):
         return [_micro(row, case, target) for target in targets]
+    if outcome_kind(row) is not None:
+        from windtunnel.validation.predict import outcomes as outcome_rows
+
+        return outcome_rows.outcomes(row, case.device)
     if case.row_kind == "power":
         from windtunnel.validation.predict import power as power_rows
 

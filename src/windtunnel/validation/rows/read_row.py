@@ -18,6 +18,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.validation.rows.kernel_targets import kernel_target
+from windtunnel.validation.rows.outcome_rows import family_of, outcome_kind
 from windtunnel.validation.rows.parsing.context import Assumable, Context, context
 from windtunnel.validation.rows.parsing.hardware import canonical_device, read_hardware
 from windtunnel.validation.rows.parsing.layout_names import fill_named_layout
@@ -49,7 +50,7 @@ class RowCase:
 
     id: str
     row_kind: str
-    """training | serving | power | collective | kernel."""
+    """training | serving | power | collective | kernel | a kind of `outcome_rows`."""
     family: str
     device: str
     """Canonical id where the catalogue knows the part, else the row's own word."""
@@ -68,6 +69,8 @@ def row_kind(row: dict[str, Any]) -> str:
     """Which kind of measurement a row is."""
     if row.get("kind") == "serving":
         return "serving"
+    if (outcome := outcome_kind(row)) is not None:
+        return outcome
     if isinstance(row.get("scenario"), dict):
         return "serving" if "training" not in row["scenario"] else "training"
     if "parallel" in row:
@@ -87,6 +90,8 @@ def read(row: Any) -> RowCase:
         return RowCase(id="", row_kind="unknown", family="", device="", metrics=(), reason="a row must be a mapping")
     kind = row_kind(row)
     try:
+        if outcome_kind(row) is not None:
+            return RowCase(id=_id(row), row_kind=kind, family=family_of(row), device=_part(row), metrics=())
         if isinstance(row.get("scenario"), dict):
             return _own(row, kind)
         if kind == "training":
@@ -147,6 +152,11 @@ def _device(row: dict[str, Any]) -> str:
     own = source.get("device") or row.get("device")
     canonical = source.get("device_canonical")
     return canonical_device(own, canonical) or str(own or canonical or "unknown")
+
+
+def _part(row: dict[str, Any]) -> str:
+    """The device of an outcome row; empty where it names none."""
+    return _device(row) if row.get("device") else ""
 
 
 def _training(row: dict[str, Any]) -> RowCase:

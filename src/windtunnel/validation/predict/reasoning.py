@@ -1,0 +1,247 @@
+"""Predictions of rows of reasoning, each from a stated part of its row: the law that it gives, and what follows.
+
+`problem_successes` from 100 attempts drawn with seed 1; `pass_at_k` and `all_of_k` from the two smallest k; `majority`,
+`two_attempts` and `verifier_selection` from their first figure; `parallel_threads`, `early_stop` from the run without.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from windtunnel.arrays import Floats
+from windtunnel.population.beta import from_mean
+from windtunnel.population.fit import FEWEST_SAMPLES, Fit, fit_counts
+from windtunnel.population.fit_tables import fit_all_of_k, fit_pass_1, fit_pass_at_k
+from windtunnel.population.majority import USUAL_WRONG, WRONG_BAND, majority
+from windtunnel.population.pass_at_k import all_of_k, pass_at_k
+from windtunnel.population.revision import CONCENTRATION, feedback_for
+from windtunnel.population.same_problems import pass_at_k_again, predictive_band, solved_in_all
+from windtunnel.population.selectors import REWARD_MODEL_SEPARATION, REWARD_MODEL_SPREAD, best_of_n
+from windtunnel.validation.predict.outcomes import LEVEL, Predict, Prediction
+from windtunnel.validation.rows.outcome_rows import Measured, counts
+
+ATTEMPTS, SEED = 100, 1
+"""Attempts at a problem that a prediction may see."""
+_INPUT = Prediction(reason="is what the prediction starts from")
+_LIKE = 0.02
+"""Standard deviation of a difference of accuracies that a change of the run's shape does not make, in shares: about
+that of repeated runs on a few hundred problems."""
+
+
+def _problem_successes(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
+    counted = counts(row)
+    if counted is None:
+        return {n.metric: Prediction(reason="counts of right attempts do not fit their attempts") for n in numbers}
+    correct, samples = counted
+    drawn = np.minimum(ATTEMPTS, samples)
+    seen = np.random.default_rng(SEED).hypergeometric(correct, samples - correct, drawn)
+    if np.median(drawn) < FEWEST_SAMPLES or len(seen) < 8:
+        return {n.metric: Prediction(reason="too few problems or attempts for a law") for n in numbers}
+    found = fit_counts(seen, drawn)
+    out = {}
+    for metric, of in (
+        ("pass@10", partial(pass_at_k_again, correct=seen, samples=drawn, k=10)),
+        ("pass@all", partial(solved_in_all, correct=seen, samples=drawn, total=samples)),
+    ):
+        low, high = predictive_band(found.draws, of, LEVEL)
+        value = of(found.law)[0]
+        basis = f"{found.why}; laws that they allow, and chance in further attempts"
+        out[metric] = Prediction(value=value, low=min(low, value), high=max(high, value), grade="fitted", basis=basis)
+    return out
+
+
+def _table(row: dict[str, Any], numbers: tuple[Measured, ...], reliability: bool) -> dict[str, Prediction]:
+    scale = 1.0 if reliability else 100.0
+    by_k = {int(n.metric.partition("^" if reliability else "@")[2]): n for n in numbers if n.metric != "none"}
+    first = {k: float(by_k[k].value or 0.0) / scale for k in sorted(by_k)[:2]}
+    if len(first) < 2 or not all(0 <= x <= 1 for x in first.values()) or all(x in (0, 1) for x in first.values()):
+        return {n.metric: Prediction(reason="needs two shares to start from") for n in numbers}
+    size = _problems_of(row)
+    found = fit_all_of_k(first, size) if reliability else fit_pass_at_k(first, size)
+    out = {by_k[k].metric: _INPUT for k in first}
+    for k in sorted(by_k)[2:]:
+        share = all_of_k if reliability else pass_at_k
+        values = np.array([float(share(law, k)) for law in found.draws])
+        out[by_k[k].metric] = _banded(found, float(share(found.law, k)), values, scale, "; ".join(found.notes))
+    return out
+
+
+def _majority(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
+    first, law = _first(row, numbers)
+    if law is None:
+        return {n.metric: Prediction(reason="needs pass@1 to start from") for n in numbers}
+    return {first.metric: _INPUT} | {n.metric: _vote(law, n) for n in numbers if _votes_of(n.metric, "maj")}
+
+
+def _vote(found: Fit, number: Measured) -> Prediction:
+    n = _votes_of(number.metric, "maj") or 1
+    value = float(majority(found.law.points(), n).mean())
+    kinds = [_means(found, partial(majority, n=n, wrong_answers=(kind,))) for kind in WRONG_BAND]
+    why = "no row has a histogram of wrong answers; shares that AIME 2024 asks for on average"
+    told = _banded(found, value, np.concatenate(kinds), 100.0, "laws and histograms of wrong answers that rows allow")
+    return _with(told, ("population.wrong_answers", ", ".join(f"{w:g}" for w in USUAL_WRONG), why))
+
+
+def _verifier_selection(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
+    first, law = _first(row, numbers)
+    if law is None:
+        return {n.metric: Prediction(reason="needs pass@1 to start from") for n in numbers}
+    out = {first.metric: _INPUT}
+    for number in numbers[1:]:
+        if _votes_of(number.metric, "maj"):
+            out[number.metric] = _vote(law, number)
+        elif n := _votes_of(number.metric, ""):
+            out[number.metric] = _selected(law, n)
+    return out
+
+
+def _selected(found: Fit, n: int) -> Prediction:
+    d, spread = REWARD_MODEL_SEPARATION, REWARD_MODEL_SPREAD
+    value = float(best_of_n(found.law.points(), n, d).mean())
+    ends = [_means(found, partial(best_of_n, n=n, separation=d + z * spread)) for z in (-1.28, -0.52, 0.0, 0.52, 1.28)]
+    told = _banded(found, value, np.concatenate(ends), 100.0, "laws and separations of reward models that rows allow")
+    why = "the row does not say how well the reward model separates; trained ones of 7 to 8B on mathematics"
+    return _with(told, ("programs.selector.separation", f"{d:g}", why))
+
+
+def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
+    by_name = {n.metric: n.value for n in numbers}
+    first, cases = by_name.get("pass_1_percent"), row.get("cases")
+    if first is None or not isinstance(cases, int | float) or cases < 1:
+        return {"pass_2_percent": Prediction(reason="needs the first attempts' share, and how many cases there are")}
+    mean = float(np.clip(first / 100.0, 0.5 / cases, 1 - 0.5 / cases))
+    feedback, known = feedback_for(str(row.get("task") or ""))
+    law = from_mean(mean, CONCENTRATION)
+
+    def second(worth: float) -> float:
+        return float(pass_at_k(law, 1.0 + worth))
+
+    from scipy.special import ndtri
+
+    worths = feedback.worth * np.exp(feedback.log_sd * ndtri((np.arange(40) + 0.5) / 40))
+    ends = np.array([second(float(w)) for w in worths])
+    noise = np.sqrt(np.maximum((ends - mean) * (1 - ends), 0.0) / cases / max(1 - mean, 1e-9))
+    values = np.clip(ends[:, np.newaxis] + noise[:, np.newaxis] * ndtri((np.arange(20) + 0.5) / 20), mean, 1.0)
+    value = second(feedback.worth)
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    why = f"fitted on {feedback.rows} rows" + ("" if known else " of other tasks")
+    worth = ("programs.feedback.worth", f"{feedback.worth:.3g} independent attempts", why)
+    return {
+        "pass_1_percent": _INPUT,
+        "pass_2_percent": Prediction(
+            value=100 * value,
+            low=100 * min(float(low), value),
+            high=100 * max(float(high), value),
+            grade="fitted" if known else "assumed",
+            basis="worth of feedback over models, and few cases",
+            assumed=(worth, ("population.concentration", f"{CONCENTRATION:g}", "one figure does not say it")),
+        ),
+    }
+
+
+def _parallel_threads(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
+    why = "threads change the order of the same tokens; success of a problem is taken to stay"
+    return _unchanged(numbers, "sequential", "threaded", why)
+
+
+def _early_stop(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
+    why = "traces stop once the vote is decided, which leaves its answer"
+    return _unchanged(numbers, "baseline", "online", why, _problems_of(row))
+
+
+def _unchanged(
+    numbers: tuple[Measured, ...], before: str, after: str, why: str, problems: int | None = None
+) -> dict[str, Prediction]:
+    """Accuracy after a change that leaves the success of each problem, and the figures that it starts from."""
+    by_name = {n.metric: n.value for n in numbers}
+    out = {name: _INPUT for name in by_name if name.startswith(before + ".")}
+    value = by_name.get(f"{before}.accuracy")
+    if value is not None:
+        share = float(np.clip(value / 100, 0.01, 0.99))
+        sd = 100 * max(_LIKE, float(np.sqrt(share * (1 - share) / problems)) if problems else 0.0)
+        out[f"{after}.accuracy"] = Prediction(
+            value=value,
+            low=max(0.0, value - 1.28 * sd),
+            high=min(100.0, value + 1.28 * sd),
+            basis="chance of few problems",
+            assumed=(("population", "unchanged", why),),
+        )
+    return out
+
+
+def _first(row: dict[str, Any], numbers: tuple[Measured, ...]) -> tuple[Measured, Fit | None]:
+    """The first figure, pass@1, and its law."""
+    first = numbers[0]
+    if first.value is None or not 0 < first.value < 100 or not first.metric.startswith("pass@1"):
+        return first, None
+    return first, fit_pass_1(first.value / 100.0, None, _problems_of(row) or 500)
+
+
+def _means(found: Fit, strategy: Any) -> Floats:
+    """Mean success under each of the laws that the data allow."""
+    from windtunnel.population.population import over_laws
+
+    return over_laws(found.draws, strategy)
+
+
+def _banded(found: Fit, value: float, values: Floats, scale: float, basis: str) -> Prediction:
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Prediction(
+        value=scale * value,
+        low=scale * min(float(low), value),
+        high=scale * max(float(high), value),
+        grade=found.grade,
+        basis=found.why + (f"; {basis}" if basis else ""),
+    )
+
+
+def _with(told: Prediction, *assumed: tuple[str, str, str]) -> Prediction:
+    from dataclasses import replace
+
+    spread = ("population.concentration", "that of other tasks", "pass@1 alone does not say it")
+    return replace(told, assumed=(*assumed, spread), grade="assumed")
+
+
+def _votes_of(metric: str, prefix: str) -> int | None:
+    """Attempts that a metric's name states: `maj@64` of 64."""
+    match = re.fullmatch(rf"{prefix or '[a-z0-9_.-]+'}@(\d+)", metric)
+    return int(match.group(1)) if match and int(match.group(1)) > 0 else None
+
+
+def _problems_of(row: dict[str, Any]) -> int | None:
+    """Problems of a benchmark, where the row says so: `tasks`, or a number in the task's name."""
+    if isinstance(row.get("tasks"), int) and row["tasks"] > 0:
+        return int(row["tasks"])
+    match = re.search(r"\((\d+)\)|-(\d{2,4})\b", str(row.get("task") or ""))
+    return int(match.group(1) or match.group(2)) if match else None
+
+
+PREDICT: dict[str, Predict] = {
+    "problem_successes": _problem_successes,
+    "pass_at_k": partial(_table, reliability=False),
+    "all_of_k": partial(_table, reliability=True),
+    "majority": _majority,
+    "two_attempts": _two_attempts,
+    "verifier_selection": _verifier_selection,
+    "parallel_threads": _parallel_threads,
+    "early_stop": _early_stop,
+}
+REASONS = {
+    "problem_successes": "has too few attempts for this figure",
+    "pass_at_k": "is no share over k",
+    "all_of_k": "is no share over k",
+    "majority": "is neither pass@1 nor a vote",
+    "two_attempts": "seconds, tokens and dollars are of a hosted model whose devices and prices the row leaves out",
+    "verifier_selection": "is neither a vote nor a selection among a stated number",
+    "single_attempt": "how often a model is right on a task is data: no other figure of the row says it",
+    "parallel_threads": "the row does not say how its chains divide into threads",
+    "early_stop": "the row does not say how certain its traces are, or when",
+    "agent_cost": "the row has neither token counts nor prices; dollars a task are the total over the tasks",
+    "agent_trace_statistics": "is a workload as it was used: data, not a prediction",
+    "rl_": "rows of post-training need `training.rl`, which is not read from rows",
+    "diffusion_": "rows of image and video models need `diffusion`, which is not read from rows",
+}
