@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from windtunnel.planner.result import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
     from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.programs.result import ReasonResult
+    from windtunnel.report.serving.explain import ServingExplanation
     from windtunnel.report.training.compare import Comparison
     from windtunnel.report.training.explain import Explanation
     from windtunnel.runs.results import RunResult
@@ -49,6 +51,7 @@ __all__ = [
     "doctor",
     "estimate_sweep",
     "explain",
+    "explain_serving",
     "export_sweep",
     "fit",
     "forecast_run",
@@ -65,6 +68,7 @@ __all__ = [
     "simulate_cluster",
     "simulate_flows",
     "simulate_learning",
+    "simulate_programs",
     "simulate_run",
     "simulate_serving",
     "simulate_training",
@@ -270,6 +274,18 @@ def simulate_learning(
     return simulate(source, overrides=overrides, cache=cache, report=report)
 
 
+def simulate_programs(
+    source: Source, *, overrides: Sequence[str] = (), report: Callable[[int, int], None] | None = None
+) -> ReasonResult:
+    """Compare strategies of inference: accuracy, dollars, joules and latency of programs of model calls.
+
+    See `windtunnel.programs.simulate.simulate_programs`.
+    """
+    from windtunnel.programs.simulate import simulate_programs as simulate
+
+    return simulate(source, overrides=overrides, report=report)
+
+
 def link_needs(source: Source, shares: Sequence[float], *, overrides: Sequence[str] = ()) -> LinkNeeds:
     """Least bandwidth with which workers of each algorithm compute for shares of their time; nothing is learned.
 
@@ -320,6 +336,7 @@ def sweep_serving(
     linear: bool = False,
     overrides: Sequence[str] = (),
     report: Callable[[int], None] | None = None,
+    processes: int = 1,
 ) -> SweepResult:
     """A serving scenario under many loads: the latency–throughput curve, its knee, where saturation begins.
 
@@ -330,14 +347,18 @@ def sweep_serving(
         linear: evenly spaced loads; else by equal factors.
         overrides: `key=value` settings as `--set` takes them.
         report: called with the number of runs as they are made.
+        processes: processes that run the points of the axis; results are the same.
 
     Raises:
         BadInput: everything wrong with the scenario, or an axis that its traffic does not have.
         Infeasible: the model does not fit.
     """
     from windtunnel.serving.sweeps.load_sweep import read_axis, sweep
+    from windtunnel.sweeps.serve_points import points_in
 
-    return sweep(source, read_axis(axis, points, linear=linear), overrides=overrides, report=report)
+    read = read_axis(axis, points, linear=linear)
+    elsewhere = points_in(processes, source, read, overrides)
+    return sweep(source, read, overrides=overrides, report=report, elsewhere=elsewhere)
 
 
 def sweep_serving_field(
@@ -348,6 +369,7 @@ def sweep_serving_field(
     linear: bool = False,
     overrides: Sequence[str] = (),
     report: Callable[[int], None] | None = None,
+    processes: int = 1,
 ) -> FieldSweep:
     """A serving scenario under several values of any of its fields.
 
@@ -358,13 +380,17 @@ def sweep_serving_field(
         linear: evenly spaced values of a range; else by equal factors.
         overrides: `key=value` settings as `--set` takes them.
         report: called with the number of runs as they are made.
+        processes: processes that run the points of the axis; results are the same.
 
     Raises:
         BadInput: everything wrong with the scenario, where no value is right.
     """
     from windtunnel.serving.sweeps.field_sweep import read_field, sweep_field
+    from windtunnel.sweeps.serve_points import points_in
 
-    return sweep_field(source, read_field(axis, points, linear=linear), overrides=overrides, report=report)
+    read = read_field(axis, points, linear=linear)
+    elsewhere = points_in(processes, source, read, overrides)
+    return sweep_field(source, read, overrides=overrides, report=report, elsewhere=elsewhere)
 
 
 def start_sweep(
@@ -412,11 +438,11 @@ def sweep_status(folder: str | Path) -> dict[str, Any]:
     return summary(Path(folder))
 
 
-def query_sweep(folder: str | Path, sql: str) -> pd.DataFrame:
+def query_sweep(folder: str | Path, sql: str, *, unlocked: bool = False) -> pd.DataFrame:
     """Rows of an SQL query over a sweep; see `windtunnel.sweeps.views.query`."""
     from windtunnel.sweeps.views import query
 
-    return query(Path(folder), sql)
+    return query(Path(folder), sql, unlocked=unlocked)
 
 
 def export_sweep(folder: str | Path, target: str | Path, view: str = "cells") -> int:
@@ -454,6 +480,13 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
     taken, settings, _ = with_recommended_plan(source, overrides)
     chosen = chosen_by_planner(source, overrides, taken)
     return explain_source(taken, against=against, overrides=settings, chosen_by_planner=chosen)
+
+
+def explain_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingExplanation:
+    """Data-sheet rates and coefficients behind each kind of iteration; see `windtunnel.report.serving.explain`."""
+    from windtunnel.report.serving.explain import explain_serving as explained
+
+    return explained(source, overrides=overrides)
 
 
 def plan(

@@ -20,6 +20,7 @@ from typing import Any
 from windtunnel import api
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
+from windtunnel.specs.source import is_serving
 
 MAX_LINE_BYTES = 1_000_000
 _FIELDS = ("id", "verb", "scenario", "set")
@@ -31,6 +32,12 @@ def _train(source: Any, overrides: tuple[str, ...]) -> dict[str, Any]:
     return api.simulate_training(taken, overrides=settings, sensitivities=False, chosen_by_planner=chosen).to_dict()
 
 
+def _explain(source: Any, overrides: tuple[str, ...]) -> dict[str, Any]:
+    if is_serving(source, overrides):
+        return api.explain_serving(source, overrides=overrides).to_dict()
+    return api.explain(source, overrides=overrides).to_dict()
+
+
 VERBS: dict[str, Callable[[Any, tuple[str, ...]], dict[str, Any]]] = {
     "train": _train,
     "serve": lambda source, settings: api.simulate_serving(source, overrides=settings).to_dict(),
@@ -38,9 +45,10 @@ VERBS: dict[str, Callable[[Any, tuple[str, ...]], dict[str, Any]]] = {
     "run": lambda source, settings: api.simulate_run(source, overrides=settings, sensitivities=False).to_dict(),
     "cluster": lambda source, settings: api.simulate_cluster(source, overrides=settings).to_dict(),
     "learn": lambda source, settings: api.simulate_learning(source, overrides=settings).to_dict(),
+    "reason": lambda source, settings: api.simulate_programs(source, overrides=settings).to_dict(),
     "plan": lambda source, settings: api.plan(source, overrides=settings).to_dict(),
     "advise": lambda source, settings: api.advise(source, overrides=settings).to_dict(),
-    "explain": lambda source, settings: api.explain(source, overrides=settings).to_dict(),
+    "explain": _explain,
 }
 """Verb → its answer as `--json` prints it."""
 

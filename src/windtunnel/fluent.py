@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from windtunnel.learning.results import LearningResult
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.programs.result import ReasonResult
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.specs.scenario import Scenario
     from windtunnel.sweeps.start import Sweep
@@ -78,7 +79,7 @@ def sweep(
         vary: field → values, or a text such as `8..64:x2`; each field is an axis.
         settings: `path.to.field=value`, as `--set` takes them.
         together: mappings of fields that vary together, one axis each.
-        verb: train, serve, fit, run, cluster or learn; absent: what the scenario's sections mean.
+        verb: train, serve, fit, run, cluster, learn or reason; absent: what the scenario's sections mean.
         draws: draws of each combination, paired between combinations.
         seed: of the draws.
         out: folder for rows, where an interrupted sweep goes on; absent: a temporary one.
@@ -193,6 +194,12 @@ class ScenarioDraft:
 
         return api.simulate_learning(_rooted(self.data, self.folder), overrides=self.settings, cache=cache)
 
+    def reason(self) -> ReasonResult:
+        """Accuracy, dollars, joules and latency of the strategies in its `programs` section."""
+        from windtunnel import api
+
+        return api.simulate_programs(_rooted(self.data, self.folder), overrides=self.settings)
+
     def plan(self) -> PlanResult | ServingPlan:
         """The best plan, or the best deployment where the scenario has a `serving` section."""
         from windtunnel import api
@@ -239,7 +246,7 @@ class ScenarioDraft:
         return "; ".join([*parts, *self.settings])
 
 
-_SECTIONS = ("name", "model", "cluster", "training", "plan", "techniques", "serving", "search", "learning")
+_SECTIONS = ("name", "model", "cluster", "training", "plan", "techniques", "serving", "search", "learning", "programs")
 
 
 SEQ_LEN = 8192

@@ -409,6 +409,13 @@ def _from_incidents(draw: Random, seed: int) -> Case:
     return Case(seed, (*words, *more), {"i.csv": content}, told)
 
 
+def _from_samples(draw: Random, seed: int) -> Case:
+    content, told = _table(inputs.ATTEMPTS, draw)
+    words = ("calibrate", "--from", "samples", "a.csv", "-o", "p.yaml", "--json")
+    more = draw.choice([("--temperature", "0.7"), ("--model", _word(draw)), (), ()])
+    return Case(seed, (*words, *more), {"a.csv": content}, told)
+
+
 def _places(draw: Random, seed: int) -> Case:
     """What is no file: a folder, a device, nothing."""
     place = draw.choice([".", "nowhere.yaml", "/dev/null", "/proc/self/mem", "s.yaml/x", "", "~", "s.yaml"])
@@ -453,6 +460,7 @@ BUILDERS: list[tuple[int, Callable[[Random, int], Case]]] = [
     (12, _cluster),
     (12, _learn),
     (4, _from_incidents),
+    (3, _from_samples),
 ]
 """How often each kind of case is drawn."""
 

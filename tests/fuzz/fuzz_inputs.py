@@ -274,6 +274,11 @@ time,step,event
 2026-01-01T03:00:00,6800,
 2026-01-01T04:00:00,10400,
 """
+ATTEMPTS = "problem,correct,answer,tokens,temperature\n" + "".join(
+    f"q{problem},{int((problem * attempt) % 7 < 2)},{attempt % 3},{100 + problem},0.7\n"
+    for problem in range(9)
+    for attempt in range(16)
+)
 INCIDENTS = """\
 time,cause,node,detected,resolved
 2026-01-01T00:00:00,gpu memory,n1,2026-01-01T00:01:00,2026-01-01T00:31:00

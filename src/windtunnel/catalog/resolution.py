@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from windtunnel import catalog
@@ -64,8 +65,15 @@ def default_node(device: DeviceSpec) -> ClusterSpec | None:
     """The node type that a device is usually sold in, where its file names one."""
     if device.id not in store.ids("devices"):
         return None
-    node = store.read("devices", device.id).get("default_node")
+    node = _default_node_of(device.id)
     return catalog.cluster(node) if node else None
+
+
+@cache
+def _default_node_of(stem: str) -> str | None:
+    """Name of the node type in a device's file, which is read once."""
+    node: str | None = store.read("devices", stem).get("default_node")
+    return node
 
 
 def resolve(ref: ClusterRef) -> ClusterSpec:

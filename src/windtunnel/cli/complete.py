@@ -33,6 +33,13 @@ def techniques(incomplete: str) -> list[str]:
     return _matching(REGISTRY.list(), incomplete)
 
 
+def laws(incomplete: str) -> list[str]:
+    """Ids of published scaling laws."""
+    from windtunnel.laws import LAWS
+
+    return _matching(LAWS.list(), incomplete)
+
+
 def papers(incomplete: str) -> list[str]:
     """Papers that have an experiment."""
     from windtunnel import reproduce as papers

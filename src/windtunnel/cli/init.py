@@ -74,7 +74,7 @@ serving:
       # limits: {{max_num_seqs: 256, max_num_batched_tokens: 8192, gpu_memory_utilization: 0.9}}
       # kv: {{prefix_caching: true}}
       # policy: vllm_v1    # how batches are formed; absent: the engine's own
-  # router: round_robin    # random least_requests least_work power_of_two prefix_aware
+  # router: round_robin    # random least_requests least_work power_of_two prefix_aware gang
   traffic:
     rate_per_s: 2          # or concurrency: 64 (closed loop), or offline: true, or trace: FILE
     # process: gamma       # poisson gamma constant bursty diurnal

@@ -26,11 +26,13 @@ from windtunnel.cli import (
     fit,
     import_,
     init,
+    laws,
     learn,
     mcp,
     measure,
     models,
     plan,
+    reason,
     reproduce,
     rerun,
     schema,
@@ -49,9 +51,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VERBS = {
-    "Predict": ("train", "serve", "run", "cluster", "learn", "fit", "compare", "explain"),
+    "Predict": ("train", "serve", "run", "cluster", "learn", "reason", "fit", "compare", "explain"),
     "Decide": ("plan", "advise", "sweep", "studio", "check"),
-    "Catalogue": ("models", "devices", "clusters", "techniques", "catalog"),
+    "Catalogue": ("models", "devices", "clusters", "techniques", "laws", "catalog"),
     "Bring and write files": ("init", "import", "schema", "rerun", "batch", "mcp"),
     "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
 }
@@ -117,6 +119,7 @@ for _verb in (
     cluster,
     whole_run,
     learn,
+    reason,
     fit,
     plan,
     advise,
@@ -130,6 +133,7 @@ for _verb in (
     models,
     clusters,
     devices,
+    laws,
     import_,
     init,
     schema,

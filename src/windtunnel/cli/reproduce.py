@@ -34,7 +34,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="WORKLOAD",
-            help="Only papers on training, serving, run (whole runs), cluster or learning.",
+            help="Only papers on training, serving, run (whole runs), cluster, learning or laws.",
             show_default=False,
         ),
     ] = None,

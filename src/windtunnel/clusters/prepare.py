@@ -96,8 +96,7 @@ def read_cluster(source: Source, overrides: tuple[str, ...] | list[str] = ()) ->
     scenario, lines, folder = load(source, overrides)
     try:
         if scenario.jobs is None:
-            told = "; of learning, `learn` is the verb" if scenario.learning is not None else ""
-            raise BadInput(Problem("jobs", f"is required: what runs on the cluster{told}"))
+            raise BadInput(Problem("jobs", f"is required: what runs on the cluster{scenario.own_verb}"))
         chosen = applied(scenario.techniques)
         unused = idle(chosen, scenario, "cluster")
         spec = on_jobs_section(chosen, scenario.jobs, scenario)

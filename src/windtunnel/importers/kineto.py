@@ -288,6 +288,8 @@ def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
     whole = list(windows)[:-1] if len(windows) > 1 else list(windows)  # the last ends with its kernels
     ranked = sorted(whole, key=lambda n: windows[n][1] - windows[n][0])
     begin, stop = windows[ranked[(len(ranked) - 1) // 2]]
+    if not stop > begin:
+        raise BadInput(f"{path}: a step takes no time: time stamps lie beyond what microseconds resolve")
     # kernels of the step before may still run beside its first ones: what lies in the window counts
     inside = (end > begin) & (start < stop)
     since, until = np.maximum(start[inside], begin), np.minimum(end[inside], stop)

@@ -21,7 +21,6 @@ from windtunnel.learning.drivers.elastic_members import may_be_elastic, round_of
 from windtunnel.learning.drivers.outages import Outages
 from windtunnel.learning.inner import INNER, InnerKind
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import with_defaults
 from windtunnel.learning.laws import LAWS, Law
 from windtunnel.learning.scenario_target import ScenarioTarget, scenario_target
 from windtunnel.learning.tasks import TASKS, TaskKind
@@ -39,6 +38,7 @@ from windtunnel.specs.run import FailureProfile
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.source import Source
 from windtunnel.techniques import Applied, applied, remarks
+from windtunnel.techniques.knobs import with_defaults
 
 BASELINE = "data_parallel"
 _POINTS = 100

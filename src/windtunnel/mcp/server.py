@@ -13,9 +13,9 @@ INSTRUCTIONS = (
     "catalog_search finds ids). Every prediction has a band, a grade and what was assumed."
 )
 NAMES = (
-    "predict_training", "predict_serving", "fit", "run", "cluster", "learn", "advise", "explain", "compare",
-    "scenario_validate", "scenario_schema", "catalog_search", "cite", "import_config", "export_launch", "plan",
-    "sweep_start", "sweep_query", "job_status", "job_cancel",
+    "predict_training", "predict_serving", "fit", "run", "cluster", "learn", "reason", "advise", "explain",
+    "compare", "scenario_validate", "scenario_schema", "catalog_search", "cite", "import_config", "export_launch",
+    "plan", "sweep_start", "sweep_query", "job_status", "job_cancel",
 )  # fmt: skip
 """Tools of the server."""
 

@@ -28,6 +28,7 @@ _FIGURES: dict[str, tuple[str, ...]] = {
     "learn": (
         "time_to_target_s", "resolved", "bytes_per_worker_step", "utilisation", "staleness", "worker_steps_per_s",
     ),
+    "reason": ("objective", "best", "limits", "population", "answers"),
     "plan": ("best", "recommended", "proof", "objectives", "evaluated"),
     "advise": ("bottleneck", "objective", "suggestions", "settings", "pairs"),
     "compare": ("a_step_time_s", "b_step_time_s", "ratio", "differences"),

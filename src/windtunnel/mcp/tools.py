@@ -66,6 +66,10 @@ class Tools:
         """Train algorithms on virtual workers while the clock of a large target runs."""
         return self._answer("learn", scenario, set, detail)
 
+    def reason(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
+        """Compare strategies of inference: accuracy, dollars, joules and latency of programs of model calls."""
+        return self._answer("reason", scenario, set, detail)
+
     def advise(self, scenario: Scenario, set: dict[str, Any] | None = None, detail: Detail = "small") -> Answer:
         """Which published techniques would help, by how much, and why."""
         return self._answer("advise", scenario, set, detail)

@@ -71,8 +71,8 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     problems = ProblemList(lines)
     wanted = scenario.search or SearchSpec()
     model, base, techniques = look_up(scenario, Path(folder or "."), problems, verb="plan")
-    if wanted.target != "training":
-        problems.add("search.target", wanted.target, "only training is planned yet")
+    if wanted.target != "training" and scenario.programs is None:
+        problems.add("search.target", wanted.target, "must be training or serving")
     _check_axes(wanted, problems)
     phases = _checked_phases(scenario, techniques, problems)
     _check_searchable(scenario, wanted, base, problems)

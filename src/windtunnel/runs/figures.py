@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from windtunnel.charts.chart import Axis, Chart, Panels, Row, layer
 from windtunnel.charts.colours import INK
 from windtunnel.charts.forms import Bar, Bars, vertical
@@ -87,8 +85,8 @@ def progress(result: RunResult) -> Chart:
 
 def distribution(result: RunResult) -> Chart:
     """How often the run takes how many days."""
-    days = np.array(result.every_days)
-    counts, edges = np.histogram(days, bins=min(max(len(days) // 8, 5), 40))
+    bins = result.days_histogram
+    counts, edges = bins["counts"], bins["edges_days"]
     rows: list[Row] = [
         {"x": float(a), "x2": float(b), "y": float(n), "y2": 0.0, "told": f"{a:.2f} to {b:.2f} days: {n} runs"}
         for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)

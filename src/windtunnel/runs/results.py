@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,8 +104,14 @@ class RunResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain data as `--json` prints it."""
         out = {name: getattr(self, name) for name in self.__slots__ if name != "every_days"}
+        out["days_histogram"] = self.days_histogram
         out["assumed"] = [{"field": f, "value": v, "why": w} for f, v, w in self.assumed]
         return out
+
+    @property
+    def days_histogram(self) -> dict[str, list[float] | list[int]]:
+        """How many replications took how many days: `edges_days` (ascending, one more than bins), `counts` a bin."""
+        return histogram(self.every_days)
 
     def figure(self) -> Panels:
         """Charts: progress with its stops, where the time goes, and the distribution of days."""
@@ -122,6 +129,18 @@ def day_figures(days: Floats) -> dict[str, float]:
     """Mean, P10, P50 and P90 of the days of the replications."""
     p10, p50, p90 = np.percentile(days, [10, 50, 90]).tolist()
     return {"mean": float(days.mean()), "p10": p10, "p50": p50, "p90": p90}
+
+
+def histogram(every_days: Sequence[float]) -> dict[str, list[float] | list[int]]:
+    """Days of the replications in bins of equal width: one for eight replications, at least 5 and at most 40.
+
+    Returns:
+        `edges_days`, ascending, and `counts`; a bin holds its lower edge, the last one both; empty without days.
+    """
+    if not every_days:
+        return {"edges_days": [], "counts": []}
+    counts, edges = np.histogram(every_days, bins=min(max(len(every_days) // 8, 5), 40))
+    return {"edges_days": edges.tolist(), "counts": counts.tolist()}
 
 
 def joint_band(days: Floats, low: float, high: float) -> dict[str, float]:

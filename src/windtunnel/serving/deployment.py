@@ -218,8 +218,8 @@ def load_deployment(source: Source, overrides: Sequence[str], required: str) -> 
     scenario, lines, folder = load(source, overrides)
     problems = ProblemList(lines)
     serving = scenario.serving
-    if serving is None and scenario.learning is not None:
-        problems.add("serving", UNSET, f"{required}; of learning, `learn` is the verb")
+    if serving is None and scenario.own_verb:
+        problems.add("serving", UNSET, f"{required}{scenario.own_verb}")
         problems.raise_if_any()
     model = attempt("model", lambda: resolve_model(scenario, folder), problems)
     cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
@@ -270,7 +270,8 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     check_agreement(instances, problems)
     problems.raise_if_any()
     pools = [
-        _pool(wide, i, groups[i], parts[groups[i]], model, instance, techniques) for i, instance in enumerate(instances)
+        priced_pool(wide, i, groups[i], parts[groups[i]], model, instance, techniques)
+        for i, instance in enumerate(instances)
     ]
     pools.sort(key=lambda pool: (pool.spec.role == "decode", pool.index))
     out = Deployment(
@@ -295,7 +296,7 @@ def _default_pool(scenario: Scenario) -> PoolSpec:
     return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
 
 
-def _pool(
+def priced_pool(
     serving: ServingSpec,
     index: int,
     group: int,
@@ -360,7 +361,7 @@ def with_longer_tables(d: Deployment, longest: int) -> Deployment:
             pools.append(p)
             continue
         most = longest + own.max_seqs * own.step_tokens
-        more = _pool(d.serving, p.index, p.group, p.cluster, p.model, p.instance, d.techniques, most)
+        more = priced_pool(d.serving, p.index, p.group, p.cluster, p.model, p.instance, d.techniques, most)
         pools.append(replace(more, spec=p.spec))
     return replace(d, pools=tuple(pools))
 

@@ -22,6 +22,7 @@ from windtunnel.serving.event_loop import sm_split
 from windtunnel.serving.event_loop.instance_limits import Router as RouterRule
 from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_chains import chains_of
+from windtunnel.serving.event_loop.program_rest import rest_of_programs
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.event_loop.swapping import swaps_of
 from windtunnel.serving.iteration.linear_layers import Layers
@@ -111,6 +112,17 @@ def serve_requests(
         requests: what is sent; times are written into it.
         assumed: (field, value, why) of the traffic.
     """
+    return build_result(run_requests(d, requests, assumed=assumed))
+
+
+def run_requests(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str], ...] = ()) -> ServedRun:
+    """Run given requests on a resolved deployment: what `build_result` and `drawn_result` compute results from.
+
+    Args:
+        d: what serves.
+        requests: what is sent; times are written into it.
+        assumed: (field, value, why) of the traffic.
+    """
     count = len(requests)
     every = 1 if count <= KEEP_EVENTS_BELOW else -(-count // KEEP_EVENTS_BELOW)
     if count:
@@ -118,7 +130,7 @@ def serve_requests(
         d = with_longer_tables(d, min(longest, d.instance.max_model_len or longest))
     fleet = d.fleet(every)
     chains = chains_of(requests, fleet.block, d.serving.traffic.shared_prefix_tokens) if fleet.caching else None
-    sent, notes = _limit_lengths(d, requests)
+    sent, notes = limit_lengths(d, requests)
     inputs = _loop_inputs(d, requests, fleet, chains, every)
     if d.instance.queue.id == "fcfs" and requests.priority.any():
         requests.priority = np.zeros(count, np.int32)
@@ -130,19 +142,23 @@ def serve_requests(
         scaled = scaling(inputs.control, inputs.start_up, d.pool.plan.num_devices, first_s, finish_s)
         held_share = inputs.control.instance_seconds(finish_s) / max(d.pool.replicas * finish_s, 1e-12)
         assumed += inputs.start_up.assumed
-    return build_result(
-        ServedRun(
-            deployment=d,
-            requests=requests,
-            outcome=outcome,
-            every=every,
-            assumed=assumed,
-            notes=tuple(notes),
-            scaling=scaled if inputs.control is not None else None,
-            held_share=held_share,
-            memory=inputs.memory,
-        )
+    return ServedRun(
+        deployment=d,
+        requests=requests,
+        outcome=outcome,
+        every=every,
+        assumed=assumed,
+        notes=tuple(notes),
+        scaling=scaled if inputs.control is not None else None,
+        held_share=held_share,
+        memory=inputs.memory,
     )
+
+
+def needs_reference_loop(d: Deployment) -> bool:
+    """Whether a deployment has rules that the jitted loop has not, or that run beside it."""
+    special = d.pool.sm_split is not None or d.serving.mesh is not None or d.serving.autoscale is not None
+    return special or memory_of(d, d.fleet(0).pool.tolist()) is not None or _needs_python(d)
 
 
 def _loop_inputs(d: Deployment, requests: Requests, fleet: Fleet, chains: Chains | None, every: int) -> _LoopInputs:
@@ -151,12 +167,15 @@ def _loop_inputs(d: Deployment, requests: Requests, fleet: Fleet, chains: Chains
     if (resized := sizes(d, every)) is not None:
         fleet, control, start_up = resized
     memory = memory_of(d, fleet.pool.tolist())
-    in_python = requests.after is not None or control is not None or memory is not None or _needs_python(d)
+    in_python = control is not None or memory is not None or _needs_python(d)
     found = [hooks_of(p.instance, d.serving, d.limits, len(requests), needs_python=in_python) for p in d.pools]
     hooks = [one for one in found if one is not None] if found[0] is not None else []
     if hooks:
         layers = d.model.num_hidden_layers // d.pool.plan.pp
-        hooks[0].queue.swaps = swaps_of(d.serving.pools[0].kv.swap, d.limits, layers)
+        queue = hooks[0].queue
+        if queue.reads_programs:
+            queue.context = replace(queue.context, rest=rest_of_programs(requests))
+        queue.swaps = swaps_of(d.serving.pools[0].kv.swap, d.limits, layers)
     return _LoopInputs(fleet=fleet, chains=chains, control=control, start_up=start_up, memory=memory, hooks=hooks)
 
 
@@ -190,7 +209,7 @@ def _policies(own: list[Policy], fleet: Fleet) -> list[Policy]:
     return own * len(fleet.limits) if len(own) == 1 else own
 
 
-def _limit_lengths(d: Deployment, requests: Requests) -> tuple[Int32s, list[str]]:
+def limit_lengths(d: Deployment, requests: Requests) -> tuple[Int32s, list[str]]:
     """Limit requests to `max_model_len` as engines do: longer prompts are rejected, longer answers end there.
 
     Returns:

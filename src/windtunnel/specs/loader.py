@@ -19,6 +19,7 @@ from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Overlap
+from windtunnel.specs.population import PopulationSpec, anchor_samples
 from windtunnel.specs.run import FailureProfile
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.spellings import not_simulated, spelling
@@ -77,6 +78,7 @@ def load_scenario_with_source(
     _read_failures(data.get("run"), "run", folder, problems)
     jobs = data.get("jobs")
     _read_failures(jobs.get("outages") if isinstance(jobs, dict) else None, "jobs.outages", folder, problems)
+    _read_population(data, folder, problems)
     if "model" not in data and "jobs" not in data and "learning" not in data:
         problems.add("model", UNSET, "is required")
     jobs = data.get("jobs")
@@ -129,6 +131,26 @@ def _read_failures(section: Any, field: str, folder: Path, problems: ProblemList
         explain(FailureProfile, data, error, own)
     problems.extend(own)
     section["failures"] = data
+
+
+def _read_population(data: dict[str, Any], folder: Path, problems: ProblemList) -> None:
+    """Put a population named by file in the place of its name; files of samples are relative to the scenario."""
+    named = data.get("population")
+    if isinstance(named, str) and named.endswith((".yaml", ".yml", ".json")):
+        try:
+            section, _, own = _read(folder / named)
+        except BadInput as error:
+            problems.extend(replace(p, field="population") for p in error.problems)
+            data["population"] = None
+            return
+        try:
+            PopulationSpec.model_validate(section)
+        except ValidationError as error:
+            explain(PopulationSpec, section, error, own)
+        problems.extend(own)
+        data["population"] = section
+        folder = (folder / named).parent
+    anchor_samples(data.get("population"), folder)
 
 
 def parse_mapping(text: str, file: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from windtunnel.specs.base import Spec
 from windtunnel.specs.cluster import ClusterRef, MixedClusterRef
@@ -12,6 +12,8 @@ from windtunnel.specs.jobs import JobsSpec
 from windtunnel.specs.learning import LearningSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.population import PopulationSpec
+from windtunnel.specs.programs import ProgramsSpec, traffic_of
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.search import SearchSpec
 from windtunnel.specs.serving import ServingSpec
@@ -45,3 +47,26 @@ class Scenario(Spec):
     """The whole run that `windtunnel run` predicts."""
     learning: LearningSpec | None = None
     """Algorithms that `windtunnel learn` compares."""
+    population: PopulationSpec | None = None
+    """How often attempts at the problems of a task are right, for `windtunnel reason`; or a file of `calibrate --from
+    samples`, relative to the scenario."""
+    programs: ProgramsSpec | None = None
+    """Tasks of several model calls, for `windtunnel reason`."""
+
+    @property
+    def own_verb(self) -> str:
+        """End of a rule: which verb reads the sections that other verbs do not; empty where none is stated."""
+        if self.programs is not None:
+            return "; of programs, `reason` is the verb"
+        return "; of learning, `learn` is the verb" if self.learning is not None else ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _traffic_of_programs(cls, given: Any) -> Any:
+        """Serving needs traffic, and with programs it is theirs."""
+        if not isinstance(given, dict) or not isinstance(serving := given.get("serving"), dict):
+            return given
+        traffic = traffic_of(given.get("programs"))
+        return (
+            given if traffic is None or "traffic" in serving else {**given, "serving": {**serving, "traffic": traffic}}
+        )

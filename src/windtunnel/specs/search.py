@@ -30,9 +30,16 @@ Objective = Literal[
     "cost_per_hour",
     "goodput",
     "tokens_per_s_per_user",
+    "accuracy",
+    "cost_per_task",
+    "joules_per_task",
+    "latency_p50_s",
+    "latency_p99_s",
 ]
 """What can be made best or limited: `planner.objectives` and, of serving, `planner.serving.objectives` say what each
-is."""
+is; those of `target: programs` are figures of `windtunnel reason`."""
+PROGRAMS_OBJECTIVES = ("accuracy", "cost_per_task", "joules_per_task", "latency_p50_s", "latency_p99_s")
+"""Objectives of `target: programs`: share of problems that end right; the others count whole problems."""
 SERVING_OBJECTIVES = (
     "devices",
     "cost_per_hour",
@@ -215,12 +222,23 @@ class Limits(Spec):
     """Serving: price of all devices."""
     tokens_per_s_per_user: Number | None = Field(default=None, gt=0)
     """Serving: lower bound of the inverse of the median TPOT."""
+    accuracy: Share | None = None
+    """Programs: lower bound of the share of problems that end right."""
+    cost_per_task: float | None = Field(default=None, gt=0)
+    """Programs: USD a problem."""
+    joules_per_task: Joules | None = Field(default=None, gt=0)
+    """Programs: of all devices, a problem."""
+    latency_p50_s: Seconds | None = Field(default=None, gt=0)
+    """Programs: median seconds of a whole problem."""
+    latency_p99_s: Seconds | None = Field(default=None, gt=0)
+    """Programs: seconds that 99 of 100 problems keep."""
 
 
 class SearchSpec(Spec):
     """`search:` of a scenario. An axis set in `plan` is pinned unless `space` lists it."""
 
-    target: Literal["training", "serving"] = "training"
+    target: Literal["training", "serving", "programs"] = "training"
+    """What is chosen; `programs` where the first objective is one of theirs (accuracy, cost_per_task …)."""
     objective: Objective | tuple[Objective, ...] = "step_time"
     """One, or two or three: then every plan that no other beats in all of them is found, and the first decides."""
     limits: Limits = Limits()
@@ -250,6 +268,15 @@ class SearchSpec(Spec):
             raise ValueError("must be one objective, or two or three different ones")
         return names[0] if len(names) == 1 else tuple(names)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _programs_by_objective(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "target" in given:
+            return given
+        own = given.get("objective")
+        first = own[0] if isinstance(own, list | tuple) and own else own
+        return {**given, "target": "programs"} if first in PROGRAMS_OBJECTIVES else given
+
     @model_validator(mode="after")
     def _of_the_target(self) -> SearchSpec:
         """Names that the target does not know, all at once."""
@@ -257,12 +284,15 @@ class SearchSpec(Spec):
         limits = {name for name in self.limits.model_fields_set if getattr(self.limits, name) is not None}
         if self.target == "training":
             for name in (*self.objectives, *sorted(limits)):
-                if name in ONLY_SERVING:
+                if name in (*ONLY_SERVING, *PROGRAMS_OBJECTIVES):
                     field = "objective" if name in self.objectives else f"limits.{name}"
-                    problems.append(Problem(field, "is for target serving", value=name))
+                    of = "serving" if name in ONLY_SERVING else "programs"
+                    problems.append(Problem(field, f"is for target {of}", value=name))
             for name in SERVING_AXES:
                 if getattr(self.space, name) is not None:
                     problems.append(Problem(f"space.{name}", "is an axis of target serving"))
+        elif self.target == "programs":
+            problems += self._of_programs(limits)
         else:
             allowed = f"with target serving must be one of {', '.join(SERVING_OBJECTIVES)}"
             if "objective" in self.model_fields_set:
@@ -276,6 +306,17 @@ class SearchSpec(Spec):
         if problems:
             raise Inconsistent(problems)
         return self
+
+    def _of_programs(self, limits: set[str]) -> list[Problem]:
+        """What `windtunnel reason` does not choose by."""
+        allowed = f"with target programs must be one of {', '.join(PROGRAMS_OBJECTIVES)}"
+        problems = [Problem("objective", allowed, n) for n in self.objectives if n not in PROGRAMS_OBJECTIVES]
+        for name in sorted(limits - {*PROGRAMS_OBJECTIVES, "memory_fraction"}):
+            problems.append(Problem(f"limits.{name}", "is no limit of target programs"))
+        for name in sorted(n for n in self.space.model_fields_set if getattr(self.space, n) is not None):
+            rule = "is no axis of target programs: list values of a strategy's knobs, or programs.models"
+            problems.append(Problem(f"space.{name}", rule))
+        return problems
 
     @property
     def objectives(self) -> tuple[Objective, ...]:

@@ -50,3 +50,17 @@ def load(source: Source, overrides: Sequence[str] = ()) -> tuple[Scenario, Any, 
 
     scenario, lines = load_scenario_with_source(source, list(overrides))
     return scenario, lines, folder_of(source)
+
+
+def is_serving(source: Source, overrides: Sequence[str] = ()) -> bool:
+    """Whether a scenario has a section `serving` and none `training`.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    from windtunnel.specs.loader import fields_of
+
+    if isinstance(source, Scenario):
+        return source.serving is not None and source.training is None
+    data, _ = fields_of(source, tuple(overrides))
+    return "serving" in data and "training" not in data

@@ -48,11 +48,9 @@ def look_up(
         cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
     if scenario.training is None:
         rule = f"is required for `{verb}`: seq_len and global_batch at least"
-        if scenario.serving is not None:
+        if scenario.serving is not None and scenario.programs is None:
             rule += "; of serving, " + ("search.target: serving" if verb == "plan" else "`serve` is the verb")
-        if scenario.learning is not None:
-            rule += "; of learning, `learn` is the verb"
-        problems.extend([Problem(field="training", rule=rule)])
+        problems.extend([Problem(field="training", rule=rule + scenario.own_verb)])
     chosen = applied(scenario.techniques, problems)
     return model, cluster and on_cluster(chosen, cluster, problems), chosen
 

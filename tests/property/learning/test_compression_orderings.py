@@ -24,9 +24,9 @@ from windtunnel.learning.inner.adamw import AdamW
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import with_defaults
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import Task, TaskSetting
+from windtunnel.techniques.knobs import with_defaults
 
 pytestmark = pytest.mark.slow
 

@@ -106,6 +106,20 @@ def test_check_holds_predictions_to_a_baseline(tmp_path: Path) -> None:
     assert run(["check", str(file), "--baseline", str(baseline)]) == 4
 
 
+def test_check_reads_jobs_alone_as_cluster_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = "examples/cluster/cluster-day.yaml"
+    assert run(["cluster", file, "--json"]) == 0
+    own = json.loads(capsys.readouterr().out)
+    assert run(["check", file, "--require", "jct_s.mean<=1e9, utilisation>=0", "--json"]) == 0
+    outcomes = json.loads(capsys.readouterr().out)["outcomes"]
+    assert [one["value"] for one in outcomes] == [own["jct_s"]["mean"], own["utilisation"]]
+    assert run(["check", file, "--require", "makespan_s<=1"]) == 4
+    assert run(["check", file, "--require", "fits"]) == 4
+    baseline = tmp_path / "b.json"
+    assert run(["check", file, "--baseline", str(baseline)]) == 0
+    assert run(["check", file, "--baseline", str(baseline), "--set", "jobs.policy=srtf"]) == 4
+
+
 def test_check_refuses_conditions_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.yaml").write_text(SMALL)
     assert run(["check", str(tmp_path), "--require", "fast, step_time_s = 3"]) == 2

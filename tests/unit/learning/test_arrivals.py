@@ -175,7 +175,7 @@ def test_rounds_computed_together_are_those_computed_one_by_one(bowls, buffer, l
 def test_sampled_rounds_ask_the_clients_that_lock_step_averaging_asks():
     """Without noise of batches, whose draws follow each driver's own count of steps."""
     from windtunnel.learning.algorithms import ALGORITHMS
-    from windtunnel.learning.knobs import with_defaults
+    from windtunnel.techniques.knobs import with_defaults
 
     task = built_task("quadratic", 12, shift=1.0, params=20, noise=0.0)
     job = job_of(task, steps=60)

@@ -18,10 +18,10 @@ from windtunnel.learning.inner.adamw import AdamW
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import with_defaults
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import TaskSetting
+from windtunnel.techniques.knobs import with_defaults
 
 SMALL = {"inputs": 6, "hidden": 8, "teacher": 4, "outputs": 3, "samples": 256, "held_out": 64, "dtype": "float64"}
 

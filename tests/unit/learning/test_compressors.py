@@ -11,8 +11,8 @@ from windtunnel.errors import BadInput, ProblemList
 from windtunnel.learning.compressors import COMPRESSORS
 from windtunnel.learning.compressors._bits import Field, packed, unpacked
 from windtunnel.learning.compressors.base import Compressor
-from windtunnel.learning.knobs import with_defaults
 from windtunnel.learning.randomness import Draws
+from windtunnel.techniques.knobs import with_defaults
 
 SHAPES = ((7, 5), (13,), (4, 3, 2), (1,))
 ENTRIES = 7 * 5 + 13 + 4 * 3 * 2 + 1

@@ -11,10 +11,10 @@ from windtunnel.learning.drivers.lock_step import learn
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import with_defaults
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import TaskSetting
+from windtunnel.techniques.knobs import with_defaults
 
 
 def game(workers: int = 4, seed: int = 1, **given: object):

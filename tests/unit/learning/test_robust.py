@@ -16,11 +16,11 @@ from windtunnel.learning.gate import gate_keys
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import with_defaults
 from windtunnel.learning.prepare import prepare_learning
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import TaskSetting
+from windtunnel.techniques.knobs import with_defaults
 
 WORKERS, WRONG = 15, 3
 RULES = ["mean", "median", "trimmed_mean", "krum", "flag"]

@@ -13,6 +13,7 @@ from windtunnel.catalog.run_tables import failure_profiles, grids, profile_of
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.runs.event_loop.program import CLASSES
 from windtunnel.runs.progress_log import read_progress_log
+from windtunnel.runs.results import histogram
 from windtunnel.specs.run import RunSpec
 
 SMALL: dict[str, Any] = {
@@ -55,8 +56,18 @@ def test_the_result_adds_up() -> None:
     data = json.loads(json.dumps(result.to_dict(), default=float))
     for key in ("days", "ideal_days", "goodput", "ettr", "badput", "failures_mean", "restarts_mean", "checkpoint"):
         assert key in data
+    bins = data["days_histogram"]
+    assert len(bins["edges_days"]) == len(bins["counts"]) + 1 and sum(bins["counts"]) == result.replications
+    assert (bins["edges_days"][0], bins["edges_days"][-1]) == (min(result.every_days), max(result.every_days))
     for key in ("spares", "cost", "currency", "energy_kwh", "carbon_kg", "replications", "interval", "simulated_in_s"):
         assert key in data
+
+
+def test_days_fall_into_bins_of_equal_width() -> None:
+    found = histogram([1.0, 2.0, 2.0, 6.0])
+    assert found == {"edges_days": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "counts": [1, 2, 0, 0, 1]}
+    assert sum(histogram([3.5])["counts"]) == 1 and histogram(()) == {"edges_days": [], "counts": []}
+    assert len(histogram(list(range(1000)))["counts"]) == 40
 
 
 def test_a_run_that_may_wait_begins_when_electricity_is_clean() -> None:

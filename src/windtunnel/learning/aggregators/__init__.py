@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windtunnel.arrays import Floats
-from windtunnel.learning.knobs import Knob
 from windtunnel.registry import Registry
+from windtunnel.techniques.knobs import Knob
 
 Aggregate = Callable[[Floats], Floats]
 """Gradients of all workers in double precision, shape (workers, entries) → one, shape (entries,).

@@ -13,8 +13,8 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, Problem
 from windtunnel.learning.aggregators import AGGREGATORS, Aggregate, AggregatorKind
-from windtunnel.learning.knobs import Knob
 from windtunnel.runs.step_waits.berrut import decode, wrong_answers
+from windtunnel.techniques.knobs import Knob
 
 
 def mean_of_blocks(answers: Floats, blocks: int, wrong: int, returned: Ints | None = None, shares: int = 0) -> Floats:

@@ -7,8 +7,8 @@ from typing import Any
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.learning.aggregators import AGGREGATORS, Aggregate, AggregatorKind
-from windtunnel.learning.knobs import Knob
 from windtunnel.runs.gradient_aggregation import flag_mean
+from windtunnel.techniques.knobs import Knob
 
 
 def build(workers: int, knobs: dict[str, Any]) -> Aggregate:

@@ -13,11 +13,11 @@ from windtunnel.learning.aggregators import AGGREGATORS, Aggregate
 from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import names_a_part, with_defaults
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.runs.gradient_aggregation import mean
 from windtunnel.specs.base import named
+from windtunnel.techniques.knobs import names_a_part, with_defaults
 
 
 @dataclass(slots=True)

@@ -15,13 +15,13 @@ from windtunnel.learning.compressors.base import Compressor
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.inner.base import InnerOptimizer
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message, Plain
 from windtunnel.learning.outer.base import OuterOptimizer
 from windtunnel.learning.participation.sample import Sample
 from windtunnel.learning.state import LearnerState, started
 from windtunnel.learning.tasks.base import Task
 from windtunnel.learning.tasks.splits import sizes_of
+from windtunnel.techniques.knobs import Knob
 
 LOCAL_STEPS = Knob(10, 1, 1_000_000, "K: local steps of a round")
 ACTIVE = Knob(0, 0, 100_000, "m: clients of a round, drawn anew each time; 0: all")

@@ -16,9 +16,9 @@ from windtunnel.learning.algorithms.arrival import Rules
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.buffered import TIMEOUT_S, UPLOAD, Buffered, polynomial, upload_of
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.nesterov import Nesterov
 from windtunnel.learning.participation.everyone import Everyone
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Buffered:

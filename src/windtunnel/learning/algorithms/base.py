@@ -8,10 +8,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from windtunnel.arrays import Floats, Reals
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Task
+from windtunnel.techniques.knobs import Knob
 
 
 class LockStepAlgorithm(Protocol):

@@ -11,11 +11,11 @@ import numpy as np
 from windtunnel.arrays import Reals
 from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms.arrival import NOTHING, Answer, Rules, Server, Upload
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.base import OuterOptimizer
 from windtunnel.learning.participation.base import Participation
 from windtunnel.learning.participation.everyone import Everyone
 from windtunnel.learning.participation.sample import Sample
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from windtunnel.learning.algorithms._delayed import Delayed, Use
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import ParameterExchange
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.heavy_ball import HeavyBall
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Delayed:

@@ -23,12 +23,12 @@ from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.mixing import GRAPHS, Edges
 from windtunnel.learning.mixing._matrices import contraction_and_resistance
 from windtunnel.learning.state import LearnerState, started
 from windtunnel.learning.tasks.base import Task
+from windtunnel.techniques.knobs import Knob
 
 _VECTORS = ("x_tilde", "y", "y_tilde", "z", "z_tilde")
 

@@ -25,12 +25,12 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.state import LearnerState, started
 from windtunnel.learning.tasks.autoencoder import Autoencoder
 from windtunnel.learning.tasks.base import Shapes, Task
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

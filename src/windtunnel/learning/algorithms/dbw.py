@@ -20,9 +20,9 @@ from windtunnel.learning.algorithms.arrival import NOTHING, Answer, Rules, Serve
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.buffered import started
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
 from windtunnel.learning.participation.backup import Decrease, RoundTrips, best_number
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,9 +18,9 @@ from windtunnel.learning.algorithms.arrival import Answer, Rules, Server, Upload
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.buffered import TIMEOUT_S, UPLOAD, Buffered, polynomial, upload_of
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.delayed_nesterov import DelayedNesterov
 from windtunnel.learning.participation.everyone import Everyone
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import Composed, ParameterExchange, StateExchange
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Composed:

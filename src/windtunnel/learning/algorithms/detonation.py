@@ -25,10 +25,10 @@ from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.compressors.dct import Dct, forward, inverse
 from windtunnel.learning.compressors.topk import largest
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message, WireFormat
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Shapes
+from windtunnel.techniques.knobs import Knob
 
 Replicator = Literal["demo", "random", "striding", "full"]
 

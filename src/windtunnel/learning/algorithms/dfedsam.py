@@ -21,9 +21,9 @@ from windtunnel.learning.algorithms.gossip import Gossip
 from windtunnel.learning.algorithms.gossip import build as build_gossip
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Task
+from windtunnel.techniques.knobs import Knob
 
 _SGD = SGD()
 

@@ -15,11 +15,11 @@ from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import Composed, ParameterExchange
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
 from windtunnel.learning.outer.base import OuterOptimizer
 from windtunnel.learning.outer.heavy_ball import HeavyBall
 from windtunnel.learning.outer.nesterov import Nesterov
+from windtunnel.techniques.knobs import Knob
 
 
 def outer_of(knobs: dict[str, Any]) -> OuterOptimizer:

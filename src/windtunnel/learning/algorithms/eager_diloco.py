@@ -17,7 +17,7 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.diloco import KNOBS, outer_of
 from windtunnel.learning.compose import ParameterExchange
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Delayed:

@@ -18,11 +18,11 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.buffered import TIMEOUT_S, UPLOAD, upload_of
 from windtunnel.learning.algorithms.synchronous import Synchronous
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
 from windtunnel.learning.outer.base import OuterOptimizer
 from windtunnel.learning.outer.nesterov import Nesterov
 from windtunnel.learning.participation.everyone import Everyone
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Synchronous:

@@ -17,8 +17,8 @@ from windtunnel.learning.algorithms.arrival import Answer, Rules, Server, Upload
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.buffered import CONCURRENCY, LOCAL_STEPS, TIMEOUT_S, Buffered, chosen, polynomial
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms._federated import ACTIVE, BY_SAMPLES, LOCAL_STEPS, SERVER_LR, Federated
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 KNOBS = {
     "local_steps": LOCAL_STEPS,

@@ -16,8 +16,8 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.buffered import LOCAL_STEPS, TIMEOUT_S, UPLOAD, chosen, upload_of
 from windtunnel.learning.algorithms.synchronous import Synchronous
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Synchronous:

@@ -22,8 +22,8 @@ from windtunnel.learning.algorithms.buffered import (
     upload_of,
 )
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Buffered:

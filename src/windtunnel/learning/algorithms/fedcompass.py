@@ -22,9 +22,9 @@ from windtunnel.learning.algorithms.arrival import NOTHING, Answer, Rules, Serve
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.buffered import TIMEOUT_S, polynomial, started, step_server
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
 from windtunnel.learning.outer.base import OuterOptimizer
+from windtunnel.techniques.knobs import Knob
 
 _EPS = 1e-9
 

@@ -12,7 +12,7 @@ from windtunnel.learning.algorithms._federated import Federated
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.fedavg import KNOBS, federated
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Federated:

@@ -21,8 +21,8 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.fedavg_sync import KNOBS, rules_of_rounds
 from windtunnel.learning.algorithms.synchronous import Synchronous
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

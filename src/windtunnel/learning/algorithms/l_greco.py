@@ -25,10 +25,10 @@ from windtunnel.learning.compressors.low_rank import LowRank
 from windtunnel.learning.compressors.quantised import Quantised
 from windtunnel.learning.compressors.topk import TopK
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Shapes
+from windtunnel.techniques.knobs import Knob
 
 LEVELS: dict[str, tuple[Compressor, ...]] = {
     "topk": tuple(TopK(fraction) for fraction in (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.1)),

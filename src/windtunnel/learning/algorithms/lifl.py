@@ -22,8 +22,8 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.fedavg_sync import KNOBS, rules_of_rounds
 from windtunnel.learning.algorithms.synchronous import Synchronous
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 Plane = Literal["shared-memory", "serverful", "broker"]
 COPIES: dict[str, tuple[int, int]] = {"shared-memory": (1, 0), "serverful": (2, 2), "broker": (5, 5)}

@@ -21,10 +21,10 @@ from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.base import Compressor
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Kind, Message, WireFormat
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Task
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True)

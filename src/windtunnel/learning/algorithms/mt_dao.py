@@ -23,9 +23,9 @@ from windtunnel.learning.compose import Composed, ParameterExchange, StateExchan
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.inner.adamw import AdamW
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
 from windtunnel.learning.state import LearnerState
+from windtunnel.techniques.knobs import Knob
 
 _MAX_MOMENTA = 8
 

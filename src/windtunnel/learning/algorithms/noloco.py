@@ -18,9 +18,9 @@ from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState, started
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True)

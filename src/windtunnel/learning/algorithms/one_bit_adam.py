@@ -23,10 +23,10 @@ from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.compressors.sign import Sign
 from windtunnel.learning.inner.adamw import AdamW
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Shapes, params_of
+from windtunnel.techniques.knobs import Knob
 
 _WHOLE = 10**9
 """Entries of a block that is any vector."""

@@ -19,10 +19,10 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.low_rank import Matrix, factor_entries, matrices, orthonormal
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Shapes
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.lattice_shift import LatticeShift
 from windtunnel.learning.compressors.quantised import Quantised
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message, WireFormat
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Shapes, Task
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

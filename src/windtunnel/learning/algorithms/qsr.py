@@ -15,8 +15,8 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import At, Composed, ParameterExchange, StateExchange
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 
 def rounds(lr: LearningRate, steps: int, alpha: float, base: int) -> tuple[int, ...]:

@@ -16,9 +16,9 @@ from windtunnel.learning.algorithms._federated import LOCAL_STEPS, Federated
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.outer.average import Average
+from windtunnel.techniques.knobs import Knob
 
 Scheme = Literal["master-worker", "peer-to-peer", "tree"]
 

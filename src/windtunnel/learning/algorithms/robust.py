@@ -12,7 +12,7 @@ from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms._aggregated import Aggregated, aggregator_of
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
+from windtunnel.techniques.knobs import Knob
 
 
 def build(job: Job, knobs: dict[str, Any]) -> Aggregated:

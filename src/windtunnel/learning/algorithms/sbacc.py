@@ -22,11 +22,11 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Task
 from windtunnel.runs.step_waits.berrut import encode
+from windtunnel.techniques.knobs import Knob
 
 
 @runtime_checkable

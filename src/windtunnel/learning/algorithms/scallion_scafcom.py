@@ -25,9 +25,9 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.algorithms.scaffold import KNOBS, Scaffold
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.average import Average
 from windtunnel.learning.state import LearnerState
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True, kw_only=True)

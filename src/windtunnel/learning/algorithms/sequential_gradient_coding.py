@@ -21,9 +21,9 @@ from windtunnel.learning.algorithms import _parts as parts
 from windtunnel.learning.algorithms._coded import CodedGradients
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.state import LearnerState
 from windtunnel.runs.step_waits.straggler_patterns import Late, bursts
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True)

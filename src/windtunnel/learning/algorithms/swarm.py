@@ -21,10 +21,10 @@ from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.compose import Composed
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.learning.tasks.base import Shapes, params_of
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from windtunnel.arrays import Ints, Reals
 from windtunnel.learning.compressors import COMPRESSORS, CompressorKind
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks.base import Shapes
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

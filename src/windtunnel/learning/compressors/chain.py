@@ -15,9 +15,9 @@ from windtunnel.learning.compressors import COMPRESSORS, CompressorKind
 from windtunnel.learning.compressors._bits import Field
 from windtunnel.learning.compressors._coded import Coded, Parts
 from windtunnel.learning.compressors.topk import TopK
-from windtunnel.learning.knobs import Knob, with_defaults
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks.base import Shapes
+from windtunnel.techniques.knobs import Knob, with_defaults
 
 
 class Sparsifier(Protocol):

@@ -11,9 +11,9 @@ from windtunnel.arrays import Floats, Ints, Reals
 from windtunnel.learning.compressors import COMPRESSORS, CompressorKind
 from windtunnel.learning.compressors._bits import Field
 from windtunnel.learning.compressors._coded import Blocks, Coded, Parts
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks.base import Shapes, params_of
+from windtunnel.techniques.knobs import Knob
 
 MAGNITUDES = {
     "e3m0": np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]),

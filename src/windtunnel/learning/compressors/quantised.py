@@ -13,9 +13,9 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.learning.compressors import COMPRESSORS, CompressorKind
 from windtunnel.learning.compressors._bits import Field
 from windtunnel.learning.compressors._coded import Blocks, Coded, Parts
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks.base import Shapes, params_of
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from windtunnel.learning.compressors import COMPRESSORS, CompressorKind
 from windtunnel.learning.compressors._bits import Field
 from windtunnel.learning.compressors._coded import Coded, Parts
 from windtunnel.learning.compressors.topk import largest
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks.base import Shapes, params_of
+from windtunnel.techniques.knobs import Knob
 
 HASHES = 3
 

@@ -11,9 +11,9 @@ from windtunnel.arrays import Ints, Reals
 from windtunnel.learning.compressors import COMPRESSORS, CompressorKind
 from windtunnel.learning.compressors._bits import Array, Field
 from windtunnel.learning.compressors._coded import Coded, Parts, position_bits
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks.base import Shapes, params_of
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

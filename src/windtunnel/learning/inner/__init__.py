@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windtunnel.learning.inner.base import InnerOptimizer
-from windtunnel.learning.knobs import Knob
 from windtunnel.registry import Registry
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

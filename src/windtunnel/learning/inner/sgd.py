@@ -8,7 +8,7 @@ import numpy as np
 
 from windtunnel.arrays import Reals
 from windtunnel.learning.inner import INNER, InnerKind
-from windtunnel.learning.knobs import Knob
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

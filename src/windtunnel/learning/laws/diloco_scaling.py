@@ -4,13 +4,15 @@ Decoder-only models trained on 20 tokens a parameter with tuned learning rates a
 steps; the joint fit over sizes and workers is L = 19.226·N^−0.0985·M^0.0116, data parallelism is 18.129·N^−0.0953.
 
 Source: Charles et al. 2025 (arXiv 2503.09799), tables 7 to 10. Valid for: 35M to 10B parameters, 1 to 8 workers, rounds
-of 30 steps; models up to 2.4B were fitted, larger ones (4B, 10B) were predicted and then trained.
+of 30 steps; models up to 2.4B were fitted, larger ones (4B, 10B) were predicted and then trained. Coefficients are
+those of `windtunnel.laws`; here the law knows algorithms, rounds and workers of a scenario.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windtunnel.laws import LAWS as PUBLISHED
 from windtunnel.learning.laws import LAWS, LawCase
 
 LEAST, MOST = 35e6, 10.5e9
@@ -40,9 +42,10 @@ class DilocoScaling:
 
     def loss(self, case: LawCase) -> float:
         """See `Law.loss`."""
-        if case.algorithm == "data_parallel":
-            return float(18.129 * case.parameters**-0.0953)
-        return float(19.226 * case.parameters**-0.0985 * case.workers**0.0116)
+        given = {"parameters": case.parameters}
+        if case.algorithm != "data_parallel":
+            given["workers"] = float(case.workers)
+        return PUBLISHED.get("diloco-scaling").predict(given).values["loss"].value
 
 
 LAWS.add("diloco-scaling", DilocoScaling())

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer.base import OuterOptimizer
 from windtunnel.registry import Registry
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

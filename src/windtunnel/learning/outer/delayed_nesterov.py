@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.arrays import Reals
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer import OUTER, OuterKind
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from windtunnel.arrays import Reals
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer import OUTER, OuterKind
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

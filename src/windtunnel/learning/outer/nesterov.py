@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windtunnel.arrays import Reals
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.outer import OUTER, OuterKind
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Reals
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks.base import Score, Shapes, TaskSetting
 from windtunnel.learning.tasks.classification import DATA_SEED, DTYPE
 from windtunnel.learning.tasks.dense import DenseNet
 from windtunnel.learning.tasks.splits import SPLITS, Shards, split
+from windtunnel.techniques.knobs import Knob
 
 GROUPS = 8
 """Regions of the surface, which splits divide over workers."""

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Reals
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks.base import Score, Shapes, TaskSetting
 from windtunnel.learning.tasks.classification import DATA_SEED
+from windtunnel.techniques.knobs import Knob
 
 
 @dataclass(slots=True)

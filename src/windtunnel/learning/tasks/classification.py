@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Reals
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.tasks.base import Score, Shapes, TaskSetting
 from windtunnel.learning.tasks.dense import DenseNet, entropy, expected_loss, softmax_loss
 from windtunnel.learning.tasks.splits import Shards
+from windtunnel.techniques.knobs import Knob
 
 DTYPE = Knob("float32", choices=("float32", "float64"), doc="type of parameters, gradients and states")
 DATA_SEED = Knob(1, 0, 2**31, "seed of the data, which all seeds of a run share")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks.base import TaskSetting
 from windtunnel.learning.tasks.classification import DATA_SEED, DTYPE, Classifier, Samples
 from windtunnel.learning.tasks.dense import DenseNet
 from windtunnel.learning.tasks.splits import SPLITS, split
+from windtunnel.techniques.knobs import Knob
 
 
 @lru_cache(maxsize=2)

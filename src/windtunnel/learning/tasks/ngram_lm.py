@@ -16,13 +16,13 @@ import numpy as np
 
 from windtunnel.arrays import Ints
 from windtunnel.errors import BadInput, Problem
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks.base import TaskSetting
 from windtunnel.learning.tasks.classification import DATA_SEED, DTYPE
 from windtunnel.learning.tasks.language import Language, NgramNet, Text
 from windtunnel.learning.tasks.splits import SPLITS, split
+from windtunnel.techniques.knobs import Knob
 
 GENRES = 8
 _STRETCHES = 16

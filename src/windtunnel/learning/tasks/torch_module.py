@@ -15,13 +15,13 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Reals
 from windtunnel.errors import BadInput, Problem
-from windtunnel.learning.knobs import Knob
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks._user_module import FIELD, ModuleAndData, from_file, on_markov_text, require_torch
 from windtunnel.learning.tasks.base import Score, Shapes, TaskSetting
 from windtunnel.learning.tasks.classification import DATA_SEED
 from windtunnel.learning.tasks.splits import SPLITS, Shards, split
+from windtunnel.techniques.knobs import Knob
 
 _HELD_AT_ONCE = 256
 """Held-out samples of one forward."""

@@ -12,10 +12,10 @@ from windtunnel.learning.algorithms.base import LockStepAlgorithm, step_work_of
 from windtunnel.learning.inner import INNER
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.job import Job
-from windtunnel.learning.knobs import with_defaults
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.timing.schedule import Messages
 from windtunnel.learning.timing.target import Target
+from windtunnel.techniques.knobs import with_defaults
 
 
 def built_on_target(

@@ -143,7 +143,7 @@ def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[
     problems = ProblemList(lines)
     wanted = scenario.search or SearchSpec()
     model, cluster, techniques = look_up(scenario, folder, problems, verb="plan")
-    if wanted.target != "training":
+    if wanted.target != "training" and scenario.programs is None:
         problems.add("search.target", wanted.target, "only training is planned yet")
     for objective in wanted.objectives:
         if objective not in TIMED:

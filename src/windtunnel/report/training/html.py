@@ -40,6 +40,14 @@ def write(result: TrainingResult, path: str | Path, *, published: Published | No
     return target
 
 
+def write_timeline(result: TrainingResult, path: str | Path) -> Path:
+    """Write the timeline alone, of a result with a trace, and return its path."""
+    target = Path(path)
+    page = document(result.scenario_name or "training step", [_timeline(result)], script=asset("timeline.js"))
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
 def render(result: TrainingResult, *, published: Published | None = None) -> str:
     """The whole document. Every text that comes from the scenario is escaped.
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -211,6 +211,19 @@ def _quantiles(errors: Floats, weights: Floats, *shares: float) -> list[float]:
     return [float(x) for x in np.interp(shares, at, errors[order])]
 
 
+@lru_cache(maxsize=64)
+def _band_of(subject: Subject, way: str) -> Band | None:
+    """The band of a run under one way of leaving out; neighbouring plans and other questions of one run share it."""
+    return band(subject, _table(way), way, distances())
+
+
+@lru_cache(maxsize=64)
+def _basis_of(subject: Subject, way: str) -> tuple[str, list[str]]:
+    found = _band_of(subject, way)
+    assert found is not None
+    return _basis(_table(way), found, way)
+
+
 def interval_of(
     subject: Subject, step_time_s: float, measured: Coverage = NOTHING, *, site_known: bool = False
 ) -> Interval:
@@ -223,26 +236,26 @@ def interval_of(
         site_known: Whether the run's site is one of the record's: two plans on one cluster, rows of a known family.
     """
     fold = _table("fold")
+    subject = replace(subject, plan="")  # bands do not depend on it, and plans of one run share them
     low = high = 0.0
     texts: list[str] = []
     rows: list[str] = []
     ways = ways_for(subject, fold, site_known=site_known) if fold.members else ()
     for way in ways:
-        table = _table(way)
-        found = band(subject, table, way, distances())
+        found = _band_of(subject, way)
         if found is None:
             continue
         low, high = min(low, found.low), max(high, found.high)
-        text, names = _basis(table, found, way)
+        text, names = _basis_of(subject, way)
         texts.append(text)
         rows += names
     for other in stand_ins(subject):
         for way in ways_for(other, fold):
-            if (found := band(other, _table(way), way, distances())) is not None:
+            if (found := _band_of(other, way)) is not None:
                 low, high = min(low, found.low), max(high, found.high)
     if not texts:
         return Interval(LEVEL, step_time_s / 2, step_time_s * 2, "no measured rows ship: a factor of two", "assumed")
-    if measured.share > 0.0 and ways != ("fold",) and (own := band(subject, fold, "fold", distances())) is not None:
+    if measured.share > 0.0 and ways != ("fold",) and (own := _band_of(subject, "fold")) is not None:
         low = -_with_profile(-low, -own.low, measured)
         high = _with_profile(high, own.high, measured)
         texts.append(f"{measured.share:.0%} of the step at rates of the profile, which make it ±{measured.error:.1%}")
