@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup extras demo test test-browser test-long lint bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-runs handtuned torch real fuzz clean
+.PHONY: help setup extras demo test test-browser test-long lint bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -70,6 +70,7 @@ bench: setup  ## speed figures
 	$(BIN)/python benchmarks/bench_engine.py
 	$(BIN)/python benchmarks/bench_planner.py
 	$(BIN)/python benchmarks/bench_serving.py
+	$(BIN)/python benchmarks/bench_programs.py
 	$(BIN)/python benchmarks/bench_serving_planner.py
 	$(BIN)/python benchmarks/bench_advise.py
 	$(BIN)/python benchmarks/bench_runs.py
@@ -84,7 +85,8 @@ training-papers: $(COMPILED)  ## re-run the claims of papers on training (2 minu
 run-papers: $(COMPILED)  ## re-run the claims of papers on whole runs, rewrite docs/generated/run_papers.md
 cluster-papers: $(COMPILED)  ## re-run the claims of papers on clusters of jobs, rewrite docs/generated/cluster_papers.md
 learning-papers: $(COMPILED)  ## re-run the claims of papers on learning, rewrite docs/generated/learning_papers.md
-serving-papers training-papers run-papers cluster-papers learning-papers: %-papers:
+laws-papers: $(COMPILED)  ## re-run the claims of papers on scaling laws and test-time compute, rewrite docs/generated/laws_papers.md
+serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers: %-papers:
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce --acts-on $* --json > $(OUT)/$@.json
 	$(BIN)/python -m windtunnel.reproduce.pages.claims_page $* $(OUT)/$@.json > docs/generated/$*_papers.md
@@ -110,6 +112,7 @@ docs-site: docs  ## the documentation as a site in site/: zensical, or mkdocs-ma
 	.venv-docs/bin/pip install --quiet --disable-pip-version-check zensical==0.1.2 2>/dev/null \
 		|| .venv-docs/bin/pip install --quiet --disable-pip-version-check mkdocs-material==9.8.1
 	if test -x .venv-docs/bin/zensical; then .venv-docs/bin/zensical build --clean; else .venv-docs/bin/mkdocs build --quiet; fi
+	$(PYTHON) scripts/check_site.py site
 
 dist: setup  ## the wheel and the source archive in dist/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
@@ -133,6 +136,9 @@ leave-out: setup  ## predict ROWS without their family (BY=device, software, rel
 
 accuracy: setup  ## rewrite docs/accuracy/training.md from the rows we ship, or from ROWS
 	$(BIN)/python -m windtunnel.validation.accuracy.write_page $(if $(ROWS),--rows $(ROWS))
+
+accuracy-reasoning: setup  ## rewrite docs/accuracy/reasoning.md from ROWS (problem_successes.json reasoning_quality.json)
+	$(BIN)/python -m windtunnel.validation.accuracy.reasoning_table $(ROWS) > docs/accuracy/reasoning.md
 
 accuracy-runs: setup  ## rewrite docs/accuracy/runs.md: published runs of weeks beside their predictions
 	$(BIN)/python -m windtunnel.validation.accuracy.published_days > docs/accuracy/runs.md

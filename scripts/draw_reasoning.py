@@ -1,0 +1,52 @@
+"""Run the examples of `windtunnel reason`, draw docs/img/reason-*.svg and print the tables of the guide.
+
+Run from the repository root: `python scripts/draw_reasoning.py [NAME …]`, names as in examples/reasoning.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from windtunnel import api
+from windtunnel.programs.figures import ACROSS, front_chart
+from windtunnel.programs.result import ReasonResult
+from windtunnel.report.reason.text import answer_tables, row, titles
+
+ROOT = Path(__file__).parents[1]
+DRAWN = {
+    "best-of-n-or-a-bigger-model": 0,
+    "what-is-a-verifier-worth": 0,
+    "which-plan-for-a-strategy": 3,
+    "own-devices-or-an-api": 0,
+}
+"""Example → the figure of `ACROSS` that its picture is drawn against."""
+
+
+def draw(name: str, across: int) -> None:
+    """Run an example, save its picture, print its tables as Markdown."""
+    result = api.simulate_programs(ROOT / f"examples/reasoning/{name}.yaml")
+    chart = front_chart(result, ACROSS[across])
+    assert chart is not None
+    chart.save(ROOT / f"docs/img/reason-{name}.svg", width=860)
+    print(f"\n## {name}\n")
+    _candidates(result)
+    for title, hint, heads, rows in answer_tables(result):
+        print(f"\n{title}: {hint}\n")
+        _table(heads, rows)
+
+
+def _candidates(result: ReasonResult) -> None:
+    several = len({p.model for p in result.points}) > 1
+    _table(titles(several_models=several), [row(p, several_models=several) for p in result.points])
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> None:
+    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    for cells in rows:
+        print("| " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or DRAWN:
+        draw(name, DRAWN[name])
