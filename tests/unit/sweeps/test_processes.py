@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from doubling_job import Doubles
 
 from windtunnel.errors import WindtunnelError
 from windtunnel.sweeps.cells import Cell
 from windtunnel.sweeps.compute import Row
 from windtunnel.sweeps.executors import Task
 from windtunnel.sweeps.executors.processes import STILLBORN, Processes
-
-
-@dataclass(frozen=True, slots=True)
-class Doubles:
-    """Twice a task's number, in processes of which the first few die at their start."""
-
-    folder: Path
-    """Has one file for each process that was started."""
-    dying: int
-    how: str
-
-    def computer(self) -> Doubles:
-        """Dies where it is one of the first."""
-        born = len(list(self.folder.iterdir()))
-        (self.folder / f"{os.getpid()}").touch()
-        if born < self.dying:
-            if self.how == "raise":
-                raise RuntimeError("no such table")
-            if self.how == "exit":
-                os._exit(7)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self
-
-    def row(self, cell: Cell, attempt: int = 1) -> Row:
-        """One row."""
-        del attempt
-        return {"twice": 2 * int(cell.id), "wall_s": 0.001}
-
-    def crashed(self, task: Task, reason: str) -> Row:
-        """No cell is to blame here."""
-        raise AssertionError(reason)
 
 
 def rows(job: Any) -> list[Row]:
