@@ -1,0 +1,1 @@
+"""AgentTTS (Wang et al. 2025)."""

@@ -1,0 +1,1 @@
+"""GoAgent (Chen et al. 2026)."""

@@ -1,0 +1,1 @@
+"""Heterogeneous agentic AI (Asgar et al. 2025)."""

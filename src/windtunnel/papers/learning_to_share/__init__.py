@@ -1,0 +1,1 @@
+"""Learning to Share (Fioresi et al. 2026)."""

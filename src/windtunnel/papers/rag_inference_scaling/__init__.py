@@ -1,0 +1,1 @@
+"""Inference scaling for long-context RAG (Yue et al. 2024)."""

@@ -1,0 +1,1 @@
+"""Synthetic Computers (Ge et al. 2026)."""
