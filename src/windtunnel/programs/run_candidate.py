@@ -181,23 +181,23 @@ def _at_once(spec: ProgramsSpec, problems: int) -> ProgramsSpec:
 def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: Simulated | None = None) -> Point:
     """Figures of a candidate; `at_most` is its run on full instances, where the devices' capacity is asked for."""
     requests, count = run.requests, spec.problems
-    span_s = run.span_s
     price = run.deployed.usd_per_s
     idle = run.off_peak
     energies = [r.power.get("energy_j") for r in run.results] + ([] if idle is None else [idle.energy_j])
-    paid_s = span_s + (0.0 if idle is None else idle.price_share * idle.span_s)
+    paid = run.deployed.usd(run.results, run.span_s)
+    if paid is not None and price is not None and idle is not None:
+        paid += price * idle.price_share * idle.span_s
     extra = (0.0, 0.0) if idle is None else (idle.tokens, idle.prompt_tokens)
     whole = run.latency_s[np.isfinite(run.latency_s)]
     first = run.results[0]
-    lost = count - len(whole)
-    notes = [f"{lost} of {count} problems have a call that was rejected: their latency is not counted"] if lost else []
     latency_s = _distribution(whole)
-    cost = None if price is None else price * paid_s / count
+    begun = np.isfinite(requests.scheduled_s)
+    cost = None if paid is None else paid / count
     energy = None if None in energies else sum(e for e in energies if e is not None) / count
     full = spec.offline or spec.concurrency is not None
     able = None if at_most is None else at_most.problems_per_s
     return Point(
-        model=run.deployed.answers.model.name,
+        model=run.deployed.name,
         strategy=run.candidate.strategy.id,
         label=run.candidate.label,
         knobs=dict(run.candidate.knobs),
@@ -207,9 +207,9 @@ def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: S
         energy_j=energy,
         latency_s=latency_s,
         tokens=(float(requests.generated_tokens.sum()) + extra[0]) / count,
-        prompt_tokens=(float(requests.input_tokens.sum()) + extra[1]) / count,
+        prompt_tokens=(float(requests.input_tokens[begun].sum()) + extra[1]) / count,
         cached_tokens=float(requests.cached_tokens.sum()) / count,
-        calls=len(requests) / count,
+        calls=float(begun.sum()) / count,
         problems_per_s=run.problems_per_s,
         deadline_met=None if spec.deadline_s is None else float((whole <= spec.deadline_s).sum()) / count,
         num_devices=run.deployed.num_devices,
@@ -226,8 +226,17 @@ def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: S
             "latency_p99_s": _widest(run, "e2e_s", latency_s["p99"]),
         },
         serving={d.model.name: _figures(r) for d, r in zip(run.deployed.all, run.results, strict=True)},
-        notes=tuple(notes),
+        notes=_notes(run, count - len(whole), count),
     )
+
+
+def _notes(run: Simulated, lost: int, count: int) -> tuple[str, ...]:
+    """What a reader of the figures must know."""
+    if not lost:
+        return ()
+    why = dict.fromkeys(w for r in run.results for w in r.warnings if "reject" in w)
+    text = f"{lost} of {count} problems have a call that was rejected: their latency is not counted, and their cost "
+    return (f"{text}and tokens are those of the calls before it" + "".join(f"; {w}" for w in why),)
 
 
 def _widest(run: Simulated, name: str, value: float, *, inverse: bool = False) -> Band | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingPlan
 from windtunnel.specs.source import FieldsInFolder
 
-__all__ = ["Deployed", "deploy", "serve"]
+__all__ = ["Deployed", "NotServed", "deploy", "serve"]
 
 MOST_TP = 64
 CACHE_SHARE = 0.25
@@ -26,6 +27,18 @@ CACHE_SHARE = 0.25
 sequences at once, and nobody would run it."""
 _SECTIONS = ("schema_version", "model", "cluster", "plan", "serving", "techniques")
 """Sections of a scenario that a deployment reads."""
+_OF_ANSWERS = ("autoscale", "mesh", "speculation", "expert_load", "sparse_reads")
+"""Settings of `serving` that are of the instances that answer, and not of other models beside them."""
+_OF_ITS_MEMORY = ("tiers", "swap", "lending", "similar")
+"""Settings of `kv` likewise."""
+
+
+class NotServed(Exception):
+    """A candidate's calls cannot be served as the scenario states its instances; others may be."""
+
+    def __init__(self, error: BadInput) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +46,8 @@ class Deployed:
     """Deployments that serve the programs of a candidate."""
 
     answers: Deployment
+    name: str
+    """Of the model that answers, as the scenario has it."""
     verifier: Deployment | None
     """None: the model that answers scores too, or nothing is scored."""
     assumed: tuple[tuple[str, Any, str], ...] = ()
@@ -54,6 +69,22 @@ class Deployed:
         """Price of all devices; None where one has no price."""
         prices = [_price(d) for d in self.all]
         return None if None in prices else sum(p for p in prices if p is not None)
+
+    def usd(self, results: Sequence[ServingResult], span_s: float) -> float | None:
+        """Price of a run: of devices as long as they are held; None where one has no price.
+
+        Args:
+            results: of the deployments, in their order.
+            span_s: from the first arrival to the last end.
+        """
+        total = 0.0
+        for d, r in zip(self.all, results, strict=True):
+            price = _price(d)
+            if price is None:
+                return None
+            held = r.scaling.get("device_hours") if r.scaling else None
+            total += price * (span_s if held is None else held * 3600.0 / d.num_devices)
+        return total
 
 
 def deploy(
@@ -86,12 +117,31 @@ def deploy(
     verifier = None
     if scored and programs.verifier is not None and programs.verifier.model:
         verifier = _deployment(source, folder, programs.verifier, "programs.verifier", assumed)
+    stated = model.model if model else source.get("model")
+    name = stated if isinstance(stated, str) and not stated.endswith(".json") else answers.model.name
     return Deployed(
         answers=answers,
+        name=name + _apart(model, answers, programs.models),
         verifier=verifier,
         assumed=tuple(assumed),
         replicas_open=any(field in ("serving.replicas", "programs.models.replicas") for field, _, _ in assumed),
     )
+
+
+def _apart(model: ServedModel | None, answers: Deployment, models: Sequence[ServedModel]) -> str:
+    """What tells a model from others of its name in `programs.models`: devices, plan, instances."""
+    others = [m for m in models if model is not None and m is not model and m.model == model.model]
+    if model is None or not others:
+        return ""
+    parts = []
+    if any(m.cluster != model.cluster for m in others):
+        parts.append(answers.cluster.device.id)
+    if any(m.plan != model.plan for m in others) and model.plan is not None:
+        axes = model.plan.model_dump(exclude_defaults=True) or {"tp": 1}
+        parts.append(" ".join(f"{axis}={value}" for axis, value in axes.items()))
+    if any(m.replicas != model.replicas for m in others) and model.replicas is not None:
+        parts.append(f"{model.replicas} of them")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def with_replicas(deployed: Deployed, replicas: int) -> Deployed:
@@ -102,10 +152,17 @@ def with_replicas(deployed: Deployed, replicas: int) -> Deployed:
 
 
 def serve(deployed: Deployed, requests: Requests) -> tuple[ServingResult, ...]:
-    """Serve the calls of all programs; times are written into `requests`. One result for each deployment."""
-    if deployed.verifier is None:
-        return (serve_requests(deployed.answers, requests),)
-    return serve_side_by_side(deployed.all, requests)
+    """Serve the calls of all programs; times are written into `requests`. One result for each deployment.
+
+    Raises:
+        NotServed: what the scenario states of its instances does not go with these programs.
+    """
+    try:
+        if deployed.verifier is None:
+            return (serve_requests(deployed.answers, requests),)
+        return serve_side_by_side(deployed.all, requests)
+    except BadInput as error:
+        raise NotServed(error) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +206,11 @@ def _deployment(
         elif model.cluster:
             own["cluster"] = model.cluster
     pool = {k: v for k, v in (pools or [{}])[0].items() if k not in ("plan", "replicas", "role", "group")}
+    if where == "programs.verifier":
+        serving = {k: v for k, v in serving.items() if k not in _OF_ANSWERS}
+        pool.pop("sm_split", None)
+        if pool.get("kv"):
+            pool["kv"] = {k: v for k, v in pool["kv"].items() if k not in _OF_ITS_MEMORY}
     wanted = _Wanted(
         fields={**own, "serving": serving},
         pool=pool,

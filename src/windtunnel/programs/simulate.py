@@ -17,7 +17,7 @@ from windtunnel.programs.candidates import Candidate, candidates
 from windtunnel.programs.front import best_of, limits_of, on_front
 from windtunnel.programs.result import Point, ReasonResult
 from windtunnel.programs.run_candidate import capacity, point, simulate
-from windtunnel.programs.served import Deployed, deploy, with_replicas
+from windtunnel.programs.served import Deployed, NotServed, deploy, with_replicas
 from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.programs import ProgramsSpec, ServedModel
 from windtunnel.specs.scenario import Scenario
@@ -67,6 +67,8 @@ def simulate_programs(
     refused: list[dict[str, str]] = []
     assumed: dict[tuple[str, str], tuple[str, Any, str]] = {}
     deployments: dict[Any, Deployed | Infeasible] = {}
+    not_served: list[NotServed] = []
+    warned: dict[str, list[str]] = {}
     for at, candidate in enumerate(asked.candidates):
         if report is not None:
             report(at, len(asked.candidates))
@@ -76,23 +78,41 @@ def simulate_programs(
             deployments[key] = _deployed(asked, candidate, scored=scored)
         deployed = deployments[key]
         if isinstance(deployed, Infeasible):
-            model = candidate.model.model if candidate.model else ""
+            model = candidate.model.model if candidate.model else str(asked.fields.get("model", ""))
             refused.append({"model": model, "label": candidate.label, "why": str(deployed)})
             continue
         population = asked.population(candidate.model)
-        deployed, sized = _for_the_rate(asked, candidate, population, deployed)
-        assumed.update({(own[0], str(own[1])): own for own in sized})
-        run = simulate(candidate, asked.programs, population, deployed)
-        priced = asked.programs.api_price is not None
-        at_most = capacity(candidate, asked.programs, population, deployed) if priced else None
+        try:
+            deployed, sized = _for_the_rate(asked, candidate, population, deployed)
+            run = simulate(candidate, asked.programs, population, deployed)
+            priced = asked.programs.api_price is not None
+            at_most = capacity(candidate, asked.programs, population, deployed) if priced else None
+        except NotServed as error:
+            not_served.append(error)
+            refused.append({"model": deployed.name, "label": candidate.label, "why": str(error)})
+            continue
         points.append(point(run, asked.programs, population, at_most))
-        for own in (*deployed.assumed, *((x["field"], x["value"], x["why"]) for r in run.results for x in r.assumed)):
-            assumed[(own[0], str(own[1]))] = own
+        for warning in (w for r in run.results for w in r.warnings):
+            warned.setdefault(warning, []).append(candidate.label)
+        of_runs = ((x["field"], x["value"], x["why"]) for r in run.results for x in r.assumed)
+        assumed.update({(own[0], str(own[1])): own for own in (*sized, *deployed.assumed, *of_runs)})
     if report is not None:
         report(len(asked.candidates), len(asked.candidates))
+    if not points and not_served:
+        raise BadInput(list(dict.fromkeys(problem for own in not_served for problem in own.error.problems)))
     if not points:
         raise next(d for d in deployments.values() if isinstance(d, Infeasible))
-    return _result(asked, points, refused, tuple(assumed.values()), time.perf_counter() - begun)
+    result = _result(asked, points, refused, tuple(assumed.values()), time.perf_counter() - begun)
+    return replace(result, warnings=_warnings(warned, len(points)))
+
+
+def _warnings(warned: dict[str, list[str]], count: int) -> tuple[str, ...]:
+    """Warnings of runs, each once, with the candidates that it is of."""
+    out = []
+    for text, labels in warned.items():
+        of = ", ".join(labels[:2]) + (f" and {len(labels) - 2} more" if len(labels) > 2 else "")
+        out.append(text if len(labels) == count else f"{of}: {text}")
+    return tuple(out)
 
 
 def _asked(source: Source, overrides: Sequence[str]) -> _Asked:

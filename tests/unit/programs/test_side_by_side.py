@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -52,7 +54,35 @@ def test_answers_are_served_as_alone_where_scores_have_instances_of_their_own() 
     assert answered.power["energy_j"] > 0 and scored.power["energy_j"] > 0
 
 
-def test_rules_of_one_model_alone_are_refused() -> None:
-    tiered = deployment("Qwen/Qwen3-0.6B", pools=[{"queue": "vtc"}])
-    with pytest.raises(BadInput, match="one model alone"):
-        serve_side_by_side([tiered, deployment("Qwen/Qwen3-8B")], programs(scored=True).finish().requests)
+@pytest.mark.parametrize(
+    ("serving", "field"),
+    [
+        ({"autoscale": {"min": 1, "max": 1, "signal": "concurrency", "target": 8}}, "serving.autoscale"),
+        ({"pools": [{"admission": {"max_waiting": {"requests": 3}}}]}, "admission"),
+        ({"pools": [{"kv": {"swap_space_bytes": 1e9, "swap": {"group_blocks": 20}}}]}, "kv.swap"),
+    ],
+)
+def test_rules_of_one_model_alone_are_refused(serving: dict[str, Any], field: str) -> None:
+    own = deployment("Qwen/Qwen3-0.6B", **serving)
+    with pytest.raises(BadInput, match="one model alone") as caught:
+        serve_side_by_side([own, deployment("Qwen/Qwen3-8B")], programs(scored=True).finish().requests)
+    assert field in str(caught.value)
+
+
+def test_a_queue_in_python_orders_every_model_as_the_jitted_one_does() -> None:
+    """`priority_preempt` with one class and no preemption is first come, first served: the loops agree to the bit."""
+    times = []
+    for queue in ("fcfs", "priority_preempt"):
+        pair = [deployment(name, pools=[{"queue": queue}]) for name in ("Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B")]
+        drawn = programs(scored=True).finish().requests
+        serve_side_by_side(pair, drawn)
+        times.append(drawn.finish_s)
+    np.testing.assert_array_equal(times[0], times[1])
+
+
+def test_tiers_are_of_the_model_that_states_them() -> None:
+    tiers = [{"kv": {"tiers": [{"kind": "host", "capacity_bytes": "10 GB"}]}}]
+    pair = [deployment("Qwen/Qwen3-8B", pools=tiers), deployment("Qwen/Qwen3-0.6B")]
+    answered, scored = serve_side_by_side(pair, programs(scored=True).finish().requests)
+    assert "host" in answered.kv_tiers and not scored.kv_tiers
+    assert answered.completed == scored.completed == 4

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.serving.event_loop.fleet import Fleet
-from windtunnel.serving.event_loop.request_graph import FIELD
 from windtunnel.serving.event_loop.requests import Requests
 
 if TYPE_CHECKING:
@@ -46,20 +45,22 @@ def _column_problems(requests: Requests, fleet: Fleet) -> list[Problem]:
         wrong_s = keeps[~((keeps >= 0) | (keeps == -1))][0]
         out.append(Problem("requests.keep_s", "must be −1 (drop), 0 (leave) or seconds above 0", float(wrong_s)))
     if keeps.any() and fleet.kv_transfer is not None:
-        out.append(Problem("requests.keep_s", "works where an instance answers what it computes: drop the pools"))
+        rule = "hand caches from prefill to decode instances, and blocks that a program holds or drops in a pause stay"
+        out.append(Problem("serving.pools", f"{rule} where they were computed: needs pools of role mixed"))
     return out
 
 
 def _cancel_problems(fleet: Fleet, rules: LoopRules | None) -> list[Problem]:
     problems = []
     if fleet.kv_transfer is not None:
-        problems.append(Problem(f"{FIELD}.cancels", "works where an instance answers what it computes: drop the pools"))
+        rule = "hand caches from prefill to decode instances, from where calls are not taken back: a program that stops"
+        problems.append(Problem("serving.pools", f"{rule} calls early needs pools of role mixed"))
     if rules is not None and rules.queue is not None:
-        from windtunnel.serving.event_loop.twin.queue import Queue
-
         own = type(rules.queue)
-        if (own.arrive, own.take, own._line) != (Queue.arrive, Queue.take, Queue._line):
-            problems.append(Problem(f"{FIELD}.cancels", "works with queue fcfs or priority", own.id))
+        if not own.takes_any:
+            rule = "counts what it has handed out and gives no queued call back, as a program that stops early asks"
+            problems.append(Problem("serving.pools[0].queue", rule, own.id))
         if rules.queue.swaps is not None:
-            problems.append(Problem(f"{FIELD}.cancels", "does not work with kv.swap; leave that out"))
+            rule = "does not go with calls that are taken back; leave it out"
+            problems.append(Problem("serving.pools[0].kv.swap", rule))
     return problems

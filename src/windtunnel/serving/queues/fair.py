@@ -21,6 +21,7 @@ class Fair(Queue):
     """Lines by tenant; `charge` is told of all service. One object serves all instances: shares hold over the fleet."""
 
     knobs = {"input_weight": INPUT_WEIGHT, "output_weight": OUTPUT_WEIGHT}
+    takes_any = False
 
     def __init__(self, context: Context | None = None) -> None:
         super().__init__(context)

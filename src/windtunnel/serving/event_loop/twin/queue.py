@@ -48,6 +48,8 @@ class Queue:
     """Whether it looks at the whole programs that calls belong to."""
     jitted: ClassVar[bool] = False
     """Whether the jitted loop has it."""
+    takes_any: ClassVar[bool] = True
+    """Whether `take` takes any queued request, not only the next one: calls that are taken back need it."""
 
     swaps: Swaps | None = None
     """How caches of those that give way move; None: as `Limits` says, both ways charged when they return."""
