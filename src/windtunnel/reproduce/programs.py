@@ -6,8 +6,14 @@ import json
 from functools import lru_cache
 
 from windtunnel import api
+from windtunnel.errors import ProblemList
+from windtunnel.population.prepare import populations
+from windtunnel.programs.candidates import candidates
 from windtunnel.programs.result import Point
+from windtunnel.programs.run_candidate import Simulated, simulate
+from windtunnel.programs.served import deploy
 from windtunnel.reproduce.settings import Values
+from windtunnel.specs.source import load
 
 
 @lru_cache(maxsize=256)
@@ -18,6 +24,18 @@ def _reasoned(text: str) -> tuple[Point, ...]:
 def reasoned(scenario: Values) -> tuple[Point, ...]:
     """All candidates of a scenario for `reason`, in its order."""
     return _reasoned(json.dumps(scenario, sort_keys=True))
+
+
+def run_of(scenario: Values) -> Simulated:
+    """The run of a scenario's only candidate, call by call: for claims about figures that a point does not have."""
+    own, lines, folder = load(scenario, ())
+    assert own.programs is not None and own.population is not None
+    problems = ProblemList(lines)
+    chosen = candidates(own.programs, (), (None,), problems)[0]
+    problems.raise_if_any()
+    scored = chosen.strategy.scores(chosen.knobs)
+    deployed = deploy(own.model_dump(mode="json", exclude_unset=True), own, folder, chosen.model, scored=scored)
+    return simulate(chosen, own.programs, populations(own.population)[""], deployed)
 
 
 def on_one_node(values: Values, **programs: object) -> Values:

@@ -1,22 +1,31 @@
 """Text to SQL by agents: schema linking, candidates, revisions, unit tests and evaluation of each question.
 
-Without a file a question goes through the usual stages, with generated tokens and revisions drawn about their means;
-with one, each problem follows one trace: calls in order, of which the candidates and the evaluations run side by side,
-and each other stage waits for the one before.
+Without a file a question goes through the usual stages, with generated tokens, schemas and revisions drawn as the
+published traces have them; with one, each problem follows one trace: calls in order, of which the candidates and the
+evaluations run side by side, and each other stage waits for the one before.
 
-Source: HexGen-Flow (Peng et al. 2025, arXiv 2505.05286), section 2 (CHESS's stages, which run side by side), and the
-stages' mean tokens of its published trace 1 (github Relaxed-System-Lab/Hexgen-Flow). Whether the SQL is right is not
-known: accuracy is not stated.
+Prompts of a stage begin with its template, which is the same for all questions, so that an engine with prefix caching
+computes it once an instance. Behind it stands the schema, whose tables and columns are shuffled anew for each candidate
+and each revision, so that those share nothing more; evaluations of a question share schema, question and candidates,
+and differ in the unit test alone.
+
+Source: HexGen-Flow (Peng et al. 2025, arXiv 2505.05286), section 2 (CHESS's stages, which run side by side), templates
+and traces of its code (github Relaxed-System-Lab/Hexgen-Flow); what prompts share: CHESS (github ShayanTalaei/CHESS,
+`generate_schema_string` shuffles, `evaluate` builds one schema for all tests). Whether the SQL is right is not known:
+accuracy is not stated.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
+from windtunnel.arrays import Ints
 from windtunnel.errors import BadInput, Problem, ProblemList
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Built, Knobs, Strategy
@@ -27,43 +36,85 @@ from windtunnel.techniques.base import Knob
 STAGE_DRAWS = 47
 """Stream of random numbers."""
 Trace = list[tuple[str, int, int]]
-SIDE_BY_SIDE = ("generate_candidate_llama-agent", "evaluate")
+CANDIDATE, EVALUATE = "generate_candidate_llama-agent", "evaluate"
+SIDE_BY_SIDE = (CANDIDATE, EVALUATE)
 """Stages whose calls run at once."""
 RETRIEVE, KEYWORDS, REVISE = "Information Retriever", "extract_keywords", "revise"
 TESTER, TESTS = "unit_tester", "generate_unit_test"
+SHORT = CANDIDATE + " 2"
+"""Candidates of the second template: the later half of a question's."""
+TEMPLATES = {
+    RETRIEVE: 300,
+    KEYWORDS: 583,
+    CANDIDATE: 9099,
+    SHORT: 5243,
+    REVISE: 2859,
+    TESTER: 270,
+    TESTS: 364,
+    EVALUATE: 202,
+}
+"""Tokens of each stage's prompt up to the first that differs between questions: the code's `TEMPLATE_TOKENS` by the
+template's characters in front of schema or question; of both agents, whose prompts name no question, all but the last
+token of the shortest in the traces."""
+_TEMPLATE_ENDS = {CANDIDATE: 59, SHORT: 49, REVISE: 200}
+"""Tokens of a template behind the schema and around what is filled in."""
+_AFTER_THE_TEST = 25
+"""Tokens of the template of evaluations behind the unit test."""
+CANDIDATE_TOKENS = (825.5, 533.7)
+"""Mean generated tokens of both candidates."""
 STAGES: tuple[tuple[str, int, int, int], ...] = (
-    (RETRIEVE, 1, 306, 7),
+    (RETRIEVE, 1, 301, 7),
     (KEYWORDS, 1, 669, 44),
-    (RETRIEVE, 3, 306, 7),
-    (SIDE_BY_SIDE[0], 2, 10_000, 680),
-    (REVISE, 4, 5954, 82),
-    (TESTER, 1, 275, 5),
+    (RETRIEVE, 3, 308, 7),
+    (CANDIDATE, 2, 0, 0),
+    (REVISE, 0, 0, 82),
+    (TESTER, 1, 271, 5),
     (TESTS, 1, 1110, 102),
     (TESTER, 1, 275, 5),
-    (SIDE_BY_SIDE[1], 5, 960, 30),
-    (TESTER, 1, 275, 5),
+    (EVALUATE, 5, 960, 30),
+    (TESTER, 1, 278, 5),
 )
-"""Stage, calls, mean prompt and mean generated tokens of a usual question."""
+"""Stage, calls, mean prompt and mean generated tokens of a usual question (trace 1). Prompts of candidates and
+revisions are their template and the schema; how often a question is revised is drawn."""
+_REVISED_QUERY = 125
+"""Tokens of the query and its result that a revision reads (trace 1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a call's prompt is made of, in tokens."""
+
+    template: str
+    """Stage whose template it begins with; empty: none."""
+    shared: int = 0
+    """Behind it, what all such calls of the question have in common."""
+    own: int
+    """Behind both."""
+    output: int
 
 
 def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
     """Each problem follows one trace, the file's in turn."""
-    known = read(work.folder / knobs["file"], knobs["trace"]) if knobs["file"] else usual(work, knobs["cv"])
+    known = read(work.folder / knobs["file"], knobs["trace"]) if knobs["file"] else usual(work, knobs)
     of = np.arange(len(work.problems)) % len(known)
     ends = np.full(len(of), NONE, np.int64)
-    longest = max(len(groups(one)) for one in known)
-    divided = [groups(one) for one in known]
+    divided = [prompts(one, templates=knobs["templates"]) for one in known]
+    longest = max(len(one) for one in divided)
+    texts = {name: graph.shared_text(tokens) for name, tokens in TEMPLATES.items() if knobs["templates"]}
+    texts[""] = NONE
     before = np.full((len(of), 1), NONE, np.int64)
     for s in range(longest):
         wide = max(len(one[s]) for one in divided if len(one) > s)
         now = np.full((len(of), wide), NONE, np.int64)
+        common: dict[tuple[int, str], int] = {}
         for k in range(wide):
             on = np.flatnonzero([len(divided[t]) > s and len(divided[t][s]) > k for t in of])
-            calls = [divided[of[q]][s][k] for q in on]
+            parts = [divided[of[q]][s][k] for q in on]
             now[on, k] = graph.call(
                 work.problems[on],
-                new=np.array([c[1] for c in calls], np.int64),
-                output=np.array([c[2] for c in calls], np.int64),
+                context=_contexts(graph, work.problems[on], parts, texts, common),
+                new=np.array([part.own for part in parts], np.int64),
+                output=np.array([part.output for part in parts], np.int64),
                 after=before[on] if s else None,
             )
         going = (now >= 0).any(1)
@@ -72,18 +123,73 @@ def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
     return Built(ends=ends)
 
 
-def usual(work: Workload, cv: float) -> list[Trace]:
-    """A trace of each problem: stages with generated tokens about their means, and as many revisions as drawn."""
-    random, spread = work.random(STAGE_DRAWS), np.sqrt(np.log1p(cv**2))
+def _contexts(
+    graph: ProgramGraph, program: Ints, parts: list[Prompt], texts: dict[str, int], common: dict[tuple[int, str], int]
+) -> Ints:
+    """(B,) texts that prompts go on from; `common` keeps what calls of a question share."""
+    out = np.array([texts[part.template] for part in parts], np.int64)
+    for at, part in enumerate(parts):
+        if part.shared:
+            key = (int(program[at]), part.template)
+            if key not in common:
+                own = program[at : at + 1]
+                common[key] = int(graph.text(own, part.shared, context=texts[part.template])[0])
+            out[at] = common[key]
+    return out
+
+
+def prompts(trace: Trace, *, templates: bool) -> list[list[Prompt]]:
+    """Calls of a trace, those that run at once together, divided into what they share and what they do not.
+
+    Args:
+        trace: of one question.
+        templates: whether prompts of a stage begin alike; else every token is a call's own.
+    """
+    divided = groups(trace)
+    tests = [made for name, _, made in trace if name == TESTS]
+    out = []
+    for calls in divided:
+        shortest = min(size for _, size, _ in calls)
+        part = []
+        for k, (name, size, made) in enumerate(calls):
+            stage = SHORT if name == CANDIDATE and 2 * k >= len(calls) > 1 else name
+            begin = TEMPLATES.get(stage, 0) if templates else 0
+            if not 0 < begin < size:
+                part.append(Prompt(template="", own=size, output=made))
+                continue
+            shared = 0
+            if name == EVALUATE:
+                test = tests[-1] // len(calls) if tests else 0
+                shared = max(shortest - begin - test - _AFTER_THE_TEST, 0)
+            part.append(Prompt(template=stage, shared=shared, own=size - begin - shared, output=made))
+        out.append(part)
+    return out
+
+
+def usual(work: Workload, knobs: Knobs) -> list[Trace]:
+    """A trace of each problem: stages with tokens about their means, and as many revisions as drawn."""
+    random = work.random(STAGE_DRAWS)
     out = []
     for _ in work.problems:
+        schema = max(round(knobs["schema_tokens"] * _about_one(random, knobs["schema_cv"])), 1)
         trace: Trace = []
         for name, calls, prompt, made in STAGES:
-            count = int(random.poisson(calls)) if name == REVISE else calls
-            tokens = made * np.exp(random.normal(-(spread**2) / 2, spread, count)) if cv else np.full(count, made)
-            trace += [(name, prompt, max(round(t), 1)) for t in tokens.tolist()]
+            for k in range(int(random.integers(0, 2 * knobs["revisions"] + 1)) if name == REVISE else calls):
+                size, mean = prompt, float(made)
+                if name == CANDIDATE:
+                    stage = SHORT if k else CANDIDATE
+                    size, mean = TEMPLATES[stage] + _TEMPLATE_ENDS[stage] + schema, CANDIDATE_TOKENS[k]
+                elif name == REVISE:
+                    size = TEMPLATES[REVISE] + _TEMPLATE_ENDS[REVISE] + schema + _REVISED_QUERY
+                trace.append((name, size, max(round(mean * _about_one(random, knobs["cv"])), 1)))
         out.append(trace)
     return out
+
+
+def _about_one(random: Generator, cv: float) -> float:
+    """A lognormal draw of mean 1."""
+    spread = float(np.sqrt(np.log1p(cv**2)))
+    return float(np.exp(random.normal(-(spread**2) / 2, spread))) if cv else 1.0
 
 
 def groups(trace: Trace) -> list[Trace]:
@@ -140,6 +246,10 @@ STRATEGIES.add(
         knobs={
             "file": Knob("", doc="JSON file of traces; absent: the usual stages"),
             "cv": Knob(0.5, 0.0, 10.0, doc="without a file: standard deviation over mean of generated tokens"),
+            "revisions": Knob(4, 0, 1000, doc="without a file: mean revisions; drawn evenly from 0 to twice as many"),
+            "schema_tokens": Knob(2775, 1, 10_000_000, doc="without a file: mean tokens of schema and question"),
+            "schema_cv": Knob(0.06, 0.0, 10.0, doc="without a file: their standard deviation over their mean"),
+            "templates": Knob(True, doc="whether prompts of a stage begin with the same template"),
             "trace": Knob("", doc="name of one of the file's traces; absent: all"),
         },
         check=check,

@@ -52,6 +52,11 @@ class Forecast:
         cache = limits.kv_s * sum(q.stored + 1 for q in one.decoding) if beside else 0.0
         return whole * each + last + (whole + (rest > 0)) * (cache + limits.per_sequence_s * beside)
 
+    def alone_s(self, one: Instance, q: Request) -> float:
+        """The whole request by itself on an instance, but for the part of its prompt whose cache is there now."""
+        found = one.known(q) if one.cache is not None else q.cached
+        return self.prefill_s(one, q.input - found, 0) + q.output * self.step_s(one, 1)
+
     def ttft_s(self, one: Instance, q: Request, now: float) -> float:
         """From now to the first token: the iteration under way, places that must become free, prompts in front."""
         limits = one.limits

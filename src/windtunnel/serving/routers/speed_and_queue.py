@@ -2,7 +2,7 @@
 
 Score = (1 − alpha) · beta / queue − alpha · compute in seconds; the highest wins. `alpha` 1 sends every call where
 it computes fastest, 0 where the least work waits. The seconds are the instance's own iteration times for the lengths
-that calls will have; a scheduler that predicts lengths does no better.
+that calls will have, less what of the prompt its cache holds; a scheduler that predicts lengths does no better.
 """
 
 from __future__ import annotations
@@ -29,14 +29,10 @@ class SpeedAndQueue(Router):
         self.sent: dict[int, tuple[int, float]] = {}
         self.ahead_s: dict[int, float] = {one.index: 0.0 for one in instances}
 
-    def compute_s(self, one: Instance, q: Request) -> float:
-        """Of the call alone on an instance."""
-        return self.forecast.prefill_s(one, q.input, 0) + q.output * self.forecast.step_s(one, 1)
-
     def route(self, instances: list[Instance], q: Request) -> int:
         """Place of the highest score; of equals, the first."""
         alpha, beta = self.context.options["alpha"], self.context.options["beta"]
-        compute = [self.compute_s(one, q) for one in instances]
+        compute = [self.forecast.alone_s(one, q) for one in instances]
 
         def score(k: int) -> float:
             queue_s = max(self.ahead_s[instances[k].index], _LEAST_S)
