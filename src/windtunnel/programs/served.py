@@ -13,7 +13,7 @@ from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.side_by_side import serve_side_by_side
 from windtunnel.serving.simulate import serve_requests
-from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.programs import ServedModel, traffic_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingPlan
@@ -270,7 +270,14 @@ def _least_tp(wanted: _Wanted, replicas: int) -> tuple[dict[str, Any], Deploymen
 
 
 def _price(d: Deployment) -> float | None:
-    """USD a second of all devices of a deployment."""
-    cluster = d.cluster
-    hour = cluster.price_per_device_hour if cluster.price_per_device_hour is not None else cluster.device.price_per_hour
-    return None if hour is None else hour * d.num_devices / 3600.0
+    """USD a second of all devices of a deployment, each pool's at the price of the group that it is on."""
+    hours = [hour_of(pool.cluster) for pool in d.pools]
+    if None in hours:
+        return None
+    return sum(h * pool.num_devices for h, pool in zip(hours, d.pools, strict=True) if h is not None) / 3600.0
+
+
+def hour_of(cluster: ClusterSpec) -> float | None:
+    """USD of a device for an hour; None where neither the cluster nor the device has a price."""
+    own = cluster.price_per_device_hour
+    return own if own is not None else cluster.device.price_per_hour

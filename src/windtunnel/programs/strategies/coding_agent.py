@@ -14,20 +14,17 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.arrays import Ints
+from windtunnel.programs.sessions import side_by_side, spread
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Built, Knobs, Strategy
 from windtunnel.programs.workload import Workload
 from windtunnel.serving.traffic.program_graph import NONE, ProgramGraph
-from windtunnel.specs.lengths import Lengths
 from windtunnel.techniques.base import Knob
-
-STEPS, CALLS, PARALLEL = 44, 45, 46
-"""Streams of random numbers."""
 
 
 def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
     """Steps of all sessions, one after the other; sessions of fewer steps end earlier."""
-    steps = _steps(work, knobs, len(work.problems))
+    steps = spread(work, knobs["steps"], knobs["steps_cv"], len(work.problems))
     questions = work.questions(graph)
     context = graph.text(work.problems, knobs["first_tokens"], context=questions)
     ends, on = np.full(len(steps), NONE, np.int64), work.problems
@@ -35,42 +32,15 @@ def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
     for step in range(int(steps.max(initial=0))):
         on = np.flatnonzero(steps > step)
         if step:
-            after = _tools(graph, work, knobs, ends[on])
+            after = side_by_side(graph, work, "sandbox", knobs["tools"], ends[on])
         ends[on] = graph.call(
             on,
             context=context[on] if step == 0 else ends[on],
-            new=0 if step == 0 else _spread(work, knobs["step_tokens"], knobs["cv"], len(on)),
-            output=_spread(work, knobs["output_tokens"], knobs["cv"], len(on)),
+            new=0 if step == 0 else spread(work, knobs["step_tokens"], knobs["cv"], len(on)),
+            output=spread(work, knobs["output_tokens"], knobs["cv"], len(on)),
             after=after,
         )
     return Built(ends=ends)
-
-
-def _tools(graph: ProgramGraph, work: Workload, knobs: Knobs, calls: Ints) -> Ints:
-    """(B, K) tools that run side by side after a step; at least one."""
-    count = len(calls)
-    several = 1 + work.random(CALLS).poisson(max(knobs["tools"] - 1, 0.0), count)
-    out = np.full((count, int(several.max(initial=1))), NONE, np.int64)
-    program = graph["program"][calls]
-    for k in range(out.shape[1]):
-        own = np.flatnonzero(several > k)
-        out[own, k] = graph.tool(
-            program[own],
-            seconds=work.tool_seconds("sandbox", len(own)),
-            after=calls[own],
-            server=work.tool_class("sandbox"),
-        )
-    return out
-
-
-def _steps(work: Workload, knobs: Knobs, count: int) -> Ints:
-    return _spread(work, knobs["steps"], knobs["steps_cv"], count)
-
-
-def _spread(work: Workload, mean: float, cv: float, count: int) -> Ints:
-    """(count,) whole numbers from 1."""
-    law = Lengths(distribution="lognormal", mean=mean, cv=cv) if cv > 0 else round(mean)
-    return np.maximum(work.new_tokens(law, count), 1)
 
 
 STRATEGIES.add(
