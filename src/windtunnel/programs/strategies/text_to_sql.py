@@ -7,7 +7,7 @@ evaluations run side by side, and each other stage waits for the one before.
 Prompts of a stage begin with its template, which is the same for all questions, so that an engine with prefix caching
 computes it once an instance. Behind it stands the schema, whose tables and columns are shuffled anew for each candidate
 and each revision, so that those share nothing more; evaluations of a question share schema, question and candidates,
-and differ in the unit test alone.
+and differ in the unit test alone. A question that is asked again (`repeats`) has the same prompts, word for word.
 
 Source: HexGen-Flow (Peng et al. 2025, arXiv 2505.05286), section 2 (CHESS's stages, which run side by side), templates
 and traces of its code (github Relaxed-System-Lab/Hexgen-Flow); what prompts share: CHESS (github ShayanTalaei/CHESS,
@@ -94,26 +94,24 @@ class Prompt:
 
 
 def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
-    """Each problem follows one trace, the file's in turn."""
-    known = read(work.folder / knobs["file"], knobs["trace"]) if knobs["file"] else usual(work, knobs)
-    of = np.arange(len(work.problems)) % len(known)
+    """Each problem follows one trace: the file's in turn, or one of those drawn."""
+    of, known = followed(work, knobs)
     ends = np.full(len(of), NONE, np.int64)
     divided = [prompts(one, templates=knobs["templates"]) for one in known]
     longest = max(len(one) for one in divided)
-    texts = {name: graph.shared_text(tokens) for name, tokens in TEMPLATES.items() if knobs["templates"]}
-    texts[""] = NONE
+    texts = _Texts(graph, of if knobs["repeats"] else None, templates=knobs["templates"])
     before = np.full((len(of), 1), NONE, np.int64)
     for s in range(longest):
         wide = max(len(one[s]) for one in divided if len(one) > s)
         now = np.full((len(of), wide), NONE, np.int64)
-        common: dict[tuple[int, str], int] = {}
         for k in range(wide):
             on = np.flatnonzero([len(divided[t]) > s and len(divided[t][s]) > k for t in of])
             parts = [divided[of[q]][s][k] for q in on]
+            found = [texts.before(int(q), (s, k), part) for q, part in zip(on, parts, strict=True)]
             now[on, k] = graph.call(
                 work.problems[on],
-                context=_contexts(graph, work.problems[on], parts, texts, common),
-                new=np.array([part.own for part in parts], np.int64),
+                context=np.array([context for context, _ in found], np.int64),
+                new=np.array([new for _, new in found], np.int64),
                 output=np.array([part.output for part in parts], np.int64),
                 after=before[on] if s else None,
             )
@@ -123,19 +121,48 @@ def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
     return Built(ends=ends)
 
 
-def _contexts(
-    graph: ProgramGraph, program: Ints, parts: list[Prompt], texts: dict[str, int], common: dict[tuple[int, str], int]
-) -> Ints:
-    """(B,) texts that prompts go on from; `common` keeps what calls of a question share."""
-    out = np.array([texts[part.template] for part in parts], np.int64)
-    for at, part in enumerate(parts):
+def followed(work: Workload, knobs: Knobs) -> tuple[Ints, list[Trace]]:
+    """(P,) which trace each problem follows, and the traces, no two of them equal where questions repeat."""
+    if not knobs["file"]:
+        drawn = knobs["distinct"] or len(work.problems)
+        known, random = usual(work, knobs, drawn), work.random(STAGE_DRAWS)
+        return random.integers(0, drawn, len(work.problems)) if knobs["distinct"] else np.arange(drawn), known
+    known = read(work.folder / knobs["file"], knobs["trace"])
+    of = np.arange(len(work.problems)) % len(known)
+    if knobs["repeats"]:
+        places = {tuple(one): at for at, one in reversed(list(enumerate(known)))}
+        of = np.array([places[tuple(known[t])] for t in of], np.int64)
+    return of, known
+
+
+class _Texts:
+    """Texts that prompts go on from, each added once."""
+
+    def __init__(self, graph: ProgramGraph, of: Ints | None, *, templates: bool) -> None:
+        self.graph, self.of = graph, of
+        self.known: dict[tuple[Any, ...], int] = {}
+        self.templates = {name: graph.shared_text(tokens) for name, tokens in TEMPLATES.items() if templates}
+
+    def before(self, program: int, place: tuple[int, int], part: Prompt) -> tuple[int, int]:
+        """Node of the text that a prompt goes on from, and the tokens behind it.
+
+        Args:
+            program: that asks.
+            place: of the call in its trace.
+            part: what the prompt is made of.
+        """
+        question = program if self.of is None else int(self.of[program])
+        context = self.templates.get(part.template, NONE)
         if part.shared:
-            key = (int(program[at]), part.template)
-            if key not in common:
-                own = program[at : at + 1]
-                common[key] = int(graph.text(own, part.shared, context=texts[part.template])[0])
-            out[at] = common[key]
-    return out
+            context = self._text(program, (question, part.template), part.shared, context)
+        if self.of is None or part.own < 2:
+            return context, part.own
+        return self._text(program, (question, *place), part.own - 1, context), 1
+
+    def _text(self, program: int, key: tuple[Any, ...], tokens: int, context: int) -> int:
+        if key not in self.known:
+            self.known[key] = int(self.graph.text(np.array([program]), tokens, context=context)[0])
+        return self.known[key]
 
 
 def prompts(trace: Trace, *, templates: bool) -> list[list[Prompt]]:
@@ -166,11 +193,11 @@ def prompts(trace: Trace, *, templates: bool) -> list[list[Prompt]]:
     return out
 
 
-def usual(work: Workload, knobs: Knobs) -> list[Trace]:
-    """A trace of each problem: stages with tokens about their means, and as many revisions as drawn."""
+def usual(work: Workload, knobs: Knobs, count: int) -> list[Trace]:
+    """So many traces: stages with tokens about their means, and as many revisions as drawn."""
     random = work.random(STAGE_DRAWS)
     out = []
-    for _ in work.problems:
+    for _ in range(count):
         schema = max(round(knobs["schema_tokens"] * _about_one(random, knobs["schema_cv"])), 1)
         trace: Trace = []
         for name, calls, prompt, made in STAGES:
@@ -232,9 +259,11 @@ def read(path: Path, name: str) -> list[Trace]:
 
 
 def check(knobs: Knobs, problems: ProblemList, field: str) -> None:
-    """A trace is of a file."""
+    """A trace is of a file, and a file says itself how many questions differ."""
     if knobs["trace"] and not knobs["file"]:
         problems.add(f"{field}.trace", knobs["trace"], "goes with file")
+    if knobs["distinct"] and knobs["file"]:
+        problems.add(f"{field}.distinct", knobs["distinct"], "goes without file")
 
 
 STRATEGIES.add(
@@ -246,6 +275,8 @@ STRATEGIES.add(
         knobs={
             "file": Knob("", doc="JSON file of traces; absent: the usual stages"),
             "cv": Knob(0.5, 0.0, 10.0, doc="without a file: standard deviation over mean of generated tokens"),
+            "distinct": Knob(0, 0, 10_000_000, doc="without a file: how many questions differ; 0: all"),
+            "repeats": Knob(False, doc="whether problems of equal traces ask the same, word for word"),
             "revisions": Knob(4, 0, 1000, doc="without a file: mean revisions; drawn evenly from 0 to twice as many"),
             "schema_tokens": Knob(2775, 1, 10_000_000, doc="without a file: mean tokens of schema and question"),
             "schema_cv": Knob(0.06, 0.0, 10.0, doc="without a file: their standard deviation over their mean"),
