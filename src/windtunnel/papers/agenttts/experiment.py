@@ -14,7 +14,7 @@ from windtunnel.programs.stage_searches import mean_trials
 from windtunnel.programs.stage_table import Stage, StageTable, stage_table
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results
-from windtunnel.reproduce.device_steps import decode_s, prompt_s
+from windtunnel.reproduce.device_steps import token_flop
 from windtunnel.reproduce.settings import Values, load
 
 TITLE = "AgentTTS (Wang et al. 2025)"
@@ -32,10 +32,12 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def seconds(model: str, samples: int, read: int, written: int) -> float:
-    """A prompt that is read once, and so many samples of it side by side."""
-    device = fixed("device")
-    return prompt_s(model, device, read) + written * decode_s(model, device, samples, read + written / 2.0)
+def flop(model: str, samples: int, read: int, written: int) -> float:
+    """A prompt that is read once, and so many samples that go on from it."""
+    linear, attention = token_flop(model, fixed("device"))
+    tokens = read + samples * written
+    pairs = read * read / 2.0 + samples * written * (read + written / 2.0)
+    return linear * tokens + attention * pairs
 
 
 @lru_cache(maxsize=4)
@@ -43,7 +45,7 @@ def stage(name: str) -> Stage:
     """One stage with its population and its cost."""
     models, samples = fixed(f"{name}_models"), fixed("samples")
     laws = [from_mean(p, fixed("concentration")) for p in fixed(f"{name}_pass")]
-    cost: Floats = np.array([[seconds(m, n, *fixed(f"{name}_tokens")) for n in samples] for m in models])
+    cost: Floats = np.array([[flop(m, n, *fixed(f"{name}_tokens")) for n in samples] for m in models])
     points = tuple(law.points(POINTS) for law in laws)
     return Stage(name=name, models=tuple(models), points=points, samples=tuple(samples), cost=cost)
 

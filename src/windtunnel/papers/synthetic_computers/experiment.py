@@ -61,10 +61,10 @@ def crowded(values: Values) -> float:
 
 
 def summed_up(values: Values) -> float:
-    """Prompt tokens with a window over those of histories without end."""
-    turns = 2 * fixed("few_turns")
-    kept, all_of_it = (runs(values, 1, turns, window).prompt_tokens for window in (fixed("window"), 0))
-    return kept / all_of_it
+    """Prompt tokens with half of the window over those with all of it."""
+    turns, window = 2 * fixed("few_turns"), fixed("window")
+    half, all_of_it = (runs(values, 1, turns, own).prompt_tokens for own in (window // 2, window))
+    return half / all_of_it
 
 
 def measures() -> dict[str, Measure]:
