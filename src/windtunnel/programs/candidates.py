@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from windtunnel.errors import UNSET, ProblemList
+from windtunnel.errors import UNSET, ProblemList, nearest_name
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Strategy
 from windtunnel.specs.base import named
@@ -82,6 +82,10 @@ def candidates(
             for name in strategy.tools_of(knobs):
                 if name not in spec.tools:
                     problems.add(f"programs.tools.{name}", UNSET, f"is required by {where}: say its seconds")
+            for name in strategy.roles_of(knobs):
+                if name not in spec.roles:
+                    rule = f"is required by {where}: say its model"
+                    problems.add(f"programs.roles.{name}", UNSET, rule, nearest=nearest_name(name, spec.roles))
             found.append(Candidate(strategy=strategy, knobs=knobs, stated=tuple(given), model=None))
     models: tuple[ServedModel | None, ...] = spec.models or (None,)
     served = [(m, plan) for m in models for plan in (plans if m is None or m.plan is None else (None,))]

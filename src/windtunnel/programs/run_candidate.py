@@ -107,6 +107,7 @@ def workload(spec: ProgramsSpec, population: Population, deployed: Deployed) -> 
         seed=spec.seed,
         folder=deployed.answers.folder,
         verifier_pool=VERIFIER if deployed.verifier is not None else ANSWERS,
+        roles=deployed.role_pools,
     )
 
 
@@ -225,7 +226,7 @@ def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: S
             "latency_p50_s": _widest(run, "e2e_s", latency_s["p50"]),
             "latency_p99_s": _widest(run, "e2e_s", latency_s["p99"]),
         },
-        serving={d.model.name: _figures(r) for d, r in zip(run.deployed.all, run.results, strict=True)},
+        serving={name: _figures(r) for name, r in zip(run.deployed.names, run.results, strict=True)},
         notes=_notes(run, count - len(whole), count),
     )
 

@@ -50,6 +50,8 @@ class Deployed:
     """Of the model that answers, as the scenario has it."""
     verifier: Deployment | None
     """None: the model that answers scores too, or nothing is scored."""
+    roles: tuple[tuple[str, Deployment], ...] = ()
+    """Further models, by their names in `programs.roles`."""
     assumed: tuple[tuple[str, Any, str], ...] = ()
     replicas_open: bool = False
     """Whether nobody states the number of instances that answer."""
@@ -57,7 +59,22 @@ class Deployed:
     @property
     def all(self) -> tuple[Deployment, ...]:
         """Those there are, by the number of their group of instances."""
-        return (self.answers,) if self.verifier is None else (self.answers, self.verifier)
+        return (self.answers, *(() if self.verifier is None else (self.verifier,)), *(d for _, d in self.roles))
+
+    @property
+    def role_pools(self) -> dict[str, int]:
+        """Numbers of the groups of instances of further models."""
+        first = len(self.all) - len(self.roles)
+        return {name: first + i for i, (name, _) in enumerate(self.roles)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all models, each once: with what it does where two are the same."""
+        out: list[str] = [self.answers.model.name]
+        beside = [] if self.verifier is None else [("verifier", self.verifier)]
+        for what, d in (*beside, *self.roles):
+            out.append(d.model.name if d.model.name not in out else f"{d.model.name} ({what})")
+        return tuple(out)
 
     @property
     def num_devices(self) -> int:
@@ -95,6 +112,7 @@ def deploy(
     plan: ServingPlan | None = None,
     *,
     scored: bool,
+    roles: Sequence[str] = (),
 ) -> Deployed:
     """Resolve the deployments of a candidate.
 
@@ -105,6 +123,7 @@ def deploy(
         model: which model answers; None: the scenario's own.
         plan: of one of its instances; None: as model and scenario say.
         scored: whether answers are scored by a verifier of its own.
+        roles: further models that it calls.
 
     Raises:
         BadInput: everything wrong with a deployment.
@@ -116,13 +135,18 @@ def deploy(
     answers = _deployment(source, folder, model, "programs.models" if model else "serving", assumed, plan)
     verifier = None
     if scored and programs.verifier is not None and programs.verifier.model:
-        verifier = _deployment(source, folder, programs.verifier, "programs.verifier", assumed)
+        verifier = _deployment(source, folder, programs.verifier, "programs.verifier", assumed, beside=True)
+    further = [
+        (name, _deployment(source, folder, programs.roles[name], f"programs.roles.{name}", assumed, beside=True))
+        for name in roles
+    ]
     stated = model.model if model else source.get("model")
     name = stated if isinstance(stated, str) and not stated.endswith(".json") else answers.model.name
     return Deployed(
         answers=answers,
         name=name + _apart(model, answers, programs.models),
         verifier=verifier,
+        roles=tuple(further),
         assumed=tuple(assumed),
         replicas_open=any(field in ("serving.replicas", "programs.models.replicas") for field, _, _ in assumed),
     )
@@ -158,7 +182,7 @@ def serve(deployed: Deployed, requests: Requests) -> tuple[ServingResult, ...]:
         NotServed: what the scenario states of its instances does not go with these programs.
     """
     try:
-        if deployed.verifier is None:
+        if len(deployed.all) == 1:
             return (serve_requests(deployed.answers, requests),)
         return serve_side_by_side(deployed.all, requests)
     except BadInput as error:
@@ -177,6 +201,8 @@ class _Wanted:
     folder: Path
     where: str
     """Field that states them."""
+    beside: bool
+    """Whether they serve beside those that answer."""
 
     def deployment(self, plan: dict[str, Any], replicas: int) -> Deployment:
         """The deployment under a plan."""
@@ -191,6 +217,8 @@ def _deployment(
     where: str,
     assumed: list[tuple[str, Any, str]],
     plan: ServingPlan | None = None,
+    *,
+    beside: bool = False,
 ) -> Deployment:
     """One model's instances: as the scenario states them, else the least tp that holds it on all devices."""
     own = {name: fields[name] for name in _SECTIONS if name in fields}
@@ -206,7 +234,7 @@ def _deployment(
         elif model.cluster:
             own["cluster"] = model.cluster
     pool = {k: v for k, v in (pools or [{}])[0].items() if k not in ("plan", "replicas", "role", "group")}
-    if where == "programs.verifier":
+    if beside:
         serving = {k: v for k, v in serving.items() if k not in _OF_ANSWERS}
         pool.pop("sm_split", None)
         if pool.get("kv"):
@@ -217,6 +245,7 @@ def _deployment(
         model=(model or ServedModel(model="-")).model_copy(update={} if plan is None else {"plan": plan}),
         folder=folder,
         where=where,
+        beside=beside,
     )
     return _sized(wanted, assumed)
 
@@ -231,7 +260,7 @@ def _sized(wanted: _Wanted, assumed: list[tuple[str, Any, str]]) -> Deployment:
         plan, found = _least_tp(wanted, replicas or 1)
         why = f"least tensor parallelism that holds {found.model.name} and leaves a quarter of that to the KV cache"
         assumed.append((f"{wanted.where}.plan", f"tp={plan['tp']}", why))
-    if replicas is None and wanted.where == "programs.verifier":
+    if replicas is None and wanted.beside:
         assumed.append((f"{wanted.where}.replicas", 1, "not stated: one instance, beside those that answer"))
     elif replicas is None:
         fits = max(found.cluster.num_devices // found.pool.plan.num_devices, 1)

@@ -73,7 +73,7 @@ def simulate_programs(
         if report is not None:
             report(at, len(asked.candidates))
         scored = candidate.strategy.scores(candidate.knobs)
-        key = (candidate.model, candidate.plan, scored)
+        key = (candidate.model, candidate.plan, scored, candidate.strategy.roles_of(candidate.knobs))
         if key not in deployments:
             deployments[key] = _deployed(asked, candidate, scored=scored)
         deployed = deployments[key]
@@ -162,8 +162,11 @@ def _asked(source: Source, overrides: Sequence[str]) -> _Asked:
 
 
 def _deployed(asked: _Asked, candidate: Candidate, *, scored: bool) -> Deployed | Infeasible:
+    roles = candidate.strategy.roles_of(candidate.knobs)
     try:
-        return deploy(asked.fields, asked.scenario, asked.folder, candidate.model, candidate.plan, scored=scored)
+        return deploy(
+            asked.fields, asked.scenario, asked.folder, candidate.model, candidate.plan, scored=scored, roles=roles
+        )
     except Infeasible as error:
         return error
 

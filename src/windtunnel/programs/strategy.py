@@ -68,6 +68,8 @@ class Strategy:
     """Tools that it calls; `programs.tools` must have them."""
     tools_of: Callable[[Knobs], tuple[str, ...]] = lambda _: ()
     """Further tools that it calls with these knobs."""
+    roles_of: Callable[[Knobs], tuple[str, ...]] = lambda _: ()
+    """Further models that it calls with these knobs; `programs.roles` must have them."""
     check: Callable[[Knobs, ProblemList, str], None] = lambda knobs, problems, field: None
     """Adds what knobs contradict, each under `field`.name."""
     samples: Callable[[Knobs], float | None] = lambda knobs: knobs.get("n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +40,8 @@ class Workload:
     """That files of knobs are relative to."""
     verifier_pool: int = ANSWERS
     """Group of instances that scores: `VERIFIER`, or `ANSWERS` where the model scores itself."""
+    roles: Mapping[str, int] = field(default_factory=dict)
+    """Groups of instances of further models, by name."""
     _drawn: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -116,6 +119,18 @@ class Workload:
         own = self.spec.tools[name]
         drawn = self.random(TOOLS).standard_exponential(count) if own.distribution == "exponential" else np.ones(count)
         return np.asarray(own.seconds * drawn, np.float64)
+
+    def tool_rates(self, name: str) -> tuple[float, float]:
+        """Shares of right and of wrong attempts that a tool accepts; without any it makes no error."""
+        own = self.spec.tools[name]
+        return (
+            1.0 if own.true_accept is None else own.true_accept,
+            0.0 if own.false_accept is None else own.false_accept,
+        )
+
+    def pool_of(self, name: str) -> int:
+        """Group of instances that serves a model: `answers`, `verifier`, or one of `programs.roles`."""
+        return self.verifier_pool if name == "verifier" else self.roles.get(name, ANSWERS)
 
     def tool_class(self, name: str) -> int:
         """Number of a tool's class of servers; −1 where there is always room."""

@@ -27,6 +27,10 @@ class ToolSpec(Spec):
     """How many run at once; further ones wait their turn. Absent: there is always room."""
     result_tokens: int | Lengths = Field(default=0)
     """Tokens that a result adds to the next prompt."""
+    true_accept: Share | None = None
+    """Share of right attempts that it accepts, where a graph has it judge one (tests, a proof checker); absent: all."""
+    false_accept: Share | None = None
+    """Share of wrong attempts that it accepts; absent: none."""
 
 
 class ServedModel(Spec):
@@ -99,6 +103,8 @@ class ProgramsSpec(Spec):
     """Plans of one instance to choose from, for every model that names none; `auto`: every tensor parallelism that is a
     power of two within a scale-up domain. Absent: what `serving` or `plan` says, else the least that holds it."""
     verifier: VerifierSpec | None = None
+    roles: dict[str, ServedModel] = {}
+    """Further models on instances of their own, for nodes of a graph: a planner, a small model for easy steps."""
     tools: dict[str, ToolSpec] = {}
     pause: Literal["evict", "hold", "drop"] = "evict"
     """KV blocks of a call whose program waits for a tool: evicted when others need room, held, or dropped at once."""
@@ -132,6 +138,15 @@ class ProgramsSpec(Spec):
                 problems.append(Problem(f"verifier.{missing}", "goes with the other rate: give both"))
             if not own.model and (own.cluster or own.plan or own.replicas):
                 problems.append(Problem("verifier.model", "is required by cluster, plan and replicas of a verifier"))
+        for name in ("answers", "verifier"):
+            if name in self.roles:
+                problems.append(Problem(f"roles.{name}", "is taken: programs has it already"))
+        for name, tool in self.tools.items():
+            tokens = tool.result_tokens
+            if isinstance(tokens, int) and tokens < 0:
+                problems.append(Problem(f"tools.{name}.result_tokens", "must not be negative", tokens))
+        if self.verifier is not None and isinstance(self.verifier.input_tokens, int) and self.verifier.input_tokens < 0:
+            problems.append(Problem("verifier.input_tokens", "must not be negative", self.verifier.input_tokens))
         names = [m.model for m in self.models]
         for i, name in enumerate(names):
             if names.index(name) < i and self.models[i] in self.models[:i]:

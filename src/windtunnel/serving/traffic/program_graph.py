@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from windtunnel.arrays import Floats, Int32s, Ints
+from windtunnel.arrays import Floats, Int32s, Ints, Mask
 from windtunnel.errors import BadInput, Problem
 from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
@@ -217,6 +217,12 @@ class ProgramGraph:
         ids = self._add(program, kind=JOINT, needs=needs, first_cancelled=first, last_cancelled=last)
         self._wait(ids, [after])
         return ids
+
+    def has_children(self) -> Mask:
+        """(N,) whether anything waits for each node so far."""
+        out = np.zeros(self.count, np.bool_)
+        out[self._edges.pairs()[0]] = True
+        return out
 
     def finish(self) -> Drawn:
         """All nodes as requests, program by program.
