@@ -401,10 +401,8 @@ def _taken(columns: list[Mask | None], at: Ints) -> Mask | None:
     known = [own for own in columns if own is not None]
     if len(known) < len(columns):
         return None
-    found: Mask = np.zeros(len(at), np.bool_)
-    for k, own in enumerate(known):
-        found |= (at == k) & own
-    return found
+    found: Ints = np.stack(known)[at, np.arange(len(at))].astype(np.int64)
+    return found > 0
 
 
 def _waited(parents: list[Added], needs: int, count: int) -> tuple[Ints, Ints]:
