@@ -21,11 +21,13 @@ class Beta:
 
     a: float
     b: float
+    most: float = 1.0
+    """Greatest p: p_i is this times a Beta draw. Below 1 where an attempt fails now and then whatever the problem."""
 
     @property
     def mean(self) -> float:
         """Mean success probability, pass@1."""
-        return self.a / (self.a + self.b)
+        return self.most * self.a / (self.a + self.b)
 
     @property
     def concentration(self) -> float:
@@ -45,7 +47,7 @@ class Beta:
         """
         low = _lowest(self.a, self.b, count, count - count // 2)
         high = _lowest(self.b, self.a, count, count // 2)
-        return np.concatenate([low, 1.0 - high[::-1]])
+        return np.concatenate([low, 1.0 - high[::-1]]) * self.most
 
 
 def _lowest(a: float, b: float, count: int, first: int) -> Floats:

@@ -29,6 +29,10 @@ def pass_at_k(law: Beta | Laws, k: float | Floats) -> Floats:
     """1 − B(a, b + k)/B(a, b): share of problems that one of k attempts solves, for each k."""
     from scipy.special import betaln
 
+    if isinstance(law, Beta) and law.most < 1:
+        points = law.points()
+        each = [at_least_one(points, float(x)).mean() for x in np.atleast_1d(np.asarray(k, np.float64)).ravel()]
+        return np.asarray(each, np.float64).reshape(np.shape(k))
     share: Floats = -np.expm1(betaln(law.a, law.b + np.asarray(k, np.float64)) - betaln(law.a, law.b))
     return share
 
@@ -37,7 +41,8 @@ def all_of_k(law: Beta | Laws, k: float | Floats) -> Floats:
     """Π (a + j)/(a + b + j) over j < k: share of problems that all of k attempts solve, for each k."""
     from scipy.special import betaln
 
-    share: Floats = np.exp(betaln(law.a + np.asarray(k, np.float64), law.b) - betaln(law.a, law.b))
+    most = law.most if isinstance(law, Beta) else 1.0
+    share: Floats = np.exp(betaln(law.a + np.asarray(k, np.float64), law.b) - betaln(law.a, law.b)) * most**k
     return share
 
 

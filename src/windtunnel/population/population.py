@@ -70,7 +70,8 @@ def over_laws(laws: tuple[Beta, ...], strategy: Strategy) -> Floats:
     value = np.asarray(strategy(middles), np.float64)
     a = np.array([law.a for law in laws])[:, np.newaxis]
     b = np.array([law.b for law in laws])[:, np.newaxis]
-    below = np.concatenate([np.zeros_like(a), betainc(a, b, edges), np.ones_like(a)], axis=1)
+    most = np.array([law.most for law in laws])[:, np.newaxis]
+    below = np.concatenate([np.zeros_like(a), betainc(a, b, np.minimum(edges / most, 1.0)), np.ones_like(a)], axis=1)
     means: Floats = np.diff(below, axis=1) @ value
     return means
 

@@ -11,7 +11,7 @@ from reasoning_rows import attempts, counts, rows
 from windtunnel.errors import BadInput
 from windtunnel.population.beta import Beta
 from windtunnel.population.fit import fit_counts
-from windtunnel.population.fit_tables import fit_all_of_k, fit_pass_1, fit_pass_at_k
+from windtunnel.population.fit_tables import SPOILED, fit_all_of_k, fit_pass_1, fit_pass_at_k
 from windtunnel.population.pass_at_k import all_of_k, estimate_pass_at_k, pass_at_k
 from windtunnel.population.same_problems import pass_at_k_again, predictive_band, solved_in_all
 
@@ -61,10 +61,11 @@ def test_counts_that_cannot_be_are_refused():
 
 
 def test_tables_of_two_go_through_both():
-    law = Beta(0.4, 1.3)
-    for k, share, fit in ((8, pass_at_k, fit_pass_at_k), (3, all_of_k, fit_all_of_k)):
+    for k, share, fit, most in ((8, pass_at_k, fit_pass_at_k, 1.0), (3, all_of_k, fit_all_of_k, 1 - SPOILED)):
+        law = Beta(0.4, 1.3, most)
         found = fit({1: float(share(law, 1)), k: float(share(law, k))}).law
         assert found.a == pytest.approx(law.a, rel=0.02) and found.b == pytest.approx(law.b, rel=0.02)
+        assert found.most == most
 
 
 def test_pass_1_alone_is_assumed_and_wide():

@@ -20,7 +20,7 @@ from windtunnel.population.length import (
 )
 from windtunnel.population.majority import bounds_without_answers, majority
 from windtunnel.population.pass_at_k import at_least_one, pass_at_k
-from windtunnel.population.revision import FITTED, feedback_for, gain, with_revisions
+from windtunnel.population.revision import FITTED, RUNS, feedback_for, gain, with_revisions
 from windtunnel.population.selectors import (
     auc_of_separation,
     best_of_n,
@@ -162,7 +162,8 @@ def test_revision_of_worth_one_is_another_attempt():
     assert with_revisions(P, 0, 7.0) == pytest.approx(P, abs=1e-12)
     first_or_second = P + (1 - P) * gain(P, 5.0)
     assert with_revisions(P, 1, 5.0) == pytest.approx(first_or_second, abs=1e-12)
-    assert feedback_for("polyglot-225 qwen3") == (FITTED["polyglot-225"], True)
+    assert feedback_for("polyglot-225 of 2025") == (FITTED["polyglot-225"], True)
+    assert feedback_for("polyglot-225 qwen3") == (RUNS["polyglot-225 qwen3"], True)  # the longest name that fits
     assert feedback_for("my own")[1] is False
 
 

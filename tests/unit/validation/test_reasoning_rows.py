@@ -11,12 +11,13 @@ import pytest
 from reasoning_rows import rows
 
 from windtunnel.population.beta import Beta
+from windtunnel.population.fit_tables import SPOILED
 from windtunnel.population.pass_at_k import all_of_k, pass_at_k
 from windtunnel.validation.predict.report import RowOutcome
 from windtunnel.validation.predict.validate import validate
 from windtunnel.validation.rows.read_row import row_kind
 
-LAW = Beta(0.4, 1.1)
+LAW, AGENT = Beta(0.4, 1.1), Beta(0.4, 1.1, 1 - SPOILED)
 
 
 def successes() -> dict[str, Any]:
@@ -28,7 +29,7 @@ def successes() -> dict[str, Any]:
 MADE_UP: list[dict[str, Any]] = [
     successes(),
     {"kind": "pass_at_k", "task": "t-164", "percent": {str(k): 100 * float(pass_at_k(LAW, k)) for k in (1, 8, 64)}},
-    {"kind": "all_of_k", "task": "t", "tasks": 115, "fraction": {str(k): float(all_of_k(LAW, k)) for k in (1, 2, 4)}},
+    {"kind": "all_of_k", "task": "t", "tasks": 115, "fraction": {str(k): float(all_of_k(AGENT, k)) for k in (1, 2, 4)}},
     {"kind": "majority", "task": "aime24 (30)", "percent": {"pass@1": 30.0, "maj@64": 50.0}},
     {"kind": "two_attempts", "task": "polyglot-225", "cases": 225, "pass_1_percent": 20.0, "pass_2_percent": 50.0},
     {"kind": "verifier_selection", "task": "m", "percent": {"pass@1": 42.0, "maj@16": 50.0, "my-orm@16": 51.0}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from windtunnel.specs.population import Grade
 from windtunnel.validation.predict.report import RowOutcome, relative_error
@@ -22,13 +22,17 @@ class Prediction:
     value: float | None = None
     low: float = math.nan
     high: float = math.nan
-    grade: Grade = "assumed"
+    grade: Grade | Literal["analytic"] = "assumed"
+    """`analytic`: counted from other figures of the row."""
     basis: str = ""
     """What the band is of."""
     reason: str = ""
     """Why there is no value."""
     assumed: tuple[tuple[str, str, str], ...] = ()
 
+
+_NO_NUMBER = "the row has no number to compare with"
+INPUT = Prediction(reason="is what the prediction starts from")
 
 Predict = Callable[[dict[str, Any], tuple[Measured, ...]], dict[str, Prediction]]
 """Predictions of a row by metric; metrics that are left out have no mechanism."""
@@ -40,7 +44,7 @@ def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
 
     kind = outcome_kind(row) or ""
     numbers = measured(row) or (Measured("none", "", None),)
-    fallback = REASONS.get(kind) or REASONS[kind.partition("_")[0] + "_"]
+    fallback = REASONS.get(kind) or REASONS.get(kind.partition("_")[0] + "_") or REASONS["data_"]
     found: dict[str, Prediction] = {}
     if kind in PREDICT:
         try:
@@ -54,8 +58,8 @@ def _outcome(
     row: dict[str, Any], kind: str, device: str, number: Measured, found: Prediction | None, fallback: str
 ) -> RowOutcome:
     told = found if found is not None else Prediction(reason=fallback)
-    if number.value is None and told.value is not None:
-        told = Prediction(reason="the row has no number to compare with")
+    if number.value is None:
+        told = Prediction(reason=told.reason if number.metric == "none" else _NO_NUMBER)
     value = told.value
     return RowOutcome(
         id=str(row.get("id") or ""),

@@ -1,12 +1,14 @@
 """Predictions of rows of reasoning, each from a stated part of its row: the law that it gives, and what follows.
 
-`problem_successes` from 100 attempts drawn with seed 1; `pass_at_k` and `all_of_k` from the two smallest k; `majority`,
-`two_attempts` and `verifier_selection` from their first figure; `parallel_threads`, `early_stop` from the run without.
+`problem_successes` from 100 attempts drawn with seed 1; `pass_at_k` and `all_of_k` from the two smallest k, or from
+pass@1 where a table has no third; `majority`, `two_attempts` and `verifier_selection` from their first attempt;
+`parallel_threads`, `early_stop` from the run without. `program_sums` has sums of calls, tokens and dollars.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,19 +16,28 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.population.beta import from_mean
+from windtunnel.population.chance import Kind, spread_of_entry
 from windtunnel.population.fit import FEWEST_SAMPLES, Fit, fit_counts
-from windtunnel.population.fit_tables import fit_all_of_k, fit_pass_1, fit_pass_at_k
+from windtunnel.population.fit_tables import (
+    ANY_TEMPERATURE,
+    FORM,
+    PROBLEMS,
+    fit_all_of_k,
+    fit_pass_1,
+    fit_pass_at_k,
+)
 from windtunnel.population.majority import USUAL_WRONG, WRONG_BAND, majority
-from windtunnel.population.pass_at_k import all_of_k, pass_at_k
+from windtunnel.population.pass_at_k import all_of_k, all_right, at_least_one, pass_at_k
 from windtunnel.population.revision import CONCENTRATION, feedback_for
 from windtunnel.population.same_problems import pass_at_k_again, predictive_band, solved_in_all
 from windtunnel.population.selectors import REWARD_MODEL_SEPARATION, REWARD_MODEL_SPREAD, best_of_n
-from windtunnel.validation.predict.outcomes import LEVEL, Predict, Prediction
+from windtunnel.population.temperature_per_k import BROKEN, ERROR, chooses, fit_best_temperatures
+from windtunnel.validation.predict.outcomes import INPUT, LEVEL, Predict, Prediction
+from windtunnel.validation.predict.program_sums import agent_cost, agent_trace, cached_tokens, problems_of, threads
 from windtunnel.validation.rows.outcome_rows import Measured, counts
 
 ATTEMPTS, SEED = 100, 1
 """Attempts at a problem that a prediction may see."""
-_INPUT = Prediction(reason="is what the prediction starts from")
 _LIKE = 0.02
 """Standard deviation of a difference of accuracies that a change of the run's shape does not make, in shares: about
 that of repeated runs on a few hundred problems."""
@@ -54,27 +65,95 @@ def _problem_successes(row: dict[str, Any], numbers: tuple[Measured, ...]) -> di
     return out
 
 
-def _table(row: dict[str, Any], numbers: tuple[Measured, ...], reliability: bool) -> dict[str, Prediction]:
-    scale = 1.0 if reliability else 100.0
-    by_k = {int(n.metric.partition("^" if reliability else "@")[2]): n for n in numbers if n.metric != "none"}
-    first = {k: float(by_k[k].value or 0.0) / scale for k in sorted(by_k)[:2]}
+def _table(row: dict[str, Any], numbers: tuple[Measured, ...], kind: Kind) -> dict[str, Prediction]:
+    sign, scale = ("^", 1.0) if kind == "all_of_k" else ("@", 100.0)
+    by_k = {int(n.metric.partition(sign)[2]): n for n in numbers if n.metric != "none"}
+    shares = {k: float(by_k[k].value or 0.0) / scale for k in sorted(by_k)}
+    if len(shares) == 2 and 1 in shares and 0 < shares[1] < 1:
+        return _from_pass_1(row, by_k, shares[1], kind, scale)
+    first = dict(list(shares.items())[:2])
     if len(first) < 2 or not all(0 <= x <= 1 for x in first.values()) or all(x in (0, 1) for x in first.values()):
         return {n.metric: Prediction(reason="needs two shares to start from") for n in numbers}
-    size = _problems_of(row)
-    found = fit_all_of_k(first, size) if reliability else fit_pass_at_k(first, size)
-    out = {by_k[k].metric: _INPUT for k in first}
-    for k in sorted(by_k)[2:]:
-        share = all_of_k if reliability else pass_at_k
-        values = np.array([float(share(law, k)) for law in found.draws])
-        out[by_k[k].metric] = _banded(found, float(share(found.law, k)), values, scale, "; ".join(found.notes))
+    out = {by_k[k].metric: INPUT for k in first}
+    later = {k: by_k[k].metric for k in list(shares)[2:]}
+    benchmark = chooses(str(row.get("task") or "")) if kind == "pass_at_k" and not _temperature(row) else None
+    best = fit_best_temperatures(first, benchmark) if benchmark is not None else None
+    if best is not None:
+        why = "the row states none; tables of this benchmark choose the best for each k"
+        chosen = ("population.temperature", "one for each k", why)
+        return out | {later[k]: _in_logits(best.pass_at_k(k), ERROR, scale, chosen) for k in later}
+    return out | _through(row, first, later, kind, scale)
+
+
+def _through(
+    row: dict[str, Any], first: dict[int, float], later: dict[int, str], kind: Kind, scale: float
+) -> dict[str, Prediction]:
+    """Entries of a table from the law of one temperature through two others, with the chance of few problems."""
+    size = problems_of(row)
+    found = fit_all_of_k(first, size) if kind == "all_of_k" else fit_pass_at_k(first, size, one_temperature=True)
+    form = FORM[kind] if kind == "all_of_k" or _temperature(row) else ANY_TEMPERATURE
+    drawn = row.get("samples")
+    attempts = min(drawn, 1000) if isinstance(drawn, int) and drawn > 0 else max([*first, *later])
+    out = {}
+    for k, metric in later.items():
+        share = float(all_of_k(found.law, k) if kind == "all_of_k" else pass_at_k(found.law, k))
+        chance = spread_of_entry(
+            found.law, tuple(first), k, kind=kind, attempts=max(k, attempts), problems=size or PROBLEMS
+        )
+        spread = 1.2816 * float(np.hypot(chance, form * share * (1 - share)))
+        out[metric] = Prediction(
+            value=scale * share,
+            low=scale * max(0.0, share - spread),
+            high=scale * min(1.0, share + spread),
+            grade=found.grade,
+            basis=f"{found.why}; chance of few problems, and what the form of the law leaves",
+        )
     return out
+
+
+def _from_pass_1(
+    row: dict[str, Any], by_k: dict[int, Measured], mean: float, kind: Kind, scale: float
+) -> dict[str, Prediction]:
+    """The other entry of a table of two: the spread over problems is that of other tasks."""
+    k = max(by_k)
+    strategy = partial(all_right if kind == "all_of_k" else at_least_one, k=float(k))
+    shares = (0.0, *BROKEN.values()) if kind == "pass_at_k" else (0.0,)
+    draws, values = [], []
+    for broken in (x for x in shares if mean < 1.0 - x):
+        found = fit_pass_1(mean / (1.0 - broken), None, problems_of(row))
+        draws.append((1.0 - broken) * _means(found, strategy))
+        values.append((1.0 - broken) * float(strategy(found.law.points()).mean()))
+    told = _banded(found, float(np.median(values)), np.concatenate(draws), scale, "laws that rows allow")
+    why = "share of problems that no attempt passes: none, or that of other benchmarks"
+    assumed = (("population.broken", ", ".join(f"{x:g}" for x in shares), why),) if len(shares) > 1 else ()
+    return {by_k[1].metric: INPUT, by_k[k].metric: _with(told, *assumed)}
+
+
+def _temperature(row: dict[str, Any]) -> bool:
+    """Whether the row states one temperature."""
+    value = row.get("temperature")
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _in_logits(share: float, sd: float, scale: float, *assumed: tuple[str, str, str]) -> Prediction:
+    from scipy.special import expit, logit
+
+    ends = expit(logit(share) + np.array([-1.2816, 1.2816]) * sd)
+    return Prediction(
+        value=scale * share,
+        low=scale * float(ends[0]),
+        high=scale * float(ends[1]),
+        grade="fitted",
+        basis="what other tables of best temperatures were off by",
+        assumed=assumed,
+    )
 
 
 def _majority(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
     first, law = _first(row, numbers)
-    if law is None:
+    if first is None or law is None:
         return {n.metric: Prediction(reason="needs pass@1 to start from") for n in numbers}
-    return {first.metric: _INPUT} | {n.metric: _vote(law, n) for n in numbers if _votes_of(n.metric, "maj")}
+    return {first.metric: INPUT} | {n.metric: _vote(law, n) for n in numbers if _votes_of(n.metric, "maj")}
 
 
 def _vote(found: Fit, number: Measured) -> Prediction:
@@ -88,10 +167,12 @@ def _vote(found: Fit, number: Measured) -> Prediction:
 
 def _verifier_selection(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
     first, law = _first(row, numbers)
-    if law is None:
+    if first is None or law is None:
         return {n.metric: Prediction(reason="needs pass@1 to start from") for n in numbers}
-    out = {first.metric: _INPUT}
-    for number in numbers[1:]:
+    out = {first.metric: INPUT}
+    for number in numbers:
+        if number is first:
+            continue
         if _votes_of(number.metric, "maj"):
             out[number.metric] = _vote(law, number)
         elif n := _votes_of(number.metric, ""):
@@ -111,7 +192,7 @@ def _selected(found: Fit, n: int) -> Prediction:
 def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
     by_name = {n.metric: n.value for n in numbers}
     first, cases = by_name.get("pass_1_percent"), row.get("cases")
-    if first is None or not isinstance(cases, int | float) or cases < 1:
+    if first is None or not isinstance(cases, int | float) or not 1 <= cases < float("inf"):
         return {"pass_2_percent": Prediction(reason="needs the first attempts' share, and how many cases there are")}
     mean = float(np.clip(first / 100.0, 0.5 / cases, 1 - 0.5 / cases))
     feedback, known = feedback_for(str(row.get("task") or ""))
@@ -122,7 +203,8 @@ def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[st
 
     from scipy.special import ndtri
 
-    worths = feedback.worth * np.exp(feedback.log_sd * ndtri((np.arange(40) + 0.5) / 40))
+    known_to = feedback.log_sd * float(np.sqrt(1.0 + 1.0 / feedback.rows))
+    worths = feedback.worth * np.exp(known_to * ndtri((np.arange(40) + 0.5) / 40))
     ends = np.array([second(float(w)) for w in worths])
     noise = np.sqrt(np.maximum((ends - mean) * (1 - ends), 0.0) / cases / max(1 - mean, 1e-9))
     values = np.clip(ends[:, np.newaxis] + noise[:, np.newaxis] * ndtri((np.arange(20) + 0.5) / 20), mean, 1.0)
@@ -131,7 +213,7 @@ def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[st
     why = f"fitted on {feedback.rows} rows" + ("" if known else " of other tasks")
     worth = ("programs.feedback.worth", f"{feedback.worth:.3g} independent attempts", why)
     return {
-        "pass_1_percent": _INPUT,
+        "pass_1_percent": INPUT,
         "pass_2_percent": Prediction(
             value=100 * value,
             low=100 * min(float(low), value),
@@ -145,12 +227,12 @@ def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[st
 
 def _parallel_threads(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
     why = "threads change the order of the same tokens; success of a problem is taken to stay"
-    return _unchanged(numbers, "sequential", "threaded", why)
+    return _unchanged(numbers, "sequential", "threaded", why) | threads(numbers)
 
 
 def _early_stop(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
     why = "traces stop once the vote is decided, which leaves its answer"
-    return _unchanged(numbers, "baseline", "online", why, _problems_of(row))
+    return _unchanged(numbers, "baseline", "online", why, problems_of(row))
 
 
 def _unchanged(
@@ -158,7 +240,7 @@ def _unchanged(
 ) -> dict[str, Prediction]:
     """Accuracy after a change that leaves the success of each problem, and the figures that it starts from."""
     by_name = {n.metric: n.value for n in numbers}
-    out = {name: _INPUT for name in by_name if name.startswith(before + ".")}
+    out = {name: INPUT for name in by_name if name.startswith(before + ".")}
     value = by_name.get(f"{before}.accuracy")
     if value is not None:
         share = float(np.clip(value / 100, 0.01, 0.99))
@@ -173,12 +255,12 @@ def _unchanged(
     return out
 
 
-def _first(row: dict[str, Any], numbers: tuple[Measured, ...]) -> tuple[Measured, Fit | None]:
-    """The first figure, pass@1, and its law."""
-    first = numbers[0]
-    if first.value is None or not 0 < first.value < 100 or not first.metric.startswith("pass@1"):
-        return first, None
-    return first, fit_pass_1(first.value / 100.0, None, _problems_of(row) or 500)
+def _first(row: dict[str, Any], numbers: tuple[Measured, ...]) -> tuple[Measured | None, Fit | None]:
+    """The figure of single attempts, and its law."""
+    first = next((n for n in numbers if n.metric == "pass@1"), None)
+    if first is None or first.value is None or not 0 < first.value < 100:
+        return None, None
+    return first, fit_pass_1(first.value / 100.0, None, problems_of(row) or 500)
 
 
 def _means(found: Fit, strategy: Any) -> Floats:
@@ -200,8 +282,6 @@ def _banded(found: Fit, value: float, values: Floats, scale: float, basis: str) 
 
 
 def _with(told: Prediction, *assumed: tuple[str, str, str]) -> Prediction:
-    from dataclasses import replace
-
     spread = ("population.concentration", "that of other tasks", "pass@1 alone does not say it")
     return replace(told, assumed=(*assumed, spread), grade="assumed")
 
@@ -212,23 +292,18 @@ def _votes_of(metric: str, prefix: str) -> int | None:
     return int(match.group(1)) if match and int(match.group(1)) > 0 else None
 
 
-def _problems_of(row: dict[str, Any]) -> int | None:
-    """Problems of a benchmark, where the row says so: `tasks`, or a number in the task's name."""
-    if isinstance(row.get("tasks"), int) and row["tasks"] > 0:
-        return int(row["tasks"])
-    match = re.search(r"\((\d+)\)|-(\d{2,4})\b", str(row.get("task") or ""))
-    return int(match.group(1) or match.group(2)) if match else None
-
-
 PREDICT: dict[str, Predict] = {
     "problem_successes": _problem_successes,
-    "pass_at_k": partial(_table, reliability=False),
-    "all_of_k": partial(_table, reliability=True),
+    "pass_at_k": partial(_table, kind="pass_at_k"),
+    "all_of_k": partial(_table, kind="all_of_k"),
     "majority": _majority,
     "two_attempts": _two_attempts,
     "verifier_selection": _verifier_selection,
     "parallel_threads": _parallel_threads,
     "early_stop": _early_stop,
+    "agent_trace": agent_trace,
+    "agent_cost": agent_cost,
+    "agent_trace_statistics": cached_tokens,
 }
 REASONS = {
     "problem_successes": "has too few attempts for this figure",
@@ -238,10 +313,14 @@ REASONS = {
     "two_attempts": "seconds, tokens and dollars are of a hosted model whose devices and prices the row leaves out",
     "verifier_selection": "is neither a vote nor a selection among a stated number",
     "single_attempt": "how often a model is right on a task is data: no other figure of the row says it",
-    "parallel_threads": "the row does not say how its chains divide into threads",
-    "early_stop": "the row does not say how certain its traces are, or when",
-    "agent_cost": "the row has neither token counts nor prices; dollars a task are the total over the tasks",
+    "parallel_threads": "the row does not say how its chains divide into threads, or how much of each budget is used",
+    "early_stop": "the row does not say how certain its traces are, or when, nor how long each is",
+    "agent_trace": "is a workload as it was recorded: data, not a prediction",
+    "agent_cost": "how often issues are resolved is data; the row has neither token counts nor prices",
     "agent_trace_statistics": "is a workload as it was used: data, not a prediction",
+    "ray_": "rows of data pipelines need operators and their rates, which are not read from rows",
+    "data_": "rows of data pipelines need operators and their rates, which are not read from rows",
+    "minhash_": "rows of data pipelines need operators and their rates, which are not read from rows",
     "rl_": "rows of post-training need `training.rl`, which is not read from rows",
     "diffusion_": "rows of image and video models need `diffusion`, which is not read from rows",
 }

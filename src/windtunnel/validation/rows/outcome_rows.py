@@ -6,6 +6,7 @@ was measured (`cases`, `samples`) is none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,24 +24,28 @@ REASONING = (
     "parallel_threads",
     "early_stop",
     "agent_cost",
+    "agent_trace",
     "agent_trace_statistics",
 )
+DATA_PIPELINES = ("ray_rate", "ray_scale", "minhash_dedup", "data_pipeline")
 _SETTINGS = frozenset(
-    "kind id model task note source device n_devices traces cases samples tasks sessions name edit_format date "
-    "reasoning_effort reading extra".split()
+    "kind id model task note source device n_devices traces cases samples tasks sessions queries name edit_format date "
+    "reasoning_effort reading extra num_tasks cpus nodes cores data temperature".split()
 )
 _UNITS = (
-    ("accuracy", "percent"),
-    ("percent", "percent"),
-    ("_usd", "usd"),
-    ("usd_", "usd"),
-    ("_s", "s"),
-    ("seconds", "s"),
-    ("hours", "h"),
-    ("token", "tokens"),
-    ("mfu", "fraction"),
-    ("gib", "GiB"),
+    (r"accuracy|percent", "percent"),
+    (r"tokens_per_s(?![a-z])", "tokens/s"),
+    (r"_per_s(?![a-z])", "1/s"),
+    (r"usd", "usd"),
+    (r"(^|_)ms(?![a-z])", "ms"),
+    (r"_s(?![a-z])|seconds", "s"),
+    (r"minutes", "min"),
+    (r"hours", "h"),
+    (r"token|(in|out)put_mean", "tokens"),
+    (r"mfu", "fraction"),
+    (r"gib", "GiB"),
 )
+"""Patterns of metrics' names, the first that is found first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ def outcome_kind(row: dict[str, Any]) -> str | None:
     kind = row.get("kind")
     if not isinstance(kind, str):
         return None
-    return kind if kind in REASONING or kind == "diffusion_latency" or kind.startswith("rl_") else None
+    known = (*REASONING, *DATA_PIPELINES, "diffusion_latency")
+    return kind if kind in known or kind.startswith("rl_") else None
 
 
 def family_of(row: dict[str, Any]) -> str:
@@ -85,6 +91,13 @@ def measured(row: dict[str, Any]) -> tuple[Measured, ...]:
         return _by_k(row.get("fraction"), "pass^", "fraction")
     if kind in ("majority", "verifier_selection", "single_attempt"):
         return tuple(Measured(name, "percent", value) for name, value in _numbers(row.get("percent"), ""))
+    if kind == "ray_rate":
+        unit, name = str(row.get("unit") or ""), str(row.get("name") or "value")
+        return tuple(
+            Measured(name + end, unit, value)
+            for end, key in (("", "value"), (".standard_deviation", "standard_deviation"))
+            for _, value in _numbers(row.get(key), key)
+        ) or (Measured("none", "", None),)
     source = row.get("metrics") if str(kind).startswith("rl_") else {k: v for k, v in row.items() if k not in _SETTINGS}
     found = tuple(Measured(name, _unit(name), value) for name, value in _numbers(source, ""))
     return found or (Measured("none", "", None),)
@@ -145,4 +158,4 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float | None]]:
 
 
 def _unit(metric: str) -> str:
-    return next((unit for part, unit in _UNITS if part in metric), "")
+    return next((unit for pattern, unit in _UNITS if re.search(pattern, metric)), "")

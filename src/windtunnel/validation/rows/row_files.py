@@ -22,6 +22,11 @@ def shipped_serving_rows() -> list[dict[str, Any]]:
     return [row for path in sorted((SHIPPED / "serving").glob("*.json")) for row in load_rows(path)]
 
 
+def shipped_reasoning_rows() -> list[dict[str, Any]]:
+    """Public tables of attempts that come with the package, in file order: pass@k, pass^k and votes of other models."""
+    return [row for path in sorted((SHIPPED / "reasoning").glob("*.json")) for row in load_rows(path)]
+
+
 def serving_judges() -> list[dict[str, Any]]:
     """Published serving results that are predicted and set no coefficient, in file order."""
     return [row for path in sorted((SHIPPED / "serving_judges").glob("*.json")) for row in load_rows(path)]
