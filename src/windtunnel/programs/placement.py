@@ -31,6 +31,10 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.source import FieldsInFolder, Source, load
 
 
+Form = tuple[tuple[str, int], ...]
+"""Roles of pools (mixed, or prefill and decode), each with its group."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPlace:
     """A class of slots that a tool may run on."""
@@ -137,6 +141,7 @@ def least_cost(
     *,
     share: float = 0.9,
     groups: Sequence[int] | None = None,
+    forms: Sequence[Form] | None = None,
 ) -> Placement:
     """The cheapest placement whose tasks keep their deadline.
 
@@ -145,6 +150,8 @@ def least_cost(
         tools: for each tool that nodes name, the classes that it may run on.
         share: of tasks that must end within `programs.deadline_s`.
         groups: of the cluster, those to choose from; absent: all.
+        forms: roles of pools, each with its group, as `(("prefill", 0), ("decode", 1))`; absent: pools that prefill and
+            decode on each group, and every pair of groups for one and the other.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
@@ -157,14 +164,15 @@ def least_cost(
     search = _search(source, tools, share, groups)
     choices = [dict(zip(tools, own, strict=True)) for own in itertools.product(*tools.values())]
     fastest = {tool: min(own, key=lambda p: p.seconds) for tool, own in tools.items()}
-    for pools in _forms(search):
+    wanted = tuple(_forms(search)) if forms is None else forms
+    for pools in wanted:
         _walk(search, pools, fastest, 0.0)
     least = search.forget()  # of pools alone, under tools that nothing beats
     if math.isfinite(least):
         for own in sorted(choices, key=search.tools_usd):
             usd = search.tools_usd(own)
             if usd + least < search.best:
-                for pools in _forms(search):
+                for pools in wanted:
                     _walk(search, pools, own, usd)
     if search.found is None:
         held = ", ".join(f"{n} of group {g}" for g, n in search.devices.items())
@@ -241,11 +249,7 @@ def _visits(scenario: Scenario, problems: ProblemList) -> dict[str, int]:
     return out
 
 
-_Form = tuple[tuple[str, int], ...]
-"""Roles of pools, each with its group."""
-
-
-def _forms(search: _Search) -> Iterator[_Form]:
+def _forms(search: _Search) -> Iterator[Form]:
     """Pools that prefill and decode on each group, then every pair of groups for one and the other."""
     for g in search.prices:
         yield (("mixed", g),)
@@ -253,7 +257,7 @@ def _forms(search: _Search) -> Iterator[_Form]:
         yield (("prefill", g), ("decode", h))
 
 
-def _walk(search: _Search, form: _Form, tools: Mapping[str, ToolPlace], tools_usd: float) -> None:
+def _walk(search: _Search, form: Form, tools: Mapping[str, ToolPlace], tools_usd: float) -> None:
     """Along the border of what is enough: one more of the first pool where it is not, else one less of the last."""
     first, last = form[0][1], form[-1][1]
     price = [search.prices[g] * search.each for _, g in form]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import lru_cache
 from typing import Any
 
+from windtunnel.errors import Infeasible
 from windtunnel.programs.placement import Placement, ToolPlace, least_cost
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results
@@ -74,19 +76,23 @@ def places() -> dict[str, tuple[ToolPlace, ...]]:
 
 
 @lru_cache(maxsize=128)
-def _placed(text: str, classes: tuple[str, ...]) -> Placement:
+def _placed(text: str, classes: tuple[str, ...], split: bool) -> Placement:
     groups = [CLASSES.index(name) for name in classes]
-    return least_cost(scenario(json.loads(text)), places(), share=fixed("share"), groups=groups)
+    forms = ((("prefill", groups[0]), ("decode", groups[-1])),) if split else None
+    return least_cost(scenario(json.loads(text)), places(), share=fixed("share"), groups=groups, forms=forms)
 
 
-def placed(values: Values, *classes: str) -> Placement:
-    """The cheapest placement on some classes of devices."""
-    return _placed(json.dumps(values, sort_keys=True), classes)
+def placed(values: Values, *classes: str, split: bool = False) -> Placement:
+    """The cheapest placement on some classes of devices; `split`: prompts on the first, answers on the last."""
+    return _placed(json.dumps(values, sort_keys=True), classes, split)
 
 
-def rent(values: Values, *classes: str) -> float:
-    """USD an hour."""
-    return placed(values, *classes).usd_per_hour
+def rent(values: Values, *classes: str, split: bool = False) -> float:
+    """USD an hour; infinite where nothing keeps the deadline."""
+    try:
+        return placed(values, *classes, split=split).usd_per_hour
+    except Infeasible:
+        return math.inf
 
 
 def measures() -> dict[str, Measure]:
@@ -95,6 +101,7 @@ def measures() -> dict[str, Measure]:
         "tco": lambda v: rent(v, "older", "accelerator") / rent(v, "latest"),
         "order": lambda v: rent(v, "older", "accelerator") / rent(v, "older"),
         "oldest": lambda v: rent(v, "oldest", "accelerator") / rent(v, "latest"),
+        "split": lambda v: rent(v, "older", "accelerator", split=True) / rent(v, "latest", split=True),
         "planner": lambda v: rent(v, *CLASSES) / min(rent(v, name) for name in CLASSES),
     }
 
