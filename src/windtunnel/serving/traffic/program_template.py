@@ -401,8 +401,8 @@ def _taken(columns: list[Mask | None], at: Ints) -> Mask | None:
     known = [own for own in columns if own is not None]
     if len(known) < len(columns):
         return None
-    found: Ints = np.stack(known)[at, np.arange(len(at))].astype(np.int64)
-    return found > 0
+    found: Mask = np.stack(known)[at, np.arange(len(at))]
+    return found
 
 
 def _waited(parents: list[Added], needs: int, count: int) -> tuple[Ints, Ints]:
@@ -413,7 +413,8 @@ def _waited(parents: list[Added], needs: int, count: int) -> tuple[Ints, Ints]:
 
 
 def _is_call(graph: ProgramGraph, nodes: Ints) -> Mask:
-    return (nodes >= 0) & (graph["kind"][nodes] == CALL)
+    found: Mask = (nodes >= 0) & (graph["kind"][nodes] == CALL)
+    return found
 
 
 def _first_source(parents: list[Added], count: int) -> Ints:
