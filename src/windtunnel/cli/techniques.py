@@ -79,6 +79,9 @@ def show(
     """Show one technique: what it does, knobs, conflicts, options of frameworks, paper."""
     from windtunnel.techniques.described import allowed, default, record
 
+    if (other := _elsewhere(technique)) is not None:
+        _show_elsewhere(other, as_json)
+        return
     one = _one(technique)
     found = record(one, conflicts=True)
     if as_json:
@@ -152,6 +155,41 @@ def _planned() -> list[dict[str, Any]]:
     from windtunnel.techniques.systems import planned
 
     return [one.record() for one in planned([folder.replace("_", "-") for folder in papers.list_papers()])]
+
+
+def _elsewhere(id: str) -> dict[str, Any] | None:
+    """A system of the research catalogue that is no technique: as a law, as claims alone, or not built; None otherwise."""
+    from windtunnel import reproduce as papers
+    from windtunnel.laws import LAWS
+    from windtunnel.techniques import REGISTRY
+    from windtunnel.techniques.systems import system
+
+    one = system(id)
+    if one is None or one.id in REGISTRY:
+        return None
+    folder = one.id.replace("-", "_")
+    law = one.id if one.id in LAWS else ""
+    experiment = folder if folder in papers.list_papers() else ""
+    status = "law" if law else "claims" if experiment else "planned"
+    return one.record() | {"status": status, "law": law, "experiment": experiment}
+
+
+def _show_elsewhere(found: dict[str, Any], as_json: bool) -> None:
+    """Print what is known of it, and which verbs run it."""
+    from windtunnel.cli.tables import fields_table
+
+    if as_json:
+        print_json(found)
+        return
+    words = {"law": "a scaling law, no technique", "claims": "claims, no technique", "planned": "not built yet"}
+    values = {
+        "family": found["family"],
+        "status": words[found["status"]],
+        "paper": found["paper"],
+        "asked by": f"windtunnel laws {found['law']}" if found["law"] else "",
+        "its claims": f"windtunnel reproduce {found['experiment']}" if found["experiment"] else "",
+    }
+    console().print(fields_table(f"{found['id']}: {found['summary']}", {k: v for k, v in values.items() if v}))
 
 
 def _values(record: dict[str, Any], field: str) -> list[str]:

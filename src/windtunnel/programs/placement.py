@@ -30,7 +30,6 @@ from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.source import FieldsInFolder, Source, load
 
-
 Form = tuple[tuple[str, int], ...]
 """Roles of pools (mixed, or prefill and decode), each with its group."""
 

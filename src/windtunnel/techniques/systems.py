@@ -51,6 +51,11 @@ def systems() -> tuple[System, ...]:
     return tuple(System(family=family, **one) for family, own in data["families"].items() for one in own)
 
 
+def system(id: str) -> System | None:
+    """The system of an id, with hyphens or underscores; None where the catalogue has none."""
+    return next((one for one in systems() if one.id == id.replace("_", "-")), None)
+
+
 def planned(built: Collection[str] = ()) -> tuple[System, ...]:
     """Systems that are neither a technique nor otherwise built.
 

@@ -21,7 +21,7 @@ TECHNIQUE = Technique(
     ),
     levels=("programs",),
     status="partial",
-    missing="its law of accuracy over documents, shots and iterations is of closed models; no claim is run",
+    missing="its law of accuracy over documents, shots and iterations is of closed models: its gain is not claimed",
     strategy="rag",
     knobs={
         "documents": Knob(10, 0, 100000, doc="documents of a retrieval"),
@@ -32,6 +32,7 @@ TECHNIQUE = Technique(
     saves="nothing: it spends prompt tokens",
     resource="compute",
     quality="accuracy over documents is not known here",
+    experiment="rag_inference_scaling",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
