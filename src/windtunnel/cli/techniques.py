@@ -158,7 +158,7 @@ def _planned() -> list[dict[str, Any]]:
 
 
 def _elsewhere(id: str) -> dict[str, Any] | None:
-    """A system of the research catalogue that is no technique: as a law, as claims alone, or not built; None otherwise."""
+    """A system of the catalogue that is no technique: as a law, as claims alone, or not built; None otherwise."""
     from windtunnel import reproduce as papers
     from windtunnel.laws import LAWS
     from windtunnel.techniques import REGISTRY

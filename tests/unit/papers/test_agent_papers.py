@@ -9,21 +9,30 @@ from windtunnel.reproduce.settings import load
 
 PAPERS = (
     "agentscope_scale",
+    "agenttts",
     "apr",
+    "goagent",
+    "hetero_agentic",
     "hexgen_text2sql",
+    "learning_to_share",
     "matrix_p2p",
     "multiverse",
     "parallelprompt",
     "pte_tool_reasoning",
+    "rag_inference_scaling",
     "sedm",
     "sleep_time_compute",
+    "synthetic_computers",
     "threadweaver",
     "tracelab",
     "ufo3",
 )
-SLOW = {"hexgen_text2sql", "pte_tool_reasoning", "threadweaver"}
+SLOW = {"agenttts", "hetero_agentic", "hexgen_text2sql", "learning_to_share", "pte_tool_reasoning", "threadweaver"}
 """They take from fifteen seconds to minutes."""
 MISSES = {
+    "agenttts": {"interplay"},
+    "hetero_agentic": {"split", "tco"},
+    "learning_to_share": {"context"},
     "hexgen_text2sql": {"deadline", "throughput"},
     "pte_tool_reasoning": {"pte_above_tokens"},
     "sleep_time_compute": {"cost_of_tokens"},

@@ -20,7 +20,7 @@ from windtunnel.programs.workload import Workload
 from windtunnel.serving.traffic.program_graph import ProgramGraph
 from windtunnel.specs.programs import ProgramsSpec
 
-TOOLS = {name: {"seconds": 0.5} for name in ("retrieval", "queue", "sandbox")}
+TOOLS = {name: {"seconds": 0.5} for name in ("environment", "files", "queue", "retrieval", "sandbox")}
 TOOLS["orchestrator"] = {"seconds": 0.1, "concurrency": 1}
 OWN = (
     "threads",
@@ -34,6 +34,8 @@ OWN = (
     "text_to_sql",
     "coding_agent",
     "sleep_time",
+    "agent_groups",
+    "shared_memory",
 )
 
 
@@ -182,6 +184,41 @@ def test_text_to_sql_follows_a_trace(tmp_path: Path) -> None:
     assert requests.after is not None
     first = requests.after.children[requests.after.start[0] : requests.after.start[1]]
     assert len(first) == 2  # both evaluations wait for the keywords alone
+
+
+def test_prompts_of_a_stage_begin_with_its_template() -> None:
+    """Evaluations of a question share its text, candidates and revisions their template alone."""
+    graph, _ = built("text_to_sql", workload(3), cv=0.0, schema_cv=0.0)
+    requests = graph.finish().requests
+    assert requests.content is not None
+    common = requests.prefix_tokens
+    assert common is not None
+    revised = requests.input_tokens == 2859 + 200 + 2775 + 125
+    evaluated = requests.input_tokens == 960
+    assert revised.any()
+    assert (common[revised] <= 2859).all() and (common[revised] == 2859).sum() >= revised.sum() - 1
+    test = 102 // 5
+    assert sorted(set(common[evaluated].tolist())) == [0, 202, 960 - test - 25]
+    alone, _ = built("text_to_sql", workload(3), templates=False)
+    drawn = alone.finish().requests
+    assert drawn.prefix_tokens is not None and not drawn.prefix_tokens.any()
+
+
+def test_a_question_that_is_asked_again_has_the_same_prompts() -> None:
+    graph, _ = built("text_to_sql", workload(12), distinct=3, repeats=True)
+    requests = graph.finish().requests
+    assert requests.prefix_tokens is not None
+    again = requests.prefix_tokens == requests.input_tokens - 1
+    assert again.mean() > 0.7  # nine of twelve questions were asked before
+    other, _ = built("text_to_sql", workload(12), distinct=3)
+    assert not (other.finish().requests.prefix_tokens == requests.input_tokens - 1).any()
+
+
+def test_the_published_order_of_candidates_decides_their_template() -> None:
+    trace = [(text_to_sql.CANDIDATE, 12000, 600), (text_to_sql.CANDIDATE, 8134, 400), ("unit_tester", 271, 4)]
+    both, tester = text_to_sql.prompts(trace, templates=True)
+    assert [p.own for p in both] == [12000 - 9099, 8134 - 5243]
+    assert (tester[0].template, tester[0].own) == ("unit_tester", 1)
 
 
 @pytest.mark.parametrize("text", ["{", '[{"name": "a"}]', '[{"name": "a", "traces": [[["x", 0, 1]]]}]'])
