@@ -37,8 +37,7 @@ def draw(name: str, across: int) -> None:
 
 
 def _candidates(result: ReasonResult) -> None:
-    several = len({p.model for p in result.points}) > 1
-    _table(titles(several_models=several), [row(p, several_models=several) for p in result.points])
+    _table(titles(result), [row(result, p) for p in result.points])
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> None:

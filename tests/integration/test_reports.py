@@ -23,6 +23,7 @@ SERVE = "examples/serving/llama3-70b-4xh100.yaml"
 VERBS = {
     "train": ("train", "examples/llama3-70b-64xh100.yaml"),
     "train-large": ("train", "examples/llama3-405b-16384xh100.yaml"),
+    "reason": ("reason", "examples/reasoning/best-of-n.yaml"),
     "does-not-fit": ("train", "examples/does-not-fit-70b-8xh100.yaml"),
     "compare": ("compare", "examples/llama3-8b-8xh100-fsdp.yaml", "--set", "plan.recompute=full"),
     "serve": ("serve", SERVE, *SMALL),

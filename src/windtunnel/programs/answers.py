@@ -7,23 +7,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from windtunnel.programs.result import Point
-from windtunnel.specs.programs import ApiPriceSpec
+from windtunnel.specs.programs import ApiPriceSpec, ProgramsSpec
 
 DAY_S = 86400.0
 
 
-def answers(points: Sequence[Point], api: ApiPriceSpec | None) -> dict[str, Any]:
+def answers(points: Sequence[Point], spec: ProgramsSpec) -> dict[str, Any]:
     """All answers that the candidates allow.
 
     Args:
         points: candidates.
-        api: a provider's price; None: none is stated.
+        spec: what the scenario asks: prices of a provider, a deadline, loads.
     """
+    api = spec.api_price
     out: dict[str, Any] = {"accuracy_at_cost": accuracy_at_cost(points)}
     if worth := verifier_worth(points):
         out["verifier_worth"] = worth
     if sizes := cheapest_model(points):
         out["cheapest_model"] = sizes
+    if spec.deadline_s is not None and spec.loads:
+        out["most_in_time"] = most_in_time(points, spec.deadline_share)
     if api is not None:
         out["break_even"] = [own for p in points if (own := break_even(p, api)) is not None]
     return out
@@ -38,7 +41,15 @@ def accuracy_at_cost(points: Sequence[Point]) -> list[dict[str, Any]]:
         assert p.accuracy is not None
         if p.accuracy.mean > best:
             best = p.accuracy.mean
-            out.append({"cost_usd": p.cost_usd, "accuracy": best, "model": p.model, "label": p.label})
+            out.append(
+                {
+                    "cost_usd": p.cost_usd,
+                    "accuracy": best,
+                    "accuracy_interval": p.accuracy.to_dict()["interval"],
+                    "model": p.model,
+                    "label": p.label,
+                }
+            )
     return out
 
 
@@ -81,6 +92,42 @@ def cheapest_model(points: Sequence[Point]) -> list[dict[str, Any]]:
         if len(known) > 1:
             order = sorted(known, key=lambda m: known[m])
             out.append({"accuracy": level, "cheapest": order[0], "cost_usd": {m: known[m] for m in order}})
+    return out
+
+
+def most_in_time(points: Sequence[Point], share: float) -> list[dict[str, Any]]:
+    """For each model and strategy the greatest load at which a share of problems keeps the deadline.
+
+    `load` is the greatest of the listed loads up to which all do, None where not even the least does; `breaks_at` the
+    least that does not, None where all do; `between` where the share is crossed, interpolated in the logarithm of load.
+    """
+    out = []
+    for model, method in dict.fromkeys((p.model, p.method) for p in points):
+        of = [p for p in points if (p.model, p.method) == (model, method)]
+        own = sorted(((p.load, p) for p in of if p.load is not None and p.deadline_met is not None), key=lambda x: x[0])
+        kept: tuple[float, Point] | None = None
+        broken: tuple[float, Point] | None = None
+        for load, p in own:
+            if (p.deadline_met or 0.0) < share:
+                broken = (load, p)
+                break
+            kept = (load, p)
+        between = None
+        if kept is not None and broken is not None:
+            high, low = (float(p.deadline_met or 0.0) for _, p in (kept, broken))
+            part = (high - share) / (high - low)
+            between = math.exp(math.log(kept[0]) + part * (math.log(broken[0]) - math.log(kept[0])))
+        out.append(
+            {
+                "model": model,
+                "label": method,
+                "share": share,
+                "load": None if kept is None else kept[0],
+                "breaks_at": None if broken is None else broken[0],
+                "between": between,
+                "cost_usd": None if kept is None else kept[1].cost_usd,
+            }
+        )
     return out
 
 

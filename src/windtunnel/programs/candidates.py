@@ -32,16 +32,25 @@ class Candidate:
     """None: the scenario's own."""
     plan: ServingPlan | None = None
     """Of one instance; None: as model and scenario say."""
+    load: float | None = None
+    """Problems at once, or a second; None: as the scenario says."""
+    load_words: str = ""
+    """The same in words."""
 
     @property
-    def label(self) -> str:
-        """The strategy with the knobs that were stated: `best_of_n(n=16, selector=majority)`."""
+    def method(self) -> str:
+        """The strategy with the knobs that were stated, and the plan: `best_of_n(n=16, selector=majority), tp=2`."""
         inner = ", ".join(f"{name}={_shown(self.knobs[name])}" for name in self.stated)
         name = f"{self.strategy.id}({inner})" if inner else self.strategy.id
         if self.plan is None:
             return name
         axes = self.plan.model_dump(exclude_defaults=True) or {"tp": 1}
         return f"{name}, {' '.join(f'{axis}={value}' for axis, value in axes.items())}"
+
+    @property
+    def label(self) -> str:
+        """The same with the load, where several are compared."""
+        return f"{self.method}, {self.load_words}" if self.load_words else self.method
 
 
 def _shown(value: Any) -> str:
@@ -89,11 +98,18 @@ def candidates(
             found.append(Candidate(strategy=strategy, knobs=knobs, stated=tuple(given), model=None))
     models: tuple[ServedModel | None, ...] = spec.models or (None,)
     served = [(m, plan) for m in models for plan in (plans if m is None or m.plan is None else (None,))]
-    if len(found) * len(served) > MOST:
-        rule = f"must stand for at most {MOST:,} candidates; list fewer values"
-        problems.add("programs.strategies", len(found) * len(served), rule)
+    loads: tuple[float | None, ...] = spec.loads or (None,)
+    count = len(found) * len(served) * len(loads)
+    if count > MOST:
+        problems.add("programs.strategies", count, f"must stand for at most {MOST:,} candidates; list fewer values")
         return []
-    return [replace(c, model=model, plan=plan) for model, plan in served for c in found]
+    unit = "at once" if spec.concurrency is not None else "a second"
+    return [
+        replace(c, model=model, plan=plan, load=load, load_words="" if load is None else f"{load:g} {unit}")
+        for model, plan in served
+        for c in found
+        for load in loads
+    ]
 
 
 def _handed_on(item: Applied) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""Charts of a front: accuracy against dollars, joules and seconds."""
+"""Charts of a front: accuracy against dollars, joules and seconds; and of loads: who ends in time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from windtunnel.charts.chart import Axis, Chart, Layer, layer
-from windtunnel.charts.colours import SERIES
-from windtunnel.charts.forms import dots, line, number_ticks
+from windtunnel.charts.colours import INK, MUTED, SERIES
+from windtunnel.charts.forms import dots, horizontal, line, number_ticks, vertical
+from windtunnel.programs.front import figure
 from windtunnel.programs.result import Point, ReasonResult
 
 
@@ -18,16 +18,19 @@ class Across:
 
     name: str
     title: str
-    of: Callable[[Point], float | None]
+    objective: str
+    """Of `search`, whose limit is drawn."""
+
+    def of(self, point: Point) -> float | None:
+        """A candidate's figure."""
+        return figure(point, self.objective)
 
 
 ACROSS = (
-    Across("dollars", "USD a problem, log scale", lambda p: p.cost_usd),
-    Across("joules", "joules a problem, log scale", lambda p: p.energy_j),
-    Across("median latency", "median seconds of a problem, log scale", lambda p: p.latency_s["p50"]),
-    Across(
-        "99th percentile of latency", "seconds that 99 of 100 problems keep, log scale", lambda p: p.latency_s["p99"]
-    ),
+    Across("dollars", "USD a problem, log scale", "cost_per_task"),
+    Across("joules", "joules a problem, log scale", "joules_per_task"),
+    Across("median latency", "median seconds of a problem, log scale", "latency_p50_s"),
+    Across("99th percentile of latency", "seconds that 99 of 100 problems keep, log scale", "latency_p99_s"),
 )
 
 
@@ -55,7 +58,15 @@ def front_chart(result: ReasonResult, across: Across) -> Chart | None:
         marks.append(dots(x, y, [_told(p, across) for p in own], series=name))
         marks.append(_names(own, x, y, paint[name]))
     values = [_of(p, across) for p in points]
-    low, high = min(values) / 1.3, max(values) * 1.3
+    limit = result.limits.get(across.objective)
+    low, high = min(values) / 1.3, max([*values, *([limit] if limit else [])]) * 1.3
+    if limit is not None and limit > low:
+        bands += vertical(limit, "limit", colour=MUTED, left=True)
+    if (least := result.limits.get("accuracy")) is not None:
+        bands += horizontal(100.0 * least, "limit", colour=MUTED)
+    if result.best in points and result.best is not None and result.best.accuracy is not None:
+        best = {"x": _of(result.best, across), "y": 100.0 * result.best.accuracy.mean}
+        marks.append(layer("point", [best], color=INK, filled=False, size=190, strokeWidth=1.5))
     ticks, words = number_ticks(low, high, most=6)
     return Chart(
         title=f"Accuracy against {across.name}",
@@ -67,6 +78,61 @@ def front_chart(result: ReasonResult, across: Across) -> Chart | None:
     )
 
 
+def load_chart(result: ReasonResult) -> Chart | None:
+    """Share of problems that keep the deadline by load, a line for each model and strategy; None without both."""
+    points = [p for p in result.points if p.load is not None and p.deadline_met is not None]
+    if len({p.load for p in points}) < 2:
+        return None
+    names = list(dict.fromkeys(_of_load(result, p) for p in points))
+    paint = {name: SERIES[at % len(SERIES)] for at, name in enumerate(names)}
+    marks: list[Layer] = []
+    for name in names:
+        own = sorted((p for p in points if _of_load(result, p) == name), key=lambda p: p.load or 0.0)
+        x, y = [p.load or 0.0 for p in own], [100.0 * (p.deadline_met or 0.0) for p in own]
+        marks += line(x, y, series=name, strokeWidth=1.6)
+        marks.append(dots(x, y, [_load_told(p, result) for p in own], series=name))
+        words = [f"{p.latency_s['p99']:,.0f} s" for p in own]
+        rows = [{"x": a, "y": b, "text": text} for a, b, text in zip(x, y, words, strict=True)]
+        marks.append(
+            layer("text", rows if len(names) == 1 else [], color=MUTED, dy=-10, dx=4, align="left", fontSize=11)
+        )
+    kept = [m["share"] for m in result.answers.get("most_in_time", ())]
+    marks += horizontal(100.0 * kept[0], f"{kept[0] * 100:g} %", colour=MUTED) if kept else []
+    loads = sorted({p.load or 0.0 for p in points})
+    return Chart(
+        title=f"Problems that end within {result.deadline_s:g} s, by load",
+        layers=tuple(marks),
+        x=Axis(
+            title=f"{result.load_unit}, log scale",
+            kind="log",
+            low=loads[0] / 1.15,
+            high=loads[-1] * 1.3,
+            ticks=tuple(loads),
+            words=tuple(f"{x:g}" for x in loads),
+        ),
+        y=Axis(
+            title=f"problems within {result.deadline_s:g} s, %", low=0.0, high=108.0, ticks=(0, 20, 40, 60, 80, 100)
+        ),
+        height=320,
+        series=paint,
+    )
+
+
+def _of_load(result: ReasonResult, point: Point) -> str:
+    """Model and strategy of a line, those that differ."""
+    parts = [point.method] if len({p.method for p in result.points}) > 1 else []
+    parts += [point.model.rpartition("/")[2]] if len({p.model for p in result.points}) > 1 else []
+    return ", ".join(parts) or point.strategy
+
+
+def _load_told(point: Point, result: ReasonResult) -> str:
+    kept = f"in time {(point.deadline_met or 0) * 100:.1f} %"
+    return (
+        f"{point.method}\n{point.model}\n{point.load:g} {result.load_unit}\n{kept}\n"
+        f"median {point.latency_s['p50']:.3g} s, p99 {point.latency_s['p99']:.3g} s"
+    )
+
+
 def _series(result: ReasonResult, point: Point) -> str:
     """Strategy with the knobs that candidates differ in, but for the number of attempts; plan and model likewise."""
     parts = [point.strategy] if len({p.strategy for p in result.points}) > 1 else []
@@ -74,9 +140,11 @@ def _series(result: ReasonResult, point: Point) -> str:
     for name, value in point.knobs.items():
         if name != "n" and any(p.knobs.get(name) != value for p in same):
             parts.append(f"{value}")
-    plan = point.label.rpartition("), ")[2] if "), " in point.label else ""
-    if plan and len({p.label.rpartition("), ")[2] for p in result.points}) > 1:
+    plan = point.method.rpartition("), ")[2] if "), " in point.method else ""
+    if plan and len({p.method.rpartition("), ")[2] for p in result.points}) > 1:
         parts.append(plan)
+    if point.load is not None and len({p.n for p in result.points}) > 1:
+        parts.append(f"{point.load:g} {result.load_unit.removeprefix('problems ')}")
     if len({p.model for p in result.points}) > 1:
         parts.append(point.model.rpartition("/")[2])
     return ", ".join(parts) or point.strategy

@@ -20,6 +20,8 @@ def figure(point: Point, objective: str) -> float | None:
             return point.cost_usd
         case "joules_per_task":
             return point.energy_j
+        case "deadline_met":
+            return point.deadline_met
     return point.latency_s[objective.removeprefix("latency_").removesuffix("_s")]
 
 
@@ -55,7 +57,8 @@ def keeps(point: Point, limits: dict[str, float]) -> bool:
     """Whether a candidate keeps all limits; what is not known keeps none."""
     for name, limit in limits.items():
         value = figure(point, name)
-        if value is None or math.isnan(value) or (value < limit if name == "accuracy" else value > limit):
+        least = name in ("accuracy", "deadline_met")
+        if value is None or math.isnan(value) or (value < limit if least else value > limit):
             return False
     return True
 

@@ -45,6 +45,10 @@ class Point:
     bound_by: str
     saturated: bool
     """Problems come faster than they are done: latencies grow with the run."""
+    method: str = ""
+    """`label` without the load."""
+    load: float | None = None
+    """Problems at once, or a second, where several loads are compared."""
     scored: bool = False
     """Whether answers are scored by calls to a verifier."""
     usd_per_day: float | None = None
@@ -87,6 +91,10 @@ class ReasonResult:
     refused: tuple[dict[str, str], ...] = ()
     """Candidates that cannot be served, with the reason."""
     problems: int = 0
+    deadline_s: float | None = None
+    """Objective of a whole problem."""
+    load_unit: str = ""
+    """Unit of `Point.load`: problems at once, or problems a second; empty where one load is stated."""
     assumed: tuple[tuple[str, Any, str], ...] = ()
     warnings: tuple[str, ...] = ()
     scenario: dict[str, Any] = field(default_factory=dict)
@@ -119,6 +127,8 @@ class ReasonResult:
             "answers": self.answers,
             "refused": list(self.refused),
             "problems": self.problems,
+            "deadline_s": self.deadline_s,
+            "load_unit": self.load_unit,
             "assumed": [{"field": f, "value": v, "why": w} for f, v, w in self.assumed],
             "warnings": list(self.warnings),
             "scenario": self.scenario,

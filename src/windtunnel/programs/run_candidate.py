@@ -28,6 +28,8 @@ from windtunnel.specs.programs import ProgramsSpec
 _FOR_EVER_S = 1e9
 MOST_CALLS = 50_000
 """Of a run that measures what devices can do."""
+ROUNDS = 3
+"""Problems for each that is worked on at once, below which a closed loop is mostly beginning and end."""
 _PLANNED_POINTS = 400
 """Points of a population for strategies that plan by difficulty."""
 
@@ -201,6 +203,8 @@ def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: S
         model=run.deployed.name,
         strategy=run.candidate.strategy.id,
         label=run.candidate.label,
+        method=run.candidate.method,
+        load=run.candidate.load,
         knobs=dict(run.candidate.knobs),
         n=run.candidate.strategy.samples(run.candidate.knobs),
         accuracy=accuracy(run.candidate, spec, population, run.built),
@@ -227,17 +231,21 @@ def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: S
             "latency_p99_s": _widest(run, "e2e_s", latency_s["p99"]),
         },
         serving={name: _figures(r) for name, r in zip(run.deployed.names, run.results, strict=True)},
-        notes=_notes(run, count - len(whole), count),
+        notes=_notes(run, count - len(whole), spec),
     )
 
 
-def _notes(run: Simulated, lost: int, count: int) -> tuple[str, ...]:
+def _notes(run: Simulated, lost: int, spec: ProgramsSpec) -> tuple[str, ...]:
     """What a reader of the figures must know."""
-    if not lost:
-        return ()
-    why = dict.fromkeys(w for r in run.results for w in r.warnings if "reject" in w)
-    text = f"{lost} of {count} problems have a call that was rejected: their latency is not counted, and their cost "
-    return (f"{text}and tokens are those of the calls before it" + "".join(f"; {w}" for w in why),)
+    out, count = [], spec.problems
+    if lost:
+        why = dict.fromkeys(w for r in run.results for w in r.warnings if "reject" in w)
+        text = f"{lost} of {count} problems have a call that was rejected: their latency is not counted, and their "
+        out.append("; ".join([f"{text}cost and tokens are those of the calls before it", *why]))
+    if spec.concurrency is not None and count < ROUNDS * spec.concurrency:
+        text = f"{count:,} problems are fewer than {ROUNDS} times the {spec.concurrency:,} at once"
+        out.append(f"{text}: beginning and end of the run weigh on its figures; state more in programs.problems")
+    return tuple(out)
 
 
 def _widest(run: Simulated, name: str, value: float, *, inverse: bool = False) -> Band | None:

@@ -19,11 +19,16 @@ from windtunnel.programs.result import Point, ReasonResult
 from windtunnel.programs.run_candidate import capacity, point, simulate
 from windtunnel.programs.served import Deployed, NotServed, deploy, with_replicas
 from windtunnel.specs.cluster import groups_of
+from windtunnel.specs.population import PopulationSpec
 from windtunnel.specs.programs import ProgramsSpec, ServedModel
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingPlan
 from windtunnel.specs.source import Source, load
 from windtunnel.techniques import applied
+
+UNKNOWN = PopulationSpec(pass_1=0.5)
+"""Stands for a population that nobody states, where no accuracy is told: lengths of attempts alone depend on it."""
+LOAD_UNITS = ("problems a second", "problems at once")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,9 @@ def simulate_programs(
         if report is not None:
             report(at, len(asked.candidates))
         scored = candidate.strategy.scores(candidate.knobs)
-        key = (candidate.model, candidate.plan, scored, candidate.strategy.roles_of(candidate.knobs))
+        spec = asked.programs.at(candidate.load)
+        roles = candidate.strategy.roles_of(candidate.knobs)
+        key = (candidate.model, candidate.plan, scored, roles, candidate.load)
         if key not in deployments:
             deployments[key] = _deployed(asked, candidate, scored=scored)
         deployed = deployments[key]
@@ -83,21 +90,24 @@ def simulate_programs(
             continue
         population = asked.population(candidate.model)
         try:
-            deployed, sized = _for_the_rate(asked, candidate, population, deployed)
-            run = simulate(candidate, asked.programs, population, deployed)
-            priced = asked.programs.api_price is not None
-            at_most = capacity(candidate, asked.programs, population, deployed) if priced else None
+            deployed, sized = _for_the_rate(spec, candidate, population, deployed)
+            run = simulate(candidate, spec, population, deployed)
+            at_most = capacity(candidate, spec, population, deployed) if spec.api_price is not None else None
         except NotServed as error:
             not_served.append(error)
             refused.append({"model": deployed.name, "label": candidate.label, "why": str(error)})
             continue
-        points.append(point(run, asked.programs, population, at_most))
+        one = point(run, spec, population, at_most)
+        points.append(one if asked.scenario.population is not None else replace(one, accuracy=None))
         for warning in (w for r in run.results for w in r.warnings):
             warned.setdefault(warning, []).append(candidate.label)
         of_runs = ((x["field"], x["value"], x["why"]) for r in run.results for x in r.assumed)
         assumed.update({(own[0], str(own[1])): own for own in (*sized, *deployed.assumed, *of_runs)})
     if report is not None:
         report(len(asked.candidates), len(asked.candidates))
+    if asked.scenario.population is None:
+        why = "not stated: no accuracy is told, and right attempts are as long as wrong ones"
+        assumed[("population", "")] = ("population", "none", why)
     if not points and not_served:
         raise BadInput(list(dict.fromkeys(problem for own in not_served for problem in own.error.problems)))
     if not points:
@@ -121,8 +131,6 @@ def _asked(source: Source, overrides: Sequence[str]) -> _Asked:
     programs = scenario.programs
     if programs is None:
         problems.add("programs", UNSET, "is required for `reason`: strategies and problems")
-    if scenario.population is None:
-        problems.add("population", UNSET, "is required for `reason`: how often one attempt is right")
     if scenario.search is not None and scenario.search.target != "programs":
         problems.add("search.objective", scenario.search.objective, "must be accuracy or another figure of programs")
     if not scenario.model and not (programs and programs.models):
@@ -131,7 +139,11 @@ def _asked(source: Source, overrides: Sequence[str]) -> _Asked:
     plans = attempt("cluster", lambda: _plans(scenario, programs), problems) if programs is not None else None
     found = candidates(programs, chosen, plans or (None,), problems) if programs is not None else []
     known: dict[str, Population] = {}
-    if scenario.population is not None:
+    if scenario.population is None:
+        if any(c.strategy.success is not None or c.knobs.get("answer") for c in found) or not found:
+            problems.add("population", UNSET, "is required for `reason`: how often one attempt is right")
+        known = populations(UNKNOWN)
+    else:
         try:
             known = populations(scenario.population)
         except BadInput as error:
@@ -163,19 +175,20 @@ def _asked(source: Source, overrides: Sequence[str]) -> _Asked:
 
 def _deployed(asked: _Asked, candidate: Candidate, *, scored: bool) -> Deployed | Infeasible:
     roles = candidate.strategy.roles_of(candidate.knobs)
+    fields = asked.fields
+    if candidate.load is not None:
+        own = {"concurrency": int(candidate.load)} if asked.programs.concurrency else {"rate_per_s": candidate.load}
+        fields = {**fields, "programs": {**fields["programs"], **own}}
     try:
-        return deploy(
-            asked.fields, asked.scenario, asked.folder, candidate.model, candidate.plan, scored=scored, roles=roles
-        )
+        return deploy(fields, asked.scenario, asked.folder, candidate.model, candidate.plan, scored=scored, roles=roles)
     except Infeasible as error:
         return error
 
 
 def _for_the_rate(
-    asked: _Asked, candidate: Candidate, population: Population, deployed: Deployed
+    spec: ProgramsSpec, candidate: Candidate, population: Population, deployed: Deployed
 ) -> tuple[Deployed, list[tuple[str, Any, str]]]:
     """As many instances as a stated rate of problems needs, where nobody says how many; else all as they are."""
-    spec = asked.programs
     if spec.rate_per_s is None or not deployed.replicas_open:
         return deployed, []
     most = deployed.answers.pool.replicas
@@ -203,9 +216,13 @@ def _result(
 ) -> ReasonResult:
     from windtunnel import __version__
 
-    search = asked.scenario.search
+    scenario = asked.scenario
+    search = scenario.search
     limits = limits_of(search)
-    objective = search.objectives[0] if search is not None else "accuracy"
+    known = any(p.accuracy is not None for p in points)
+    objective = search.objectives[0] if search is not None else "accuracy" if known else "cost_per_task"
+    if search is None and asked.programs.deadline_s is not None:
+        limits["deadline_met"] = asked.programs.deadline_share
     shown = [replace(p, on_front=on) for p, on in zip(points, on_front(points), strict=True)]
     return ReasonResult(
         scenario_name=asked.scenario.name,
@@ -213,10 +230,12 @@ def _result(
         points=tuple(shown),
         best=best_of(shown, objective, limits),
         limits=limits,
-        population={name: _plain(own) for name, own in asked.populations.items()},
-        answers=answers(shown, asked.programs.api_price),
+        population={} if scenario.population is None else {n: _plain(own) for n, own in asked.populations.items()},
+        answers=answers(shown, asked.programs),
         refused=tuple(refused),
         problems=asked.programs.problems,
+        deadline_s=asked.programs.deadline_s,
+        load_unit="" if not asked.programs.loads else LOAD_UNITS[asked.programs.concurrency is not None],
         assumed=assumed,
         scenario=asked.fields,
         citations=asked.citations,

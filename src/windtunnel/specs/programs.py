@@ -14,6 +14,14 @@ from windtunnel.specs.population import Share
 from windtunnel.specs.serving import ServingPlan
 
 Usd = Annotated[float, Field(ge=0, le=1e9)]
+
+
+def _or_list(schema: dict[str, Any]) -> None:
+    """Several values may stand for one."""
+    forms = schema.pop("anyOf")
+    schema["anyOf"] = [*forms, {"type": "array", "items": forms[0]}]
+
+
 Separation = Annotated[float, Field(ge=0, le=20)]
 
 
@@ -82,13 +90,15 @@ class ProgramsSpec(Spec):
     """Several of them."""
     problems: Count = 200
     """Programs of a simulation."""
-    rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9)
-    """Problems that come in a second (Poisson)."""
+    rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9, json_schema_extra=_or_list)
+    """Problems that come in a second (Poisson). A list is compared."""
     busy: float = Field(default=0.8, gt=0, le=1)
     """Under `rate_per_s`, of instances whose number nobody states: problems that come over problems that they could
     do."""
-    concurrency: Count | None = None
-    """Closed loop: this many problems are worked on; the next begins when one ends."""
+    concurrency: Annotated[Count | None, Field(json_schema_extra=_or_list)] = None
+    """Closed loop: this many problems are worked on; the next begins when one ends. A list is compared."""
+    loads: tuple[Annotated[float, Field(ge=1e-9, le=1e9)], ...] = ()
+    """Values of `concurrency`, or of `rate_per_s`, that are compared: what a list there stands for."""
     offline: bool = False
     """All problems are there at the start."""
     input_tokens: Count | Lengths = Lengths(distribution="lognormal", mean=200.0, cv=0.5)
@@ -112,9 +122,23 @@ class ProgramsSpec(Spec):
     """`pause: hold`: for how long at most (a time to live); absent: until the next call."""
     deadline_s: Seconds | None = Field(default=None, gt=0)
     """Objective of a whole problem."""
+    deadline_share: Share = 0.95
+    """Share of problems that must keep it: the answer to how many at once a deployment carries."""
     api_price: ApiPriceSpec | None = None
     """A provider's price: above how many tokens a day own devices are cheaper."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, data: Any) -> Any:
+        """A list of loads stands for `loads`, with the first in its place."""
+        if not isinstance(data, dict):
+            return data
+        for name in ("rate_per_s", "concurrency"):
+            value = data.get(name)
+            if isinstance(value, list | tuple) and value:
+                data = {**data, name: value[0], "loads": list(value)}
+        return data
 
     @model_validator(mode="after")
     def _consistent(self) -> ProgramsSpec:
@@ -129,6 +153,15 @@ class ProgramsSpec(Spec):
             problems.append(Problem(ways[0], f"and {ways[1]} exclude each other"))
         if not ways:
             problems.append(Problem("rate_per_s", "or concurrency, or offline: true, is required"))
+        if self.loads and self.offline:
+            problems.append(Problem("loads", "goes with rate_per_s or concurrency", list(self.loads)))
+        for load in self.loads if self.concurrency is not None else ():
+            if load != int(load):
+                problems.append(Problem("loads", "must be whole numbers beside concurrency", load))
+        if len(set(self.loads)) < len(self.loads):
+            problems.append(Problem("loads", "holds a value twice", list(self.loads)))
+        if "deadline_share" in self.model_fields_set and self.deadline_s is None:
+            problems.append(Problem("deadline_share", "goes with deadline_s", self.deadline_share))
         if self.hold_s is not None and self.pause != "hold":
             problems.append(Problem("hold_s", "goes with pause: hold", self.hold_s))
         if self.verifier is not None:
@@ -162,6 +195,13 @@ class ProgramsSpec(Spec):
             return (("strategy", self.strategy),)
         return tuple((f"strategies[{i}]", one) for i, one in enumerate(self.strategies))
 
+    def at(self, load: float | None) -> ProgramsSpec:
+        """The same at one of its loads; None: as it is."""
+        if load is None:
+            return self
+        changed: dict[str, Any] = {"concurrency": int(load)} if self.concurrency else {"rate_per_s": load}
+        return self.model_copy(update={**changed, "loads": ()})
+
 
 def traffic_of(section: Any) -> dict[str, Any] | None:
     """`serving.traffic` that stands for a section `programs`, as it was read; None where it is no mapping.
@@ -171,6 +211,7 @@ def traffic_of(section: Any) -> dict[str, Any] | None:
     if not isinstance(section, dict):
         return None
     known = {n: section[n] for n in ("rate_per_s", "concurrency", "offline", "seed") if section.get(n) is not None}
+    known |= {n: v[0] for n, v in known.items() if isinstance(v, list | tuple) and v}
     if not {"rate_per_s", "concurrency", "offline"} & set(known):
         known["offline"] = True  # of a section that says nothing, `programs` complains itself
     return {**known, "num_requests": section.get("problems", 200), "input_tokens": 1, "output_tokens": 1}

@@ -7,10 +7,20 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.programs.figures import ACROSS, front_chart
+from windtunnel.programs.figures import ACROSS, front_chart, load_chart
 from windtunnel.report.html_shell import card, document, plot, table
-from windtunnel.report.quantities import assumed_text
-from windtunnel.report.reason.text import answer_tables, headline, population_lines, row, titles
+from windtunnel.report.reason.text import (
+    LEGEND,
+    answer_tables,
+    assumed_rows,
+    best_lines,
+    headline,
+    left_columns,
+    population_lines,
+    row,
+    titles,
+    warning_lines,
+)
 
 if TYPE_CHECKING:
     from windtunnel.programs.result import ReasonResult
@@ -25,25 +35,34 @@ def write(result: ReasonResult, path: str | Path) -> Path:
 
 def render(result: ReasonResult) -> str:
     """The whole document. Every text is escaped."""
-    several = len({p.model for p in result.points}) > 1
-    head = "".join(f"<p>{escape(line)}</p>" for line in (headline(result), *population_lines(result)))
-    rows = [[_mark(result, p), *row(p, several_models=several)] for p in result.points]
-    warned = [f"{one['label']} on {one['model']}: {one['why']}" for one in result.refused]
-    warned += [f"{p.label}: {note}" for p in result.points for note in p.notes]
+    said = headline(result)
+    head = f"<p><b>{escape(said[0].upper() + said[1:])}</b></p>"
+    head += "".join(f'<p class="hint">{escape(line)}</p>' for line in population_lines(result))
+    rows = [[_mark(result, p), *row(result, p)] for p in result.points]
     parts = [
         f"<header><h1>{escape(result.scenario_name or 'Strategies')}</h1>{head}</header>",
-        _warnings([*warned, *result.warnings]),
+        _warnings(warning_lines(result)),
     ]
+    if figures := best_lines(result):
+        parts.append(card("The best candidate", "what is known of each figure", _table((), figures, words=2)))
+    if (chart := load_chart(result)) is not None:
+        parts.append(card(chart.title, "beside the points: what 99 of 100 problems keep", plot(chart)))
     for across in ACROSS:
         if (chart := front_chart(result, across)) is not None:
-            parts.append(card(f"Accuracy against {across.name}", "bars: band of the population", plot(chart)))
-    hint = "● no other candidate is as good in everything and better in something · ★ best"
-    parts.append(card("Candidates", hint, _table(["", *titles(several_models=several)], rows, numbers=True)))
+            parts.append(
+                card(
+                    f"Accuracy against {across.name}",
+                    "bars: band of the population · ring: the best candidate",
+                    plot(chart),
+                )
+            )
+    words = 1 + left_columns(result)
+    parts.append(card("Candidates", LEGEND, _table(["", *titles(result)], rows, words=words)))
     for title, hint, heads, body in answer_tables(result):
-        parts.append(card(title, hint, _table(heads, body, numbers=True)))
-    assumed = [(field, assumed_text(field, value), why) for field, value, why in result.assumed]
-    if assumed:
-        parts.append(card("Assumed", "what the scenario leaves open", _table(("field", "value", "why"), assumed)))
+        parts.append(card(title, hint, _table(heads, body, words=2)))
+    if assumed := assumed_rows(result):
+        hint = "what the scenario leaves open"
+        parts.append(card("Assumed", hint, _table(("field", "value", "why"), assumed, words=3)))
     if result.citations:
         parts.append(card("Sources", "", "".join(f"<p>{escape(line)}</p>" for line in result.citations)))
     return document(f"{result.scenario_name}: strategies", parts)
@@ -60,12 +79,12 @@ def _warnings(lines: Sequence[str]) -> str:
     return f'<div class="card warn"><b>Warnings</b><ul>{items}</ul></div>' if items else ""
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
-    """A table; `numbers` says that columns after the first three are, which stay on one line with their units."""
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int) -> str:
+    """A table; columns after the first `words` are figures, which stay on one line with their units."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
-        kinds = [' class="n"' if numbers and at > 1 else "" for at in range(len(row))]
+        kinds = [' class="n"' if at >= words else "" for at in range(len(row))]
         return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return table(f"<tr>{cells('th', head)}</tr>", body)
+    return table(f"<tr>{cells('th', head)}</tr>" if head else "", body)

@@ -10,8 +10,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import assumed_text, duration
-from windtunnel.report.reason.text import answer_tables, headline, population_lines, row, titles
+from windtunnel.report.quantities import duration
+from windtunnel.report.reason.text import (
+    LEGEND,
+    answer_tables,
+    assumed_rows,
+    best_lines,
+    headline,
+    left_columns,
+    population_lines,
+    row,
+    titles,
+    warning_lines,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,22 +32,29 @@ if TYPE_CHECKING:
 
 def summary(result: ReasonResult) -> RenderableType:
     """Everything about a front, as something `rich` prints."""
-    several = len({p.model for p in result.points}) > 1
+    words, said = left_columns(result), headline(result)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", collapse_padding=True)
     table.add_column("")
-    for at, title in enumerate(titles(several_models=several)):
-        table.add_column(title, justify="left" if at <= several else "right", overflow="fold")
+    for at, title in enumerate(titles(result)):
+        table.add_column(title, justify="left" if at < words else "right", overflow="fold")
     for point in result.points:
         mark = "★" if point == result.best else "●" if point.on_front else ""
         style = "" if point.on_front else "dim"
-        table.add_row(mark, *row(point, several_models=several), style=style)
+        table.add_row(mark, *row(result, point), style=style)
     parts: list[RenderableType] = [
         Text(result.scenario_name, style="bold"),
-        Text(headline(result), style="bold cyan"),
+        Text(said[0].upper() + said[1:], style="bold cyan"),
         *(Text(line, style="dim") for line in population_lines(result)),
         table,
-        Text("● no other candidate is as good in everything and better in something · ★ best", style="dim"),
+        Text(LEGEND, style="dim"),
     ]
+    if figures := best_lines(result):
+        own = Table(title="The best candidate", title_justify="left", box=None, show_header=False, pad_edge=False)
+        own.add_column(style="dim")
+        own.add_column()
+        for name, text in figures:
+            own.add_row(name, text)
+        parts += [Text(""), own, Text("")]
     for title, hint, heads, rows in answer_tables(result):
         own = Table(title=f"{title}: {hint}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for at, head in enumerate(heads):
@@ -44,9 +62,7 @@ def summary(result: ReasonResult) -> RenderableType:
         for cells in rows:
             own.add_row(*cells)
         parts.append(own)
-    parts += [Text(f"! {one['label']} on {one['model']}: {one['why']}", style="yellow") for one in result.refused]
-    parts += [Text(f"! {p.label}: {note}", style="yellow") for p in result.points for note in p.notes]
-    parts += [Text(f"! {warning}", style="yellow") for warning in result.warnings]
-    parts += [Text(f"assumed {f} {assumed_text(f, v)}: {why}", style="dim") for f, v, why in result.assumed]
+    parts += [Text(f"! {line}", style="yellow") for line in warning_lines(result)]
+    parts += [Text(f"assumed {field} {value}: {why}", style="dim") for field, value, why in assumed_rows(result)]
     parts.append(Padding(Text(f"done in {duration(result.simulated_in_s)}", style="dim"), (1, 0, 0, 0)))
     return Group(*parts)

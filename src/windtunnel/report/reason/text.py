@@ -2,66 +2,203 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import seconds
+from windtunnel.report.quantities import assumed_text, seconds
 
 if TYPE_CHECKING:
     from windtunnel.programs.result import Point, ReasonResult
 
-TITLES = ("model", "strategy", "accuracy", "USD a problem", "J a problem", "p50", "p99", "tokens", "calls", "devices")
+GRADES = {
+    "fitted": "fitted to measured attempts",
+    "assumed": "assumed, not measured",
+}
+"""What grades of an accuracy mean, in words."""
+_BEST = {
+    "accuracy": "most accurate",
+    "cost_per_task": "cheapest",
+    "joules_per_task": "least energy",
+    "latency_p50_s": "least median latency",
+    "latency_p99_s": "least p99 latency",
+}
+_LIMITS: dict[str, Callable[[float], str]] = {
+    "accuracy": lambda x: f"at least {x * 100:g} % right",
+    "cost_per_task": lambda x: f"at most {x:g} USD a problem",
+    "joules_per_task": lambda x: f"at most {x:,g} J a problem",
+    "latency_p50_s": lambda x: f"a median of at most {seconds(x)}",
+    "latency_p99_s": lambda x: f"99 % of problems within {seconds(x)}",
+}
+LEGEND = (
+    "● no other candidate is as good in everything and better in something · ★ best · accuracy with the band of the "
+    "population; dollars, joules and seconds come from the run"
+)
 
 
-def row(point: Point, *, several_models: bool) -> list[str]:
+def titles(result: ReasonResult) -> list[str]:
+    """Heads of the columns of `row`."""
+    heads = ["model"] if _several_models(result) else []
+    heads += ["strategy", "accuracy", "USD a problem", "J a problem", "median", "p99"]
+    heads += ["in time"] if _has_deadline(result) else []
+    return [*heads, "tokens", "calls", "devices"]
+
+
+def row(result: ReasonResult, point: Point) -> list[str]:
     """Cells of a candidate under `titles`."""
-    cells = [
-        point.model,
+    cells = [point.model] if _several_models(result) else []
+    cells += [
         point.label,
         accuracy(point),
-        "not known" if point.cost_usd is None else f"{point.cost_usd:.3g}",
-        "not known" if point.energy_j is None else f"{point.energy_j:,.3g}",
-        seconds(point.latency_s["p50"]),
-        seconds(point.latency_s["p99"]),
-        f"{point.tokens:,.0f}",
-        f"{point.calls:,.4g}",
-        f"{point.num_devices}",
+        usd(point.cost_usd),
+        "not known" if point.energy_j is None else number(point.energy_j),
+        latency(point, "p50"),
+        latency(point, "p99"),
     ]
-    return cells if several_models else cells[1:]
+    if _has_deadline(result):
+        cells.append("not stated" if point.deadline_met is None else share(point.deadline_met))
+    return [*cells, f"{point.tokens:,.0f}", f"{point.calls:,.4g}", f"{point.num_devices}"]
 
 
-def titles(*, several_models: bool) -> list[str]:
-    """Heads of the columns of `row`."""
-    return list(TITLES if several_models else TITLES[1:])
+def _several_models(result: ReasonResult) -> bool:
+    return len({p.model for p in result.points}) > 1
+
+
+def _has_deadline(result: ReasonResult) -> bool:
+    return any(p.deadline_met is not None for p in result.points)
+
+
+def left_columns(result: ReasonResult) -> int:
+    """How many of the columns are words."""
+    return 1 + _several_models(result)
+
+
+def number(value: float) -> str:
+    """Three significant digits, without an exponent where that is readable.
+
+    Example:
+        >>> number(1308.2), number(0.00192), number(25.3), number(2.5e-6)
+        ('1,310', '0.00192', '25.3', '0.0000025')
+    """
+    rounded = float(f"{value:.3g}")
+    if abs(rounded) >= 1000:
+        return f"{rounded:,.0f}"
+    return f"{rounded:.9f}".rstrip("0").rstrip(".") if abs(rounded) >= 1e-7 else f"{rounded:g}"
+
+
+def usd(value: float | None, otherwise: str = "no price") -> str:
+    """Dollars of a problem."""
+    return otherwise if value is None else number(value)
+
+
+def share(value: float) -> str:
+    """A fraction of 1 in percent: whole, but for what rounds to all or none.
+
+    Example:
+        >>> share(0.93), share(0.996), share(1.0), share(0.004)
+        ('93 %', '99.6 %', '100 %', '0.4 %')
+    """
+    whole = round(value * 100)
+    return f"{value * 100:.1f} %" if whole in (0, 100) and value not in (0.0, 1.0) else f"{whole} %"
+
+
+def latency(point: Point, which: str) -> str:
+    """A quantile of whole problems; a problem that never ended has none."""
+    value = point.latency_s[which]
+    return "none ended" if value != value else seconds(value)
 
 
 def accuracy(point: Point) -> str:
     """A share with its band: `58.6 % (51.2 to 64.9)`."""
     own = point.accuracy
-    if own is None:
-        return "not known"
-    band = f" ({own.low * 100:.1f} to {own.high * 100:.1f})" if own.high > own.low else ""
-    return f"{own.mean * 100:.1f} %{band}"
+    return "not known" if own is None else with_band(own.mean, own.low, own.high)
+
+
+def with_band(mean: float, low: float, high: float) -> str:
+    """A share with its band, if it has one."""
+    band = f" ({low * 100:.1f} to {high * 100:.1f})" if high > low else ""
+    return f"{mean * 100:.1f} %{band}"
 
 
 def headline(result: ReasonResult) -> str:
     """The best candidate in one sentence."""
-    kept = ", ".join(f"{name} {limit:g}" for name, limit in result.limits.items())
-    within = f" within {kept}" if kept else ""
+    known = _LIMITS | {"deadline_met": lambda x: f"{share(x)} of problems within {seconds(result.deadline_s or 0.0)}"}
+    limits = " and ".join(known[name](limit) for name, limit in result.limits.items())
+    best, wanted = result.best, _BEST[result.objective]
+    if best is None:
+        return f"no candidate keeps {limits}" if limits else f"no candidate has a figure for {result.objective}"
+    of = f" with {limits}" if limits else f" of {len(result.points)} candidates" if len(result.points) > 1 else ""
+    figures = [f"{accuracy(best)} right" if best.accuracy is not None else "accuracy not known"]
+    figures += [] if best.cost_usd is None else [f"{usd(best.cost_usd)} USD a problem"]
+    figures.append(f"p99 {latency(best, 'p99')}")
+    return f"{wanted}{of}: {best.label} on {best.model}, {', '.join(figures)}"
+
+
+def best_lines(result: ReasonResult) -> list[tuple[str, str]]:
+    """Figures of the best candidate with bands and grades: name, and what is known of it."""
     best = result.best
     if best is None:
-        return f"no candidate keeps {kept}" if kept else f"no candidate has a figure for {result.objective}"
-    cost = "" if best.cost_usd is None else f", {best.cost_usd:.3g} USD"
-    return f"best {result.objective}{within}: {best.label} on {best.model}, {accuracy(best)}{cost} a problem"
+        return []
+    own = best.accuracy
+    out = []
+    if own is not None:
+        level = f", band {own.level * 100:.0f} %" if own.high > own.low else ""
+        out.append(("accuracy", f"{accuracy(best)}{level}; {GRADES.get(own.grade, own.grade)}: {own.why}"))
+    if best.cost_usd is not None:
+        out.append(("dollars", f"{usd(best.cost_usd)} USD a problem{_band(best, 'cost_usd', number)}; {_paid(best)}"))
+    if best.energy_j is not None:
+        out.append(("energy", f"{number(best.energy_j)} J a problem"))
+    for name, key in (("median", "latency_p50_s"), ("p99", "latency_p99_s")):
+        at = "p50" if name == "median" else "p99"
+        out.append((name, f"{latency(best, at)}{_band(best, key, seconds)} from a problem's arrival to its answer"))
+    if best.deadline_met is not None:
+        out.append(("deadline", f"{share(best.deadline_met)} of problems keep it"))
+    found = best.cached_tokens / best.prompt_tokens if best.prompt_tokens else 0.0
+    read = f"{best.prompt_tokens:,.0f} tokens read ({share(found)} of them found in the cache)"
+    out.append(("work", f"{best.calls:,.4g} calls a problem, {read}, {best.tokens:,.0f} written"))
+    out.append(("bound by", best.bound_by))
+    return [(name, text) for name, text in out if text]
+
+
+def _paid(point: Point) -> str:
+    devices = f"{point.num_devices} device{'s' if point.num_devices > 1 else ''}"
+    return f"all of {devices}, from the first arrival to the last end"
+
+
+def _band(point: Point, name: str, words: Callable[[float], str]) -> str:
+    """A band as it stands behind a figure."""
+    own = point.intervals.get(name)
+    if not own or not own["high"] > own["low"]:
+        return ""
+    return f" ({words(own['low'])} to {words(own['high'])}, band {own['level'] * 100:.0f} %)"
 
 
 def population_lines(result: ReasonResult) -> list[str]:
-    """What is known of success, one line a model."""
+    """What is known of success, one line a model; nothing where no candidate tells an accuracy."""
+    if all(p.accuracy is None for p in result.points):
+        return []
     out = []
     for name, own in result.population.items():
         of = f"{name}: " if name else ""
         out.append(f"{of}one attempt is right with {own['pass_1'] * 100:.1f} % ({own['grade']}: {own['why']})")
         out += [f"{of}{note}" for note in own["notes"]]
     return out
+
+
+def warning_lines(result: ReasonResult) -> list[str]:
+    """Everything that a reader should know first."""
+    out = [f"{one['label']} on {one['model']}: not served: {one['why']}" for one in result.refused]
+    out += [f"{p.label} on {p.model}: {note}" for p in result.points for note in p.notes]
+    return [*out, *result.warnings]
+
+
+def assumed_rows(result: ReasonResult) -> list[tuple[str, str, str]]:
+    """Field, value, why; a field that candidates have with different values comes once, with all of them."""
+    known: dict[tuple[str, str], list[str]] = {}
+    for name, value, why in result.assumed:
+        values = known.setdefault((name, why), [])
+        if (text := assumed_text(name, value)) not in values:
+            values.append(text)
+    return [(name, " or ".join(values), why) for (name, why), values in known.items()]
 
 
 AnswerTable = tuple[str, str, list[str], list[list[str]]]
@@ -72,53 +209,83 @@ def answer_tables(result: ReasonResult) -> list[AnswerTable]:
     """Answers as tables, those that the candidates allow."""
     own = result.answers
     out: list[AnswerTable] = []
+    if most := own.get("most_in_time"):
+        out.append(_most_in_time(result, most))
     if steps := own.get("accuracy_at_cost"):
-        rows = [[f"{s['cost_usd']:.3g}", s["label"], s["model"], f"{s['accuracy'] * 100:.1f} %"] for s in steps]
+        rows = [[usd(s["cost_usd"]), s["label"], s["model"], _reached(s)] for s in steps]
         heads = ["from USD a problem", "strategy", "model", "accuracy"]
         out.append(("Best at a budget", "from each budget on, until the next", heads, rows))
     if worth := own.get("verifier_worth"):
-        rows = [
-            [
-                w["label"],
-                w["model"],
-                f"{w['accuracy'] * 100:.1f} %",
-                *(_usd(w[name]) for name in ("cost_usd", "cost_without_usd", "worth_usd")),
-            ]
-            for w in worth
-        ]
-        heads = ["strategy", "model", "accuracy", "USD with scores", "USD without", "worth of the scores"]
-        out.append(("What scores are worth", "cost of the same accuracy without them", heads, rows))
+        out.append(_worth(worth))
     if sizes := own.get("cheapest_model"):
         models = list(dict.fromkeys(m for s in sizes for m in s["cost_usd"]))
         rows = [
-            [f"{s['accuracy'] * 100:.1f} %", s["cheapest"], *(_usd(s["cost_usd"].get(m)) for m in models)]
+            [f"{s['accuracy'] * 100:.1f} %", s["cheapest"], *(usd(s["cost_usd"].get(m), "not reached") for m in models)]
             for s in sizes
         ]
-        out.append(("Which model for an accuracy", "USD a problem", ["accuracy", "cheapest", *models], rows))
+        hint = "USD a problem for which each model reaches it"
+        out.append(("Which model for an accuracy", hint, ["accuracy", "cheapest", *models], rows))
     if even := own.get("break_even"):
-        rows = [
-            [
-                e["label"],
-                e["model"],
-                *(_usd(e[name]) for name in ("api_usd_a_problem", "own_usd_a_problem_at_full_use")),
-                f"{e['tokens_a_day']:,.3g}",
-                _share(e),
-            ]
-            for e in even
-        ]
-        heads = ["strategy", "model", "API, USD a problem", "own at full use", "even at tokens a day", "of capacity"]
-        out.append(("Own devices or an API", "own devices are cheaper above these tokens a day", heads, rows))
+        out.append(_break_even(even))
     return out
 
 
-def _usd(value: float | None) -> str:
-    return "not reached" if value is None else f"{value:.3g}"
+def _most_in_time(result: ReasonResult, most: list[dict[str, Any]]) -> AnswerTable:
+    rows = [
+        [
+            m["label"],
+            m["model"],
+            "not even the least" if m["load"] is None else f"{m['load']:g}",
+            "none of these" if m["breaks_at"] is None else f"{m['breaks_at']:g}",
+            "" if m["between"] is None else f"about {number(m['between'])}",
+            usd(m["cost_usd"], ""),
+        ]
+        for m in most
+    ]
+    kept = share(most[0]["share"])
+    hint = f"{result.load_unit} at which {kept} of problems end within {seconds(result.deadline_s or 0.0)}"
+    heads = ["strategy", "model", "most that keep it", "least that do not", "the border", "USD a problem there"]
+    return "How many before the deadline breaks", hint, heads, rows
 
 
-def _share(even: dict[str, object]) -> str:
-    share, band = even["share_of_capacity"], even["share_of_capacity_interval"]
-    assert isinstance(share, float)
-    text = f"{share * 100:.0f} %"
+def _reached(step: dict[str, Any]) -> str:
+    own = step.get("accuracy_interval")
+    return with_band(step["accuracy"], *((own["low"], own["high"]) if own else (0.0, 0.0)))
+
+
+def _worth(worth: list[dict[str, Any]]) -> AnswerTable:
+    rows = [
+        [
+            w["label"],
+            w["model"],
+            f"{w['accuracy'] * 100:.1f} %",
+            *(usd(w[name], "not reached") for name in ("cost_usd", "cost_without_usd", "worth_usd")),
+        ]
+        for w in worth
+    ]
+    heads = ["strategy", "model", "accuracy", "USD with scores", "USD without", "worth of the scores"]
+    hint = "what the same accuracy costs without them, and the difference: below 0 they do not pay"
+    return "What scores are worth", hint, heads, rows
+
+
+def _break_even(even: list[dict[str, Any]]) -> AnswerTable:
+    rows = [
+        [
+            e["label"],
+            e["model"],
+            *(usd(e[name]) for name in ("api_usd_a_problem", "own_usd_a_problem_at_full_use")),
+            "never" if not e["cheaper"] else number(e["tokens_a_day"]),
+            _share(e),
+        ]
+        for e in even
+    ]
+    heads = ["strategy", "model", "API, USD a problem", "own at full use", "even at tokens a day", "of capacity"]
+    return "Own devices or an API", "own devices are cheaper above these generated tokens a day", heads, rows
+
+
+def _share(even: dict[str, Any]) -> str:
+    value, band = even["share_of_capacity"], even["share_of_capacity_interval"]
+    text = share(value)
     if isinstance(band, dict):
         text += f" ({band['low'] * 100:.0f} to {band['high'] * 100:.0f})"
-    return text if share < 1 else f"{text}: never"
+    return text
