@@ -65,6 +65,8 @@ def fit_samples(path: str | Path, *, model: str = "", task: str = "", temperatur
         notes.append("no histogram of wrong answers (column `answer`): votes are assumed, with a wide band")
     if read.lengths is None:
         notes.append("no lengths of right and wrong answers (column `tokens`): budgets of tokens need them")
+    if read.without_tokens:
+        notes.append(f"{read.without_tokens:,} attempts do not state their tokens: lengths are of the others")
     return SamplesFit(
         file=Path(path).name,
         read=read,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,20 +16,18 @@ FEWEST_LENGTHS = 10
 """Right and wrong attempts from which lengths are read."""
 
 
-def wrong_histograms(wrong: Iterable[tuple[int, str]]) -> tuple[tuple[float, ...], ...]:
+def wrong_histograms(wrong: Mapping[str, Mapping[str, int]]) -> tuple[tuple[float, ...], ...]:
     """Shares of the most frequent wrong answers, for kinds of problem that are equally frequent.
 
     Problems are put in order of the share of their first wrong answer and cut into at most five groups; shares of a
-    group are means over its problems. An answer that was given once counts as one that nobody repeats.
+    group are means over its problems, rounded down so that they never add up to more than 1. An answer that was given
+    once counts as one that nobody repeats.
 
     Args:
-        wrong: (problem, answer) of each wrong attempt.
+        wrong: how often each wrong answer was given, by problem.
     """
-    by_problem: dict[int, Counter[str]] = {}
-    for problem, answer in wrong:
-        by_problem.setdefault(problem, Counter())[answer] += 1
     rows = []
-    for counts in by_problem.values():
+    for counts in wrong.values():
         total = sum(counts.values())
         if total >= FEWEST_WRONG:
             shares = sorted((n / total for n in counts.values() if n > 1), reverse=True)[:MOST_ANSWERS]
@@ -39,15 +36,14 @@ def wrong_histograms(wrong: Iterable[tuple[int, str]]) -> tuple[tuple[float, ...
         return ()
     ordered = np.array(sorted(rows), np.float64)
     groups = np.array_split(ordered, min(KINDS, len(ordered)))
-    kinds = [[round(float(x), 4) for x in group.mean(axis=0)] for group in groups]
-    return tuple(tuple(x for x in kind if x > 0) for kind in kinds)
+    kinds = [np.floor(group.mean(axis=0) * 1e4 + 1e-6) / 1e4 for group in groups]
+    return tuple(tuple(float(x) for x in kind if x > 0) for kind in kinds)
 
 
-def lengths_of(tokens: Floats, correct: Floats) -> AnswerLengths | None:
+def lengths_of(right: Floats, wrong: Floats) -> AnswerLengths | None:
     """Lognormal laws of the tokens of right and of wrong attempts; None where either are few."""
     laws = []
-    for kind in (correct > 0, correct == 0):
-        chosen = tokens[kind]
+    for chosen in (right, wrong):
         if len(chosen) < FEWEST_LENGTHS:
             return None
         laws.append(LengthLaw(mean=float(f"{chosen.mean():.6g}"), sigma=float(f"{min(np.log(chosen).std(), 5.0):.4g}")))

@@ -1,7 +1,8 @@
 """Beta laws from counted successes: the posterior mode, and draws of (a, b) that carry the band.
 
 The likelihood is beta-binomial. Two weak priors keep laws from degenerating where few attempts are right:
-ln min(a, b) ~ N(ln 0.25, 0.6) and logit of the mean ~ N(0, 6). docs/internals/population.md has the coverage of the band.
+ln min(a, b) ~ N(ln 0.25, 0.8) and logit of the mean ~ N(0, 6). docs/internals/population.md has the coverage of the
+band.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.population.beta import Beta
 from windtunnel.specs.population import Grade
 
-PRIOR_MEDIAN, PRIOR_LOG_SD = 0.25, 0.6
-"""Of min(a, b), over (model, task): the smaller one sets how fast the hardest (or easiest) problems give way. Median and
-spread of the laws of public rows: pre-trained models 0.3, one trained by reinforcement 0.13, agents 0.37."""
+PRIOR_MEDIAN, PRIOR_LOG_SD = 0.25, 0.8
+"""Of min(a, b), over (model, task): the smaller one sets how fast the hardest (or easiest) problems give way. Laws of
+public rows have medians of 0.3 (pre-trained models), 0.13 (one trained by reinforcement) and 0.37 (agents) and differ
+by a factor of e^0.6; the spread is wider because these are few kinds of model."""
 PRIOR_LOGIT_SD = 6.0
 """Of the mean success probability: public rows go from one right attempt in a million to nine of ten. A narrower one
 draws the mean of rare successes upward."""

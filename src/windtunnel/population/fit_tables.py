@@ -51,13 +51,18 @@ def fit_pass_at_k(table: Mapping[int, float], problems: int | None = None, *, on
     return replace(found, notes=(*found.notes, note))
 
 
-def fit_all_of_k(table: Mapping[int, float], problems: int | None = None) -> Fit:
+def fit_all_of_k(table: Mapping[int, float], problems: int | None = None, spoiled: float = SPOILED) -> Fit:
     """A law from shares of problems that all of k attempts solve (pass^k), by k.
 
-    p is at most 1 − `SPOILED`, or leaves half of the failures of the best entry where those are fewer.
+    p is at most 1 − spoiled, or leaves half of the failures of the best entry where those are fewer.
+
+    Args:
+        table: share of problems by k.
+        problems: of the benchmark; absent: 100.
+        spoiled: share of attempts that fail whatever the task.
     """
     best = max(share ** (1 / k) for k, share in table.items())
-    most = 1.0 - min(SPOILED, (1.0 - best) / 2)
+    most = 1.0 - min(spoiled, (1.0 - best) / 2)
     return _fit(table, all_of_k, FORM["all_of_k"], problems, most)
 
 

@@ -1,18 +1,22 @@
 """A file of attempts, or of counted successes: CSV or JSON to counts by problem, wrong answers and lengths.
 
-A row is an attempt (`problem`, `correct`, and where known `answer`, `tokens`, `temperature`, `model`, `task`), or a
-problem with its `samples` and how many of them are `correct`. JSON may also hold lists by model (`correct`, and
-`samples` or `samples_per_problem`).
+A row is an attempt (`problem`, `correct`, and where known `attempt`, `answer`, `tokens`, `temperature`, `model`,
+`task`), or a problem with its `samples` and how many of them are `correct`. JSON may also hold lists by model
+(`correct`, and `samples` or `samples_per_problem`). Rows are added up as they are read: memory grows with problems and
+different answers, not with attempts.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "problem": ("problem", "problem_id", "problem_index", "task_id", "question", "question_id", "id", "index"),
     "correct": ("correct", "is_correct", "passed", "pass", "success", "solved", "right", "score", "reward"),
     "samples": ("samples", "attempts", "n", "num_samples", "samples_per_problem"),
+    "attempt": ("attempt", "attempt_id", "sample_id", "sample_index", "sample_idx", "trial", "trial_id"),
     "answer": ("answer", "prediction", "predicted", "final_answer", "extracted_answer"),
     "tokens": ("tokens", "output_tokens", "completion_tokens", "length", "num_tokens"),
     "temperature": ("temperature", "temp"),
@@ -54,6 +59,8 @@ class Samples:
     wrong_answers: tuple[tuple[float, ...], ...]
     """Histograms of wrong answers, kinds of problem equally frequent; empty without answers."""
     lengths: AnswerLengths | None
+    without_tokens: int = 0
+    """Attempts that do not state their tokens, where others do."""
 
     @property
     def attempts(self) -> int:
@@ -61,16 +68,23 @@ class Samples:
         return int(self.samples.sum())
 
 
+_Family = tuple[float | None, str, str]
+"""Temperature, model and task: the order of `_FAMILIES`."""
+
+
 @dataclass(slots=True)
-class _Attempt:
-    problem: str
-    correct: float
-    samples: float
-    answer: str | None
-    tokens: float | None
-    temperature: float | None
-    model: str
-    task: str
+class _Counted:
+    """Attempts of one family so far."""
+
+    problems: dict[str, list[float]] = field(default_factory=dict)
+    """Right attempts and attempts by problem, in order of appearance."""
+    wrong: dict[str, Counter[str]] = field(default_factory=dict)
+    """Wrong answers by problem."""
+    tokens: tuple[array[float], array[float]] = field(default_factory=lambda: (array("d"), array("d")))
+    """Of wrong and of right attempts."""
+    without_tokens: int = 0
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    """Problem and attempt, where attempts have a name."""
 
 
 def read_samples(
@@ -96,12 +110,13 @@ def read_samples(
         raise BadInput(Problem(field, rule, str(path))) from None
     told = _Problems(str(path))
     records = _json_rows(text, told) if text.lstrip()[:1] in ("[", "{") else _csv_rows(text, told)
-    attempts = [x for line, record in records if (x := _attempt(record, line, told)) is not None]
+    families: dict[_Family, _Counted] = {}
+    for line, record in records:
+        _add(record, line, families, told)
     told.raise_any()
-    if not attempts:
+    if not families:
         raise BadInput(Problem("", "must hold one attempt at least", file=str(path)))
-    chosen = _of_one(attempts, {"model": model, "task": task, "temperature": temperature}, str(path), field)
-    return _counted(chosen)
+    return _samples(_of_one(families, (temperature, model, task), str(path), parent=field.rpartition(".")[0]))
 
 
 class _Problems:
@@ -140,7 +155,7 @@ def _columns(names: Iterable[str]) -> dict[str, str]:
 
 def _csv_rows(text: str, told: _Problems) -> Iterator[tuple[int, dict[str, Any]]]:
     head = text.partition("\n")[0]
-    reader = csv.reader(text.splitlines(), delimiter=max(",;\t|", key=head.count))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t|", key=head.count))
     try:
         names = [name.strip() for name in next(reader, [])]
         reads = _columns(names)
@@ -150,6 +165,9 @@ def _csv_rows(text: str, told: _Problems) -> Iterator[tuple[int, dict[str, Any]]
                 told.add(what, "is required as a column", 1)
                 if near is not None:
                     told.found[-1] = Problem(what, "is required as a column", nearest=near, file=told.file, line=1)
+        for what, name in reads.items():
+            if names.count(name) > 1:
+                told.add(what, "must be one column", 1, value=f"{names.count(name)} columns {name}")
         told.raise_any()
         at = {what: names.index(name) for what, name in reads.items()}
         for row in reader:
@@ -172,9 +190,8 @@ def _json_rows(text: str, told: _Problems) -> Iterator[tuple[int, dict[str, Any]
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        try:
-            data = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except (ValueError, RecursionError):
+        data = _json_lines(text, told)
+        if not data:
             told.add("", f"is no JSON: {' '.join(str(error).split())[:100]}")
             return
     if isinstance(data, dict):
@@ -192,6 +209,21 @@ def _json_rows(text: str, told: _Problems) -> Iterator[tuple[int, dict[str, Any]
             told.add(missing[0], "is required", number)
         else:
             yield number, {what: record[name] for what, name in reads.items()}
+
+
+def _json_lines(text: str, told: _Problems) -> list[Any]:
+    """Mappings, one a line; empty where not even the first line is one. Damaged lines are told."""
+    data: list[Any] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            data.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            if not data:
+                return []
+            told.add("", f"is no JSON: {' '.join(str(error).split())[:100]}", number)
+    return data
 
 
 def _listed(
@@ -214,43 +246,55 @@ def _listed(
         yield number, {"problem": name, "correct": c, "samples": n, **shared}
 
 
-def _attempt(record: dict[str, Any], line: int, told: _Problems) -> _Attempt | None:
-    """One row; what is wrong with it is one line."""
+def _add(record: dict[str, Any], line: int, families: dict[_Family, _Counted], told: _Problems) -> None:
+    """Add one row to its family; what is wrong with it is one line."""
     name = record.get("problem")
     if name is None or str(name) == "":
         told.add("problem", "must not be empty", line)
-        return None
+        return
     samples = 1.0
     if record.get("samples") not in (None, ""):
         found = _number(record["samples"])
         if found is None or found < 1 or found != int(found) or found > 1e9:
             told.add("samples", "must be a whole number of at least 1", line, value=record["samples"])
-            return None
+            return
         samples = found
     correct = _right(record.get("correct"), samples)
     if correct is None:
         rule = "must be 0 or 1 (or true, false)" if samples == 1 else f"must be a whole number from 0 to {samples:g}"
         told.add("correct", rule, line, value=record.get("correct"))
-        return None
+        return
     rest: dict[str, float | None] = {}
     for what, least in (("tokens", 1.0), ("temperature", 0.0)):
         value = record.get(what)
         number = None if value is None or value == "" else _number(value)
         if value not in (None, "") and (number is None or not least <= number <= 1e9):
             told.add(what, f"must be a number of at least {least:g}", line, value=value)
-            return None
+            return
         rest[what] = number
+    family = (rest["temperature"], str(record.get("model") or ""), str(record.get("task") or ""))
+    counted = families.get(family)
+    if counted is None:
+        counted = families[family] = _Counted()
+    problem, attempt = str(name), record.get("attempt")
+    if attempt not in (None, ""):
+        if (problem, str(attempt)) in counted.seen:
+            told.add(
+                "attempt", f"must be one row for each attempt: problem {problem[:40]} has it twice", line, value=attempt
+            )
+            return
+        counted.seen.add((problem, str(attempt)))
+    sums = counted.problems.setdefault(problem, [0.0, 0.0])
+    sums[0] += correct
+    sums[1] += samples
     answer = record.get("answer")
-    return _Attempt(
-        problem=str(name),
-        correct=correct,
-        samples=samples,
-        answer=None if answer is None or answer == "" else " ".join(str(answer).split()),
-        tokens=rest["tokens"],
-        temperature=rest["temperature"],
-        model=str(record.get("model") or ""),
-        task=str(record.get("task") or ""),
-    )
+    if not correct and answer is not None and answer != "":
+        counted.wrong.setdefault(problem, Counter())[" ".join(str(answer).split())] += 1
+    if samples == 1:
+        if rest["tokens"] is None:
+            counted.without_tokens += 1
+        else:
+            counted.tokens[correct > 0].append(rest["tokens"])
 
 
 def _right(value: Any, samples: float) -> float | None:
@@ -272,25 +316,27 @@ def _number(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _of_one(attempts: list[_Attempt], asked: dict[str, Any], file: str, field: str) -> list[_Attempt]:
-    """Attempts of the model, task and temperature asked for; several where none is asked are told, a line each.
+def _of_one(
+    families: dict[_Family, _Counted], asked: tuple[float | None, str, str], file: str, parent: str
+) -> tuple[_Family, _Counted]:
+    """The family of the temperature, model and task asked for; several where none is asked are told, a line each.
 
     Raises:
         BadInput: a mixture, or nothing of what is asked for.
     """
     problems: list[Problem] = []
-    parent = field.rpartition(".")[0]
-    for what in _FAMILIES:
+    left = dict(families)
+    for at, what in enumerate(_FAMILIES):
         values: dict[Any, int] = {}
-        for x in attempts:
-            values[getattr(x, what)] = values.get(getattr(x, what), 0) + int(x.samples)
-        want = asked[what]
-        if want not in ("", None) and set(values) != {"" if what != "temperature" else None}:
-            kept = [x for x in attempts if getattr(x, what) == want]
+        for family, counted in left.items():
+            values[family[at]] = values.get(family[at], 0) + int(sum(n for _, n in counted.problems.values()))
+        want = asked[at]
+        if want not in ("", None) and set(values) != {None if what == "temperature" else ""}:
+            kept = {family: counted for family, counted in left.items() if family[at] == want}
             if not kept:
                 names = sorted(str(v) for v in values)
                 problems.append(Problem(what, f"is not in the file: it has {', '.join(names[:8])}", want, file=file))
-            attempts = kept or attempts
+            left = kept or left
         elif want in ("", None) and len(values) > 1:
             where = f"{parent}.{what}" if parent else f"--{what}"
             for value, count in sorted(values.items(), key=lambda item: str(item[0])):
@@ -298,23 +344,22 @@ def _of_one(attempts: list[_Attempt], asked: dict[str, Any], file: str, field: s
                 problems.append(Problem(what, rule, "not stated" if value in ("", None) else value, file=file))
     if problems:
         raise BadInput(problems)
-    return attempts
+    ((family, counted),) = left.items()
+    return family, counted
 
 
-def _counted(attempts: list[_Attempt]) -> Samples:
-    names = {name: at for at, name in enumerate(dict.fromkeys((x.task, x.problem) for x in attempts))}
-    at = np.array([names[x.task, x.problem] for x in attempts])
+def _samples(found: tuple[_Family, _Counted]) -> Samples:
+    (temperature, model, task), counted = found
+    sums = np.array(list(counted.problems.values()), np.float64)
+    wrong, right = (np.array(x, np.float64) for x in counted.tokens)
+    stated = len(wrong) + len(right)
     return Samples(
-        correct=np.bincount(at, weights=[x.correct for x in attempts]).astype(np.float64),
-        samples=np.bincount(at, weights=[x.samples for x in attempts]).astype(np.float64),
-        temperature=attempts[0].temperature,
-        model=attempts[0].model,
-        task=attempts[0].task,
-        wrong_answers=wrong_histograms(
-            (names[x.task, x.problem], x.answer) for x in attempts if not x.correct and x.answer is not None
-        ),
-        lengths=lengths_of(
-            np.array([x.tokens for x in attempts if x.tokens is not None and x.samples == 1], np.float64),
-            np.array([x.correct for x in attempts if x.tokens is not None and x.samples == 1], np.float64),
-        ),
+        correct=sums[:, 0],
+        samples=sums[:, 1],
+        temperature=temperature,
+        model=model,
+        task=task,
+        wrong_answers=wrong_histograms(counted.wrong),
+        lengths=lengths_of(right, wrong),
+        without_tokens=counted.without_tokens if stated else 0,
     )

@@ -43,10 +43,11 @@ class BestTemperatures:
     """a + b at that temperature."""
     broken: float
     """Share of problems that no attempt passes."""
+    cost: float = COST
 
     def pass_at_k(self, k: float) -> float:
         """Share of all problems that one of k attempts solves, at the temperature that is best for k."""
-        return (1.0 - self.broken) * _greatest(self.best_mean, float(np.log(self.concentration)), k)
+        return (1.0 - self.broken) * _greatest(self.best_mean, float(np.log(self.concentration)), k, self.cost)
 
 
 def chooses(task: str) -> str | None:
@@ -55,12 +56,13 @@ def chooses(task: str) -> str | None:
     return next((benchmark for benchmark in BROKEN if name.startswith(benchmark)), None)
 
 
-def fit_best_temperatures(table: Mapping[int, float], benchmark: str) -> BestTemperatures | None:
+def fit_best_temperatures(table: Mapping[int, float], benchmark: str, cost: float = COST) -> BestTemperatures | None:
     """What two entries of a table say, of which the first is pass@1.
 
     Args:
         table: share of problems by k: 1 and another.
         benchmark: a key of `BROKEN`.
+        cost: of a higher temperature.
 
     Returns:
         None where no law of this form goes through both: the second entry is no better than pass@1 allows.
@@ -76,18 +78,18 @@ def fit_best_temperatures(table: Mapping[int, float], benchmark: str) -> BestTem
         return None
 
     def off(ln_concentration: float) -> float:
-        return _greatest(mean, ln_concentration, k) - other
+        return _greatest(mean, ln_concentration, k, cost) - other
 
     low, high = -9.0, 8.0
     if off(low) >= 0 or off(high) <= 0:
         return None
-    return BestTemperatures(mean, float(np.exp(brentq(off, low, high, xtol=1e-6))), broken)
+    return BestTemperatures(mean, float(np.exp(brentq(off, low, high, xtol=1e-6))), broken, cost)
 
 
-def _greatest(mean: float, ln_concentration: float, k: float) -> float:
+def _greatest(mean: float, ln_concentration: float, k: float, cost: float) -> float:
     """The greatest pass@k over temperatures."""
     from scipy.special import expit, logit
 
-    means = np.maximum(expit(logit(mean) - COST * _RISE**2), 1e-12)
+    means = np.maximum(expit(logit(mean) - cost * _RISE**2), 1e-12)
     total = np.exp(ln_concentration + _RISE)
     return float(np.max(pass_at_k(Laws(means * total, (1.0 - means) * total), k)))

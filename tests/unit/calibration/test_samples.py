@@ -94,3 +94,49 @@ def test_wrong_options(tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["calibrate", *options])
     assert isinstance(result.exception, BadInput) and said in str(result.exception)
+
+
+def lines_file(folder: Path, header: str, lines: list[str], name: str = "attempts.csv") -> Path:
+    path = folder / name
+    path.write_text("\n".join([header, *lines]))
+    return path
+
+
+def test_histograms_never_add_up_to_more_than_all_wrong_answers(tmp_path):
+    """Six wrong answers a sixth each: shares rounded up would add up to 1.0002, and no section has that."""
+    lines = [f"{p},{int(k == 24)},{'uvwxyz'[k % 6]}" for p in range(12) for k in range(25)]
+    found = fit_samples(lines_file(tmp_path, "problem,correct,answer", lines))
+    assert found.section.wrong_answers and all(sum(kind) <= 1 for kind in found.section.wrong_answers)
+
+
+@pytest.mark.parametrize(
+    ("header", "lines", "said"),
+    [
+        ("problem,correct,attempt", ["1,0,0", "1,1,1", "1,1,1"], "attempt = 1: must be one row for each attempt"),
+        ("problem,correct,correct", ["1,0,1"], "correct = 2 columns correct: must be one column"),
+        ("problem,correct,trial", ["1,0,0", "2,1,0", "2,2,1"], "correct = 2: must be 0 or 1"),
+    ],
+)
+def test_damaged_tables_are_told(tmp_path, header, lines, said):
+    with pytest.raises(BadInput) as error:
+        fit_samples(lines_file(tmp_path, header, lines))
+    assert said in str(error.value)
+
+
+def test_json_lines_tell_the_line_that_is_broken(tmp_path):
+    good = '{"problem": 1, "correct": 1}'
+    with pytest.raises(BadInput, match=r"is no JSON.*a\.jsonl:3\)"):
+        fit_samples(lines_file(tmp_path, good, [good, '{"problem": 1, "cor'], "a.jsonl"))
+
+
+def test_columns_in_any_order_answers_of_several_lines_and_missing_tokens(tmp_path):
+    rng = np.random.default_rng(2)
+    lines = []
+    for problem, p in enumerate(rng.beta(0.5, 1.0, 20)):
+        for at in range(40):
+            right = bool(rng.random() < p)
+            lines.append(f'{"" if at % 4 == 0 else 100 + at},"of two\nlines",{right},{at},p{problem}')
+    found = fit_samples(lines_file(tmp_path, "Output Tokens,answer,Is Correct,attempt,Task ID", lines))
+    assert found.read.attempts == 800 and len(found.read.samples) == 20 and found.read.lengths is not None
+    assert "200 attempts do not state their tokens" in " ".join(found.notes)
+    assert found.read.wrong_answers == ((1.0,),) * 5

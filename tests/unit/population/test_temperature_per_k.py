@@ -25,10 +25,9 @@ def test_a_choice_of_temperature_is_never_worse_than_one():
         assert BestTemperatures(0.3, 0.4, 0.0).pass_at_k(k) > float(pass_at_k(from_mean(0.3, 0.4), k))
 
 
-def test_where_temperatures_cost_without_end_one_is_left(monkeypatch):
-    monkeypatch.setattr(temperature_per_k, "COST", 1e9)
+def test_where_temperatures_cost_without_end_one_is_left():
     one = from_mean(0.3, 0.4)
-    assert BestTemperatures(0.3, 0.4, 0.0).pass_at_k(50) == pytest.approx(float(pass_at_k(one, 50)), rel=1e-9)
+    assert BestTemperatures(0.3, 0.4, 0.0, cost=1e9).pass_at_k(50) == pytest.approx(float(pass_at_k(one, 50)), rel=1e-9)
 
 
 def test_a_law_is_found_again_and_broken_problems_stay_unsolved():

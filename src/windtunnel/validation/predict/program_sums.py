@@ -15,7 +15,7 @@ from windtunnel.validation.rows.parsing.loose_values import mapping
 
 _TOTALS = ("calls_per_query", "input_tokens_per_query", "output_tokens_per_query")
 _MEAN_OF_RATIOS = 0.1
-"""Half width, as a fraction, of a mean of ratios about the ratio of the means: the three open tasks differ by 1 to 8 %."""
+"""Half width, as a fraction, of a mean of ratios about the ratio of the means: three tasks differ by 1 to 8 %."""
 _PARENTS = 0.08
 """The same of all sequences' mean length about that of parents and children apart."""
 _EXPIRED = (0.0, 0.008, 0.04)

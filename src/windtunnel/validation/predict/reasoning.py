@@ -28,7 +28,7 @@ from windtunnel.population.fit_tables import (
 )
 from windtunnel.population.majority import USUAL_WRONG, WRONG_BAND, majority
 from windtunnel.population.pass_at_k import all_of_k, all_right, at_least_one, pass_at_k
-from windtunnel.population.revision import CONCENTRATION, feedback_for
+from windtunnel.population.revision import CONCENTRATION, Feedback, feedback_for
 from windtunnel.population.same_problems import pass_at_k_again, predictive_band, solved_in_all
 from windtunnel.population.selectors import REWARD_MODEL_SEPARATION, REWARD_MODEL_SPREAD, best_of_n
 from windtunnel.population.temperature_per_k import BROKEN, ERROR, chooses, fit_best_temperatures
@@ -194,14 +194,38 @@ def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[st
     first, cases = by_name.get("pass_1_percent"), row.get("cases")
     if first is None or not isinstance(cases, int | float) or not 1 <= cases < float("inf"):
         return {"pass_2_percent": Prediction(reason="needs the first attempts' share, and how many cases there are")}
-    mean = float(np.clip(first / 100.0, 0.5 / cases, 1 - 0.5 / cases))
     feedback, known = feedback_for(str(row.get("task") or ""))
+    value, low, high = second_attempts(first / 100.0, float(cases), feedback)
+    why = f"fitted on {feedback.rows} rows" + ("" if known else " of other tasks")
+    worth = ("programs.feedback.worth", f"{feedback.worth:.3g} independent attempts", why)
+    return {
+        "pass_1_percent": INPUT,
+        "pass_2_percent": Prediction(
+            value=100 * value,
+            low=100 * low,
+            high=100 * high,
+            grade="fitted" if known else "assumed",
+            basis="worth of feedback over models, and few cases",
+            assumed=(worth, ("population.concentration", f"{CONCENTRATION:g}", "one figure does not say it")),
+        ),
+    }
+
+
+def second_attempts(first: float, cases: float, feedback: Feedback) -> tuple[float, float, float]:
+    """Share of cases that are right after the second attempt, and the ends of its band.
+
+    Args:
+        first: share that is right after the first attempt.
+        cases: of the benchmark.
+        feedback: its worth, over models.
+    """
+    from scipy.special import ndtri
+
+    mean = float(np.clip(first, 0.5 / cases, 1 - 0.5 / cases))
     law = from_mean(mean, CONCENTRATION)
 
     def second(worth: float) -> float:
         return float(pass_at_k(law, 1.0 + worth))
-
-    from scipy.special import ndtri
 
     known_to = feedback.log_sd * float(np.sqrt(1.0 + 1.0 / feedback.rows))
     worths = feedback.worth * np.exp(known_to * ndtri((np.arange(40) + 0.5) / 40))
@@ -210,19 +234,7 @@ def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[st
     values = np.clip(ends[:, np.newaxis] + noise[:, np.newaxis] * ndtri((np.arange(20) + 0.5) / 20), mean, 1.0)
     value = second(feedback.worth)
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    why = f"fitted on {feedback.rows} rows" + ("" if known else " of other tasks")
-    worth = ("programs.feedback.worth", f"{feedback.worth:.3g} independent attempts", why)
-    return {
-        "pass_1_percent": INPUT,
-        "pass_2_percent": Prediction(
-            value=100 * value,
-            low=100 * min(float(low), value),
-            high=100 * max(float(high), value),
-            grade="fitted" if known else "assumed",
-            basis="worth of feedback over models, and few cases",
-            assumed=(worth, ("population.concentration", f"{CONCENTRATION:g}", "one figure does not say it")),
-        ),
-    }
+    return value, min(float(low), value), max(float(high), value)
 
 
 def _parallel_threads(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
