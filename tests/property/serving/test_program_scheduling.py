@@ -105,7 +105,7 @@ def test_agents_hand_their_objective_to_their_calls() -> None:
     assert np.isinf(requests.deadline_s[requests.tenant == 1]).all()
 
 
-def unlike(**knobs: Any) -> Requests:
+def unlike(rule: str = "speed_and_queue", **knobs: Any) -> Requests:
     """Forty requests on a fast instance and on one that takes three times as long."""
     spec = {"rate_per_s": 8.0, "num_requests": 40, "input_tokens": 200, "output_tokens": 30}
     requests = generate(TrafficSpec.model_validate(spec)).requests
@@ -120,8 +120,9 @@ def unlike(**knobs: Any) -> Requests:
         overlaps=(None, None),
         stages=(None, None),
     )
-    router = ROUTERS.get("speed_and_queue").twin(Rule.ROUND_ROBIN, 0)
-    router.context = context(1, **({"alpha": 0.2, "beta": 1.0} | knobs))
+    own = ROUTERS.get(rule)
+    router = own.twin(Rule.ROUND_ROBIN, 0)
+    router.context = context(1, **({name: knob.default for name, knob in own.knobs.items()} | knobs))
     reference.serve_fleet(requests, fleet, LoopRules(router=router))
     return requests
 
@@ -138,3 +139,12 @@ def test_alpha_0_sends_where_least_waits() -> None:
 def test_speed_and_queue_is_faster_than_either_turn() -> None:
     ends = [float(np.mean(r.finish_s - r.arrival_s)) for r in (unlike(alpha=0.0, beta=1e9), unlike(alpha=0.2))]
     assert ends[1] <= ends[0] * 1.0001
+
+
+def test_balanced_work_gives_each_instance_its_seconds() -> None:
+    """Three quarters of equal calls go to the instance that is three times as fast; by half counted work, fewer."""
+    fast = (unlike("workload_balance", alpha=0.0).instance == 0).mean()
+    assert fast == pytest.approx(0.75, abs=0.05)
+    less = (unlike("workload_balance", alpha=0.0, slower_share=0.5).instance == 0).mean()
+    assert less == pytest.approx(0.6, abs=0.05)
+    assert (unlike("workload_balance", alpha=1.0).instance == 0).all()

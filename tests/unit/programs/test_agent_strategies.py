@@ -211,7 +211,9 @@ def test_a_question_that_is_asked_again_has_the_same_prompts() -> None:
     again = requests.prefix_tokens == requests.input_tokens - 1
     assert again.mean() > 0.7  # nine of twelve questions were asked before
     other, _ = built("text_to_sql", workload(12), distinct=3)
-    assert not (other.finish().requests.prefix_tokens == requests.input_tokens - 1).any()
+    found = other.finish().requests.prefix_tokens
+    assert found is not None
+    assert (found == requests.input_tokens - 1).mean() < 0.2  # both agents' first prompts, which are all template
 
 
 def test_the_published_order_of_candidates_decides_their_template() -> None:
