@@ -57,13 +57,18 @@ def crossover(values: Values) -> float:
     return float(min(reached, default=math.inf) / n)
 
 
+def best_at(budgets: list[float], known: list[Split]) -> list[Split]:
+    """The most accurate split within each budget; of equals, the cheapest."""
+    return [max((x for x in known if x[0] <= budget), key=lambda x: (x[1], -x[0])) for budget in budgets]
+
+
 def exponent(values: Values) -> float:
-    """Slope of log S less that of log V over log compute, along the splits that no cheaper one beats."""
-    best: list[Split] = []
-    for split in splits(values):
-        if (not best or split[1] > best[-1][1]) and split[2] > 1:
-            best.append(split)
-    compute, _, s, v = (np.log(np.array(column, np.float64)) for column in zip(*best, strict=True))
+    """Slope of log S less that of log V over log compute, of the best splits at budgets a factor of two apart."""
+    known = splits(values)
+    first, last = fixed("budgets")
+    budgets = [2.0**k for k in range(first, last + 1)]
+    _, _, s, v = (np.log(np.array(column, np.float64)) for column in zip(*best_at(budgets, known), strict=True))
+    compute = np.log(np.array(budgets))
     return float(np.polyfit(compute, s, 1)[0] - np.polyfit(compute, v, 1)[0])
 
 
