@@ -7,6 +7,7 @@ which is why `CONCENTRATION` belongs to it. Rows: aider's two attempts (docs/int
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,15 +28,27 @@ class Feedback:
     """Spread of ln κ between models."""
     rows: int
     """Models and settings that it was fitted on."""
+    models: int = 0
+    """Families of models among them, as another model would be of another one; 0: rows are runs of one family."""
+
+    def worths(self, count: int) -> Floats:
+        """κ of another model, `count` equally likely ones: a Student law in ln κ, as few models set it."""
+        from scipy.special import stdtrit
+
+        known = self.models or self.rows
+        wide = self.log_sd * math.sqrt(1.0 + 1.0 / known)
+        quantiles: Floats = stdtrit(max(known - 1, 1), (np.arange(count) + 0.5) / count)
+        worths: Floats = self.worth * np.exp(wide * quantiles)
+        return worths
 
 
-FITTED = {"polyglot-225": Feedback(23.3, 1.06, 44), "edit-133": Feedback(1.08, 0.82, 44)}
+FITTED = {"polyglot-225": Feedback(23.3, 1.06, 44, 17), "edit-133": Feedback(1.08, 0.82, 44, 18)}
 """Second attempts after the output of failing tests, by aider's benchmark: ln κ ~ N(ln worth, log_sd) over models, at
 its greatest likelihood for binomial counts of second attempts (`validation.fit.reasoning`)."""
 RUNS = {
     "polyglot-225 qwen3": Feedback(13.0, 0.48, 9),
     "edit-133 qwen2.5 quantisations": Feedback(1.12, 0.26, 10),
-    "edit-133 two-model": Feedback(2.3, 0.30, 16),
+    "edit-133 two-model": Feedback(2.3, 0.30, 16, 3),
 }
 """The same of certain runs of a benchmark. Runs of one model differ less than models do; pairs of models, of which one
 plans and one edits, make more of test output."""

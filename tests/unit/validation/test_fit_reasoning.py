@@ -21,7 +21,14 @@ def test_worth_of_feedback_is_found_again():
         law = from_mean(float(mean), CONCENTRATION)
         gain = (float(pass_at_k(law, 1 + worth)) - mean) / (1 - mean)
         right = rng.binomial(round(400 * (1 - mean)), gain)
-        drawn.append({"cases": 400, "pass_1_percent": 100 * mean, "pass_2_percent": 100 * mean + right / 4})
+        drawn.append(
+            {
+                "model": f"m{len(drawn)}",
+                "cases": 400,
+                "pass_1_percent": 100 * mean,
+                "pass_2_percent": 100 * mean + right / 4,
+            }
+        )
     found = fit_feedback(drawn)
     assert found.worth == pytest.approx(6.0, rel=0.2) and found.log_sd == pytest.approx(0.5, rel=0.3)
 
@@ -40,7 +47,10 @@ def test_constants_are_those_of_the_rows():
     assert spread < selectors.REWARD_MODEL_SPREAD  # of one model's attempts: others differ more
     for task in ("edit-133 qwen2.5 quantisations", "edit-133 two-model", "polyglot-225 qwen3"):
         own = fit_feedback([r for r in measured if r.get("task") == task])
-        assert own.rows == RUNS[task].rows and own.worth == pytest.approx(RUNS[task].worth, rel=0.02)
+        assert (own.rows, own.models) == (
+            RUNS[task].rows,
+            RUNS[task].models or own.models,
+        ) and own.worth == pytest.approx(RUNS[task].worth, rel=0.02)
         assert own.log_sd == pytest.approx(RUNS[task].log_sd, abs=0.01)
 
 
@@ -50,7 +60,7 @@ def test_models_left_out_are_inside_their_bands():
     measured = rows("reasoning_quality")
     for task, constant in FITTED.items():
         own = fit_feedback([r for r in measured if r.get("task") == task])
-        assert own.worth == pytest.approx(constant.worth, rel=0.02)
+        assert own.worth == pytest.approx(constant.worth, rel=0.02) and own.models == constant.models
     found = list(left_out(measured))
     inside = [x.low <= x.measured <= x.high for x in found]
     assert len(found) == 139 and 0.75 <= np.mean(inside) <= 0.9

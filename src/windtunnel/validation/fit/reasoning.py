@@ -68,7 +68,9 @@ def fit_feedback(rows: Sequence[Row]) -> Feedback:
         return -float(total)
 
     found = minimize(cost, [1.0, np.log(0.6)], method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-3})
-    return Feedback(float(np.exp(found.x[0])), float(np.exp(found.x[1])), len(counted))
+    families = {model_of(row) for row in rows}
+    models = len(families) if len(families) > 1 else 0  # rows of one family are runs of it
+    return Feedback(float(np.exp(found.x[0])), float(np.exp(found.x[1])), len(counted), models)
 
 
 def _two_attempts(row: Row) -> tuple[float, float, float] | None:
@@ -135,7 +137,8 @@ def left_out(rows: Iterable[Row]) -> Iterator[LeftOut]:
     for row in rows:
         by_kind.setdefault(str(row.get("kind")), []).append(row)
     for task, own in _grouped(by_kind.get("two_attempts", []), lambda r: str(r["task"])).items():
-        for others, held in _folds(own, model_of):
+        runs = len({model_of(row) for row in own}) == 1
+        for others, held in _folds(own, (lambda r: str(r["model"])) if runs else model_of):
             feedback = fit_feedback(others)
             for row in held:
                 value, low, high = second_attempts(row["pass_1_percent"] / 100, float(row["cases"]), feedback)
@@ -151,7 +154,7 @@ def left_out(rows: Iterable[Row]) -> Iterator[LeftOut]:
 def model_of(row: Row) -> str:
     """The family of a row's model, by the beginning of its name; a run of a model where rows are runs of one."""
     name = str(row["model"]).strip('"').casefold()
-    return name if "quantisations" in str(row.get("task")) else name.split(" ")[0].split("/")[-1][:6]
+    return name if "quantisations" in str(row.get("task")) else name.split(" ")[0].split("/")[-1][:5]
 
 
 def _pass_at_100(row: Row, cost: float) -> LeftOut:

@@ -227,9 +227,7 @@ def second_attempts(first: float, cases: float, feedback: Feedback) -> tuple[flo
     def second(worth: float) -> float:
         return float(pass_at_k(law, 1.0 + worth))
 
-    known_to = feedback.log_sd * float(np.sqrt(1.0 + 1.0 / feedback.rows))
-    worths = feedback.worth * np.exp(known_to * ndtri((np.arange(40) + 0.5) / 40))
-    ends = np.array([second(float(w)) for w in worths])
+    ends = np.array([second(float(w)) for w in feedback.worths(40)])
     noise = np.sqrt(np.maximum((ends - mean) * (1 - ends), 0.0) / cases / max(1 - mean, 1e-9))
     values = np.clip(ends[:, np.newaxis] + noise[:, np.newaxis] * ndtri((np.arange(20) + 0.5) / 20), mean, 1.0)
     value = second(feedback.worth)
