@@ -28,6 +28,8 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
+_DIGITS = 9
+"""Slopes of splits on a grid are often equal: what is left of their difference is rounding."""
 Split = tuple[float, float, int, int]
 """Compute in solutions, accuracy, S, V."""
 
@@ -69,7 +71,8 @@ def exponent(values: Values) -> float:
     budgets = [2.0**k for k in range(first, last + 1)]
     _, _, s, v = (np.log(np.array(column, np.float64)) for column in zip(*best_at(budgets, known), strict=True))
     compute = np.log(np.array(budgets))
-    return float(np.polyfit(compute, s, 1)[0] - np.polyfit(compute, v, 1)[0])
+    difference = float(np.polyfit(compute, s, 1)[0] - np.polyfit(compute, v, 1)[0])
+    return round(difference, _DIGITS)
 
 
 def measures() -> dict[str, Measure]:
