@@ -60,6 +60,7 @@ def stopped(values: Values) -> Point:
         "interval": fixed("group"),
         "warmup": fixed("warmup"),
         "keep": values["keep"],
+        "correlation": values["correlation"],
     }
     return run_of({"early_stop": knobs}, values)
 

@@ -14,6 +14,7 @@ from windtunnel.reproduce.programs import on_one_node, reasoned
 from windtunnel.reproduce.settings import Values, load
 
 TITLE = "ThreadWeaver (Lian et al. 2025)"
+_HALVINGS = 30
 
 
 def setting() -> Values:
@@ -61,6 +62,33 @@ def wall_clock(values: Values) -> float:
     return float(serial.latency_s["mean"] / threaded.latency_s["mean"] / paths)
 
 
+def latencies(values: Values, share: float) -> tuple[float, float]:
+    """Mean of serial over threaded token latency of each answer, and the ratio of the means, of drawn answers."""
+    count, spread = fixed("answers"), float(np.sqrt(np.log1p(values["length_cv"] ** 2)))
+    random = np.random.default_rng(1)
+    tokens = np.rint(10_000 * np.exp(random.normal(-(spread**2) / 2, spread, count))).astype(np.int64)
+    fork = Fork(blocks=1, width=values["width"], parallel=share, cv=values["cv"], instruction_tokens=0, reuse=False)
+    own = divided(tokens, fork, random)
+    each = own.total / own.critical
+    return float(each.mean()), float(own.total.mean() / own.critical.mean())
+
+
+def share_of(values: Values, speedup: float) -> float:
+    """Share of answers in threads at which the mean speedup is as printed, by halving."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if latencies(values, middle)[0] < speedup else (low, middle)
+    return (low + high) / 2
+
+
+def token_latency(values: Values) -> float:
+    """Simulated ratio of mean token latencies over the published one, the task that is furthest off."""
+    simulated = [latencies(values, share_of(values, printed))[1] for printed in fixed("printed")]
+    off = [own / published for own, published in zip(simulated, ratios(), strict=True)]
+    return float(max(off, key=lambda x: abs(x - 1)))
+
+
 def critical(values: Values, share: float, tokens: int) -> float:
     """Mean tokens on the critical path of those answers."""
     fork = Fork(blocks=1, width=values["width"], parallel=share, cv=values["cv"], instruction_tokens=0, reuse=False)
@@ -75,6 +103,7 @@ def measures() -> dict[str, Measure]:
     return {
         "worst_ratio": lambda _: worst(),
         "mean_ratio": lambda _: sum(ratios()) / len(ratios()),
+        "token_latency": token_latency,
         "wall_clock": wall_clock,
     }
 
