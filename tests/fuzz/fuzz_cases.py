@@ -402,6 +402,17 @@ def _cluster(draw: Random, seed: int) -> Case:
     return Case(seed, ("cluster", name, "--json", *sets), {name: content, "jobs.csv": jobs}, told)
 
 
+def _reason(draw: Random, seed: int) -> Case:
+    content, told, sets, name = _scenario("reason", draw)
+    attempts = inputs.ATTEMPTS.encode()
+    if draw.random() < 0.15:
+        attempts, told = _table(inputs.ATTEMPTS, draw)
+        content, sets = _dump(inputs.REASONING[1], name), ()
+    files = {name: content, "attempts.csv": attempts, "small.json": _dump(inputs.SMALL_CONFIG, "small.json")}
+    more = draw.choice([(), (), (), ("--report", "r.html")])
+    return Case(seed, ("reason", name, "--json", *sets, *more), files, told)
+
+
 def _from_incidents(draw: Random, seed: int) -> Case:
     content, told = _table(inputs.INCIDENTS, draw)
     words = ("calibrate", "--from", "incidents", "i.csv", "-o", "f.yaml", "--json")
@@ -459,6 +470,7 @@ BUILDERS: list[tuple[int, Callable[[Random, int], Case]]] = [
     (12, _run),
     (12, _cluster),
     (12, _learn),
+    (12, _reason),
     (4, _from_incidents),
     (3, _from_samples),
 ]

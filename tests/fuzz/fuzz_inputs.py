@@ -279,6 +279,131 @@ ATTEMPTS = "problem,correct,answer,tokens,temperature\n" + "".join(
     for problem in range(9)
     for attempt in range(16)
 )
+_TASK: dict[str, Any] = {
+    "model": SMALL_MODEL,
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "population": {"pass_1": 0.4, "problems": 60, "wrong_answers": [0.3, 0.1]},
+}
+_TOOLS = {
+    name: {"seconds": 0.5, "concurrency": 4, "result_tokens": 30}
+    for name in ("sandbox", "orchestrator", "queue", "retrieval", "tests")
+}
+_ATTEMPT = {"id": "write", "attempt": True, "output_tokens": {"distribution": "lognormal", "mean": 60, "cv": 0.4}}
+REASONING: list[dict[str, Any]] = [
+    {
+        **_TASK,
+        "programs": {
+            "strategies": [
+                {"best_of_n": {"n": [1, 4], "selector": ["majority", "verifier"]}},
+                {"first_accept": {"n": 4, "order": "parallel"}},
+                {"beam": {"n": 4, "keep": 2, "steps": 2}},
+            ],
+            "verifier": {"separation": 0.6, "true_accept": 0.8, "false_accept": 0.2, "output_tokens": 3},
+            "problems": 8,
+            "offline": True,
+            "output_tokens": {"distribution": "lognormal", "mean": 50, "cv": 0.5},
+            "input_tokens": 40,
+            "api_price": {"input": 1.0, "cached_input": 0.5, "output": 2.0},
+        },
+        "search": {"objective": "accuracy", "limits": {"cost_per_task": 0.05, "latency_p99_s": 30}},
+    },
+    {
+        **_TASK,
+        "population": {"samples": "attempts.csv", "max_tokens": 400},
+        "programs": {
+            "strategies": [
+                {"mcts": {"n": 2, "branching": 2, "steps": 2, "exploration": 1.0}},
+                {"revision": {"rounds": 2, "worth": 1.5}},
+                {"budget_forcing": {"max_tokens": 40, "waits": 1}},
+                {"solve_verify": {"n": 2, "verifications": 2}},
+                {"sleep_time": {"queries": 2, "sleep_tokens": 40}},
+                {"threads": {"width": 2, "reuse": True}},
+            ],
+            "problems": 6,
+            "concurrency": [2, 4],
+            "output_tokens": 60,
+            "tools": _TOOLS,
+            "deadline_s": 20.0,
+            "deadline_share": 0.9,
+            "pause": "hold",
+            "hold_s": 2.0,
+            "system_tokens": 30,
+            "seed": 3,
+        },
+    },
+    {
+        **{k: v for k, v in _TASK.items() if k != "population"},
+        "programs": {
+            "strategies": [
+                {"coding_agent": {"steps": 3.0, "first_tokens": 100, "step_tokens": 20.0, "output_tokens": 10.0}},
+                {"apr": {"children": 2.0, "child_tokens": 20.0, "parent_tokens": 20.0}},
+                {"rag": {"documents": 2, "document_tokens": 20, "iterations": 2}},
+                {"orchestrator": {"stages": 1, "agents": 2}},
+                {"text_to_sql": {"cv": 0.3}},
+            ],
+            "problems": 4,
+            "rate_per_s": 2.0,
+            "busy": 0.7,
+            "output_tokens": 20,
+            "tools": _TOOLS,
+            "plans": [{"tp": 1}],
+            "pause": "drop",
+        },
+        "serving": {"router": "gang", "pools": [{"queue": "program_slack", "limits": {"max_num_seqs": 16}}]},
+    },
+    {
+        **_TASK,
+        "population": {"models": {"small.json": {"pass_at_k": {1: 0.3, 8: 0.6}, "temperature": {1: 0.8, 8: 0.8}}}},
+        "programs": {
+            "models": [{"model": "small.json", "plan": {"tp": 1}, "replicas": 2}],
+            "roles": {"planner": {"model": "small.json", "replicas": 1}},
+            "verifier": {"model": "small.json", "input_tokens": 5},
+            "problems": 6,
+            "offline": True,
+            "tools": {"tests": {"seconds": 0.2, "true_accept": 0.9, "false_accept": 0.1, "result_tokens": 9}},
+            "strategy": {
+                "graph": {
+                    "answer": "pick",
+                    "shared_by": 2,
+                    "off_peak_price": 0.2,
+                    "nodes": [
+                        {"id": "dream", "off_peak": True, "input_tokens": 20, "output_tokens": 30},
+                        {"id": "plan", "model": "planner", "output_tokens": 20, "keep_s": 1.0},
+                        {"id": "maybe", "kind": "branch", "after": ["plan"], "probability": 0.5},
+                        {"id": "else", "kind": "branch", "after": ["plan"], "otherwise": "maybe"},
+                        {"id": "more", "after": ["maybe"], "output_tokens": 9, "repeat": 2, "delay_s": 0.1},
+                        {"id": "less", "after": ["else"], "output_tokens": 5, "context": "fresh"},
+                        {
+                            "id": "solve",
+                            "kind": "loop",
+                            "after": ["more", "less"],
+                            "times": 2,
+                            "rejected": ["test"],
+                            "nodes": [
+                                _ATTEMPT,
+                                {"id": "test", "kind": "tool", "tool": "tests", "after": ["write"], "of": "write"},
+                            ],
+                        },
+                        {"id": "a", "attempt": True, "output_tokens": 20, "after": ["plan"], "worth": 2},
+                        {"id": "b", "attempt": True, "output_tokens": 20, "after": ["plan"]},
+                        {"id": "s", "kind": "score", "after": ["a"]},
+                        {"id": "t", "kind": "score", "after": ["b"]},
+                        {
+                            "id": "one",
+                            "kind": "join",
+                            "after": ["s", "t"],
+                            "choose": "accepted",
+                            "early": True,
+                            "cancels": ["a", "b", "s", "t"],
+                        },
+                        {"id": "pick", "kind": "join", "after": ["solve", "one"], "choose": "majority"},
+                        {"id": "end", "after": ["pick"], "context": "joined", "reuse": True, "output_tokens": 4},
+                    ],
+                }
+            },
+        },
+    },
+]
 INCIDENTS = """\
 time,cause,node,detected,resolved
 2026-01-01T00:00:00,gpu memory,n1,2026-01-01T00:01:00,2026-01-01T00:31:00
@@ -298,6 +423,8 @@ def scenarios(verb: str) -> list[dict[str, Any]]:
         return copy.deepcopy(RUNS if verb == "run" else CLUSTERS)
     if verb == "learn":
         return copy.deepcopy(LEARNING)
+    if verb == "reason":
+        return copy.deepcopy(REASONING)
     return copy.deepcopy(SEARCH)
 
 
@@ -321,6 +448,8 @@ _DENSE = {
     "layer_types": ["full_attention", "sliding_attention"] * 4,
     "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
 }
+SMALL_CONFIG = {**_DENSE, "model_type": "llama"}
+"""A `config.json` beside a scenario."""
 _EXPERTS = {
     "num_experts": 16,
     "n_routed_experts": 16,

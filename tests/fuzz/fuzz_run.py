@@ -7,6 +7,7 @@ from them. `--replay SEED` shows one case, with its files.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import select
@@ -113,6 +114,16 @@ def replay(seed: int, folder: Path | None) -> None:
     print(f"exit {found['code']} after {found['seconds']} s; {found['fault'] or 'nothing wrong'}")
 
 
+def seeds_of(first: int, count: int, verb: str | None) -> list[int]:
+    """So many seeds from the first on, of all cases or of those of one verb."""
+    import fuzz_cases
+
+    if verb is None:
+        return list(range(first, first + count))
+    own = (seed for seed in itertools.count(first) if fuzz_cases.case(seed).arguments[0] == verb)
+    return list(itertools.islice(own, count))
+
+
 def last_line(text: str, most: int) -> str:
     """The last line of a text, cut to a length."""
     return text.strip().splitlines()[-1][:most]
@@ -123,6 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--verb", help="only cases of this verb")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of a case")
     parser.add_argument("--out", type=Path, default=Path("out/fuzz.jsonl"), help="results; a run goes on from them")
     parser.add_argument("--replay", type=int, metavar="SEED", help="one case, with what it prints")
@@ -133,7 +145,7 @@ def main() -> int:
         return 0
     given.out.parent.mkdir(parents=True, exist_ok=True)
     known = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
-    wanted = range(given.first, given.first + given.cases)
+    wanted = seeds_of(given.first, given.cases, given.verb)
     known = [one for one in known if one["seed"] in wanted]
     had = {one["seed"] for one in known}
     warm = "from windtunnel.cli.main import run; raise SystemExit(run(['doctor', '--warm', '--json']))"

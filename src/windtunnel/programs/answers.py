@@ -64,7 +64,7 @@ def verifier_worth(points: Sequence[Point]) -> list[dict[str, Any]]:
     for p in points:
         if not p.scored or p.cost_usd is None or p.accuracy is None:
             continue
-        others = [o for o in points if o.model == p.model and not o.scored]
+        others = [o for o in points if (o.model, o.load) == (p.model, p.load) and not o.scored]
         without = cost_of_accuracy(others, p.accuracy.mean)
         out.append(
             {

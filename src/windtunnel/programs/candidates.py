@@ -85,6 +85,9 @@ def candidates(
         for name in strategy.tools:
             if name not in spec.tools:
                 problems.add(f"programs.tools.{name}", UNSET, f"is required by strategy {id}: say its seconds")
+        for name, value in given.items():
+            if value == [] and not _takes_a_list(strategy, name):
+                problems.add(f"{where}.{id}.{name}", value, "must list at least one value")
         for combination in _combinations(strategy, given):
             knobs = with_defaults(strategy.knobs, combination, f"{where}.{id}", problems)
             strategy.check(knobs, problems, f"{where}.{id}")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats
+from windtunnel.errors import BadInput, Problem
+from windtunnel.machine_memory import refusal, require_bytes
 from windtunnel.population.accuracy import Accuracy
 from windtunnel.population.population import Population
 from windtunnel.programs.attempt_lengths import attempt_lengths
@@ -15,10 +17,10 @@ from windtunnel.programs.bands import Band, scaled_band, widest_band
 from windtunnel.programs.candidates import Candidate
 from windtunnel.programs.quality import ASSUMED_SEPARATION, Quality
 from windtunnel.programs.result import Point
-from windtunnel.programs.served import Deployed, serve
+from windtunnel.programs.served import Deployed, NotServed, serve
 from windtunnel.programs.strategy import Banded, Built, OffPeak
 from windtunnel.programs.workload import ANSWERS, VERIFIER, Workload, drawn_difficulty
-from windtunnel.serving.event_loop.requests import DONE, Requests
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.traffic import lengths
 from windtunnel.serving.traffic.program_graph import CALL, JOINT, Drawn, ProgramGraph
@@ -28,6 +30,8 @@ from windtunnel.specs.programs import ProgramsSpec
 _FOR_EVER_S = 1e9
 MOST_CALLS = 50_000
 """Of a run that measures what devices can do."""
+_BYTES_A_PROBLEM = 1000.0
+"""Of a program of one call."""
 ROUNDS = 3
 """Problems for each that is worked on at once, below which a closed loop is mostly beginning and end."""
 _PLANNED_POINTS = 400
@@ -115,18 +119,27 @@ def workload(spec: ProgramsSpec, population: Population, deployed: Deployed) -> 
 
 def simulate(candidate: Candidate, spec: ProgramsSpec, population: Population, deployed: Deployed) -> Simulated:
     """Draw the programs of a candidate and serve them."""
+    require_bytes(_BYTES_A_PROBLEM * spec.problems, "programs.problems", f"{spec.problems:,} problems")
     begins_s = sent(deployed.answers.serving.traffic, spec.seed, spec.problems, 1.0)
     if spec.offline:
         begins_s = np.zeros(spec.problems)
     limited = [own.concurrency for own in spec.tools.values() if own.concurrency is not None]
     graph = ProgramGraph(begins_s, servers=tuple(limited), keep_s=keep_s_of(spec))
-    built = candidate.strategy.build(graph, workload(spec, population, deployed), candidate.knobs)
+    try:
+        built = candidate.strategy.build(graph, workload(spec, population, deployed), candidate.knobs)
+        drawn = graph.finish()
+    except MemoryError as error:
+        rule = f"{spec.problems:,} programs of {candidate.method} do not fit into memory: {refusal(error)}"
+        raise NotServed(BadInput(Problem("programs.problems", rule))) from None
     off_peak = None if built.off_peak is None else _idle(built.off_peak, deployed)
-    drawn = graph.finish()
     if spec.deadline_s is not None:
         drawn.requests.deadline_s = np.full(len(drawn.requests), spec.deadline_s)
     results = serve(deployed, drawn.requests)
     begun_s, ended_s = _spans(graph, built, drawn, deployed)
+    if not np.isfinite(ended_s).any():
+        why = "; ".join(dict.fromkeys(w for r in results for w in r.warnings if "reject" in w))
+        rule = f"no problem of {candidate.label} ends, each has a call that is rejected: {why}"
+        raise NotServed(BadInput(Problem("programs", rule)))
     return Simulated(
         candidate=candidate,
         deployed=deployed,
@@ -298,8 +311,10 @@ def _spans(graph: ProgramGraph, built: Built, drawn: Drawn, deployed: Deployed) 
     program = program[np.argsort(program, kind="stable")]
     begun = np.full(len(graph.begins_s), np.inf)
     np.minimum.at(begun, program, np.nan_to_num(requests.arrival_s, nan=np.inf))
-    ends = node_ends_s(graph, drawn, deployed.answers.iteration.request_s)
-    return np.where(np.isfinite(begun), begun, np.nan), ends[built.ends]
+    ends = node_ends_s(graph, drawn, deployed.answers.iteration.request_s)[built.ends]
+    refused = np.isin(requests.state, (REJECTED, SHED))
+    ends[np.isin(np.arange(len(ends)), requests.group[refused])] = np.nan
+    return np.where(np.isfinite(begun), begun, np.nan), ends
 
 
 def node_ends_s(graph: ProgramGraph, drawn: Drawn, request_s: float) -> Floats:

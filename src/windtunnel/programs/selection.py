@@ -8,7 +8,7 @@ from windtunnel.arrays import Floats
 from windtunnel.population import majority, pass_at_k, selectors
 from windtunnel.programs.quality import Quality
 from windtunnel.programs.strategy import Banded
-from windtunnel.programs.votes import weighted_vote
+from windtunnel.programs.votes import weighted_votes
 
 SELECTORS = ("majority", "verifier", "weighted", "checker", "random")
 """By the most frequent answer; by the verifier's highest score; by its scores summed over equal answers; by who knows
@@ -63,12 +63,16 @@ def by_verifier(p: Floats, n: int, quality: Quality) -> Floats | Banded:
 
 def _weighted(p: Floats, n: int, quality: Quality) -> Floats | Banded:
     known = quality.wrong_answers or (majority.USUAL_WRONG,)
-    own = weighted_vote(p, n, known, quality.separation)
-    if quality.wrong_answers and quality.separation_stated:
-        return own
-    separations = (quality.separation,) if quality.separation_stated else SEPARATIONS
-    answers = (known,) if quality.wrong_answers else ((majority.WRONG_BAND[0],), (majority.WRONG_BAND[-1],))
-    ends = [weighted_vote(p, n, w, d) for d in separations for w in answers]
+    separations = () if quality.separation_stated else SEPARATIONS
+    if quality.wrong_answers:
+        own, *ends = weighted_votes(p, n, known, (quality.separation, *separations))
+        if not ends:
+            return own
+    else:
+        own = weighted_votes(p, n, known, (quality.separation,))[0]
+        apart = separations or (quality.separation,)
+        answers = ((majority.WRONG_BAND[0],), (majority.WRONG_BAND[-1],))
+        ends = [one for w in answers for one in weighted_votes(p, n, w, apart)]
     return _band([own, *ends], "wrong answers or the verifier's separation are assumed")
 
 

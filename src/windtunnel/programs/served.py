@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from windtunnel.errors import BadInput, Infeasible
+from windtunnel.errors import BadInput, Infeasible, Problem
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.results.serving_result import ServingResult
@@ -141,7 +141,7 @@ def deploy(
         for name in roles
     ]
     stated = model.model if model else source.get("model")
-    name = stated if isinstance(stated, str) and not stated.endswith(".json") else answers.model.name
+    name = stated if isinstance(stated, str) else answers.model.name
     return Deployed(
         answers=answers,
         name=name + _apart(model, answers, programs.models),
@@ -205,9 +205,36 @@ class _Wanted:
     """Whether they serve beside those that answer."""
 
     def deployment(self, plan: dict[str, Any], replicas: int) -> Deployment:
-        """The deployment under a plan."""
+        """The deployment under a plan.
+
+        Raises:
+            BadInput: what the model's own fields get wrong, at these fields.
+        """
         serving = {**self.fields["serving"], "pools": [{**self.pool, "plan": plan, "replicas": replicas}]}
-        return prepare(FieldsInFolder({**self.fields, "serving": serving}, self.folder))
+        try:
+            return prepare(FieldsInFolder({**self.fields, "serving": serving}, self.folder))
+        except BadInput as error:
+            raise BadInput([self._own(problem) for problem in error.problems]) from None
+
+    def _own(self, problem: Problem) -> Problem:
+        """A problem of the deployment's scenario, where the model states the field itself."""
+        first, own = "serving.pools[0].", self.model
+        if self.where == "serving":
+            stated = own.plan is not None and (problem.field.startswith(f"{first}plan") or problem.field == first[:-4])
+            return replace(problem, field=f"programs.plans ({self.axes})") if stated else problem
+        if problem.field.partition(".")[0] in ("model", "cluster"):
+            return replace(problem, field=f"{self.where}.{problem.field}")
+        if problem.field.startswith(f"{first}plan") and own.plan is not None:
+            return replace(problem, field=f"{self.where}.{problem.field.removeprefix(first)}")
+        if problem.field == "serving.pools" and own.replicas is not None:
+            return replace(problem, field=f"{self.where}.replicas", value=own.replicas)
+        return problem
+
+    @property
+    def axes(self) -> str:
+        """The plan that is stated: `tp=2 pp=2`."""
+        stated = {} if self.model.plan is None else self.model.plan.model_dump(exclude_unset=True)
+        return " ".join(f"{axis}={value}" for axis, value in stated.items())
 
 
 def _deployment(

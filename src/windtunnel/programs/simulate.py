@@ -71,7 +71,7 @@ def simulate_programs(
     points: list[Point] = []
     refused: list[dict[str, str]] = []
     assumed: dict[tuple[str, str], tuple[str, Any, str]] = {}
-    deployments: dict[Any, Deployed | Infeasible] = {}
+    deployments: dict[Any, Deployed | Infeasible | None] = {}
     not_served: list[NotServed] = []
     warned: dict[str, list[str]] = {}
     for at, candidate in enumerate(asked.candidates):
@@ -84,6 +84,8 @@ def simulate_programs(
         if key not in deployments:
             deployments[key] = _deployed(asked, candidate, scored=scored)
         deployed = deployments[key]
+        if deployed is None:
+            continue
         if isinstance(deployed, Infeasible):
             model = candidate.model.model if candidate.model else str(asked.fields.get("model", ""))
             refused.append({"model": model, "label": candidate.label, "why": str(deployed)})
@@ -173,7 +175,8 @@ def _asked(source: Source, overrides: Sequence[str]) -> _Asked:
     )
 
 
-def _deployed(asked: _Asked, candidate: Candidate, *, scored: bool) -> Deployed | Infeasible:
+def _deployed(asked: _Asked, candidate: Candidate, *, scored: bool) -> Deployed | Infeasible | None:
+    """A candidate's deployments, or why they do not fit; None for one of `plans: auto` that the model does not allow."""
     roles = candidate.strategy.roles_of(candidate.knobs)
     fields = asked.fields
     if candidate.load is not None:
@@ -183,6 +186,10 @@ def _deployed(asked: _Asked, candidate: Candidate, *, scored: bool) -> Deployed 
         return deploy(fields, asked.scenario, asked.folder, candidate.model, candidate.plan, scored=scored, roles=roles)
     except Infeasible as error:
         return error
+    except BadInput:
+        if asked.programs.plans_auto and candidate.plan is not None and candidate.plan.tp > 1:
+            return None
+        raise
 
 
 def _for_the_rate(
@@ -201,7 +208,7 @@ def _for_the_rate(
 
 def _plans(scenario: Scenario, spec: ProgramsSpec) -> tuple[ServingPlan | None, ...]:
     """Plans that models without a plan of their own are compared under; None: whatever the scenario says."""
-    if spec.plans != "auto":
+    if not spec.plans_auto:
         return spec.plans or (None,)
     domain = groups_of(resolve_cluster(scenario.cluster))[0].scale_up_domain
     return tuple(ServingPlan(tp=2**k) for k in range(int(domain).bit_length()))

@@ -70,6 +70,25 @@ def likely_after(given: Ints, certainty: float) -> Ints:
     return found
 
 
+def settled_after(given: Ints, certainty: float, each: int) -> Ints:
+    """(M,) attempts after which answers agree, asked for after every round of `each`; all of them where they never do.
+
+    They agree where 1 − H / log m is at least `certainty`: H is the entropy of the m answers so far, so that 1 means
+    that all are the same and 0 that all differ (Fu et al. 2024, arXiv 2412.20993, certaindex of votes).
+    """
+    n = given.shape[1]
+    m = np.arange(1, n + 1, dtype=np.float64)
+    total = np.zeros(given.shape)
+    for label in range(int(given.max(initial=0)) + 1):
+        count = (given == label).cumsum(1)
+        total += count * np.log(np.maximum(count, 1))
+    agree = np.where(m > 1, total / np.maximum(m * np.log(m), 1e-300), 1.0)
+    over = (agree >= certainty - 1e-12) & (m % each == 0)
+    over[:, -1] = True
+    found: Ints = over.argmax(1) + 1
+    return found
+
+
 def winner_right(given: Ints, weights: Floats | None = None, counted: Mask | None = None) -> Floats:
     """(M,) chance that the answer with the greatest weight is right, ties broken at random.
 
@@ -121,20 +140,31 @@ def weighted_vote(p: Floats, n: int, wrong_answers: Histograms, separation: floa
     Scores are normal, `separation` apart in the mean, and count by the share of all normal numbers below them, which
     is from 0 to 1 as a reward model's are.
     """
+    return weighted_votes(p, n, wrong_answers, (separation,))[0]
+
+
+def weighted_votes(p: Floats, n: int, wrong_answers: Histograms, separations: Sequence[float]) -> list[Floats]:
+    """The same for several separations, over the same draws: (Q,) each."""
     kinds = tuple(tuple(float(x) for x in kind) for kind in wrong_answers)
-    at, values = _weighted(n, kinds, float(separation))
-    return np.interp(p, at, values)
+    at, values = _weighted(n, kinds, tuple(float(d) for d in separations))
+    return [np.interp(p, at, own) for own in values]
 
 
 @lru_cache(maxsize=64)
-def _weighted(n: int, kinds: tuple[tuple[float, ...], ...], separation: float) -> tuple[Floats, Floats]:
+def _weighted(
+    n: int, kinds: tuple[tuple[float, ...], ...], separations: tuple[float, ...]
+) -> tuple[Floats, list[Floats]]:
     from scipy.special import expit, ndtr
 
-    def chance(p: float, draws: int, random: Generator) -> float:
+    at = np.concatenate([[0.0], expit(np.linspace(-9.0, 9.0, _POINTS)), [1.0]])
+    draws = max(100, min(_DRAWS, _MOST_VALUES // n))
+    values = np.zeros((len(separations), len(at)))
+    for k, p in enumerate(at):
+        random = np.random.default_rng((_SEED, n))
         right = random.random((draws, n)) < p
         given = labels(right, kinds, random)
-        scores = ndtr(random.standard_normal((draws, n)) + np.where(right, separation / 2, -separation / 2))
-        return float(winner_right(given, scores).mean())
-
-    at = np.concatenate([[0.0], expit(np.linspace(-9.0, 9.0, _POINTS)), [1.0]])
-    return at, over_points(at, chance, n)
+        noise = random.standard_normal((draws, n))
+        for s, separation in enumerate(separations):
+            scores = ndtr(noise + np.where(right, separation / 2, -separation / 2))
+            values[s, k] = winner_right(given, scores).mean()
+    return at, list(values)

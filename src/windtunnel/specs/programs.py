@@ -22,6 +22,11 @@ def _or_list(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [*forms, {"type": "array", "items": forms[0]}]
 
 
+def _or_auto(schema: dict[str, Any]) -> None:
+    """A word may stand for the list."""
+    schema["anyOf"] = [{"items": schema.pop("items"), "type": schema.pop("type")}, {"const": "auto"}]
+
+
 Separation = Annotated[float, Field(ge=0, le=20)]
 
 
@@ -109,9 +114,11 @@ class ProgramsSpec(Spec):
     """First tokens that all prompts share."""
     models: tuple[ServedModel, ...] = ()
     """Models to choose from; absent: the scenario's own."""
-    plans: tuple[ServingPlan, ...] | Literal["auto"] = ()
+    plans: Annotated[tuple[ServingPlan, ...], Field(json_schema_extra=_or_auto)] = ()
     """Plans of one instance to choose from, for every model that names none; `auto`: every tensor parallelism that is a
     power of two within a scale-up domain. Absent: what `serving` or `plan` says, else the least that holds it."""
+    plans_auto: bool = False
+    """What `plans: auto` stands for."""
     verifier: VerifierSpec | None = None
     roles: dict[str, ServedModel] = {}
     """Further models on instances of their own, for nodes of a graph: a planner, a small model for easy steps."""
@@ -131,18 +138,30 @@ class ProgramsSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _listed(cls, data: Any) -> Any:
-        """A list of loads stands for `loads`, with the first in its place."""
+        """A list of loads stands for `loads`, with the first in its place; `plans: auto` for `plans_auto`."""
         if not isinstance(data, dict):
             return data
+        if data.get("plans") == "auto":
+            data = {**data, "plans": [], "plans_auto": True}
         for name in ("rate_per_s", "concurrency"):
             value = data.get(name)
-            if isinstance(value, list | tuple) and value:
-                data = {**data, name: value[0], "loads": list(value)}
+            if not isinstance(value, list | tuple):
+                continue
+            wrong = [(f"{name}[{i}]", one) for i, one in enumerate(value) if not _is_load(one)]
+            if wrong or not value:
+                least = [Problem(name, "must list at least one value", list(value))]
+                rule = "must be a number from 1e-9 to 1e9"
+                raise Inconsistent([Problem(field, rule, one) for field, one in wrong] or least)
+            data = {**data, name: value[0], "loads": list(value)}
         return data
 
     @model_validator(mode="after")
     def _consistent(self) -> ProgramsSpec:
         problems = []
+        for field, one in self.asked:
+            if isinstance(one, dict) and len(one) != 1:
+                rule = "must be one strategy: its id, or {id: {knob: value}}; write several as entries of strategies"
+                problems.append(Problem(field, rule, ", ".join(one) or "{}"))
         if self.strategy is None and not self.strategies:
             problems.append(Problem("strategy", "or strategies is required; `windtunnel reason --list` names them"))
         if self.strategy is not None and self.strategies:
@@ -178,8 +197,11 @@ class ProgramsSpec(Spec):
             tokens = tool.result_tokens
             if isinstance(tokens, int) and tokens < 0:
                 problems.append(Problem(f"tools.{name}.result_tokens", "must not be negative", tokens))
-        if self.verifier is not None and isinstance(self.verifier.input_tokens, int) and self.verifier.input_tokens < 0:
-            problems.append(Problem("verifier.input_tokens", "must not be negative", self.verifier.input_tokens))
+        if self.verifier is not None:
+            for name, least in (("input_tokens", 0), ("output_tokens", 1)):
+                tokens = getattr(self.verifier, name)
+                if isinstance(tokens, int) and tokens < least:
+                    problems.append(Problem(f"verifier.{name}", f"must be at least {least}", tokens))
         names = [m.model for m in self.models]
         for i, name in enumerate(names):
             if names.index(name) < i and self.models[i] in self.models[:i]:
@@ -203,6 +225,12 @@ class ProgramsSpec(Spec):
         return self.model_copy(update={**changed, "loads": ()})
 
 
+def _is_load(value: Any, *, whole: bool = False) -> bool:
+    """Whether a value can be a load: a number from 1e-9 to 1e9."""
+    fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    return fits and 1e-9 <= value <= 1e9
+
+
 def traffic_of(section: Any) -> dict[str, Any] | None:
     """`serving.traffic` that stands for a section `programs`, as it was read; None where it is no mapping.
 
@@ -212,6 +240,11 @@ def traffic_of(section: Any) -> dict[str, Any] | None:
         return None
     known = {n: section[n] for n in ("rate_per_s", "concurrency", "offline", "seed") if section.get(n) is not None}
     known |= {n: v[0] for n, v in known.items() if isinstance(v, list | tuple) and v}
+    for name in ("rate_per_s", "concurrency"):  # of what is no load, `programs` complains itself
+        if name in known and not _is_load(known[name], whole=name == "concurrency"):
+            del known[name]
     if not {"rate_per_s", "concurrency", "offline"} & set(known):
         known["offline"] = True  # of a section that says nothing, `programs` complains itself
-    return {**known, "num_requests": section.get("problems", 200), "input_tokens": 1, "output_tokens": 1}
+    problems = section.get("problems", 200)
+    problems = problems if _is_load(problems, whole=True) else 200
+    return {**known, "num_requests": problems, "input_tokens": 1, "output_tokens": 1}

@@ -73,8 +73,10 @@ def test_without_a_population_no_accuracy_is_told() -> None:
     ("changes", "words"),
     [
         ({"concurrency": [4, 4]}, "twice"),
-        ({"concurrency": [4, 0]}, "loads"),
+        ({"concurrency": [4, 0]}, "must be a number from 1e-9"),
         ({"concurrency": None, "offline": True, "loads": [1]}, "goes with rate_per_s or concurrency"),
+        ({"concurrency": []}, "at least one value"),
+        ({"concurrency": [4, "x"]}, "must be a number from 1e-9"),
         ({"loads": [1.5, 2]}, "whole numbers"),
         ({"deadline_share": 0.9}, "goes with deadline_s"),
         ({"deadline_s": 5, "deadline_share": 1.2}, "deadline_share"),

@@ -160,8 +160,8 @@ def best_lines(result: ReasonResult) -> list[tuple[str, str]]:
 
 
 def _paid(point: Point) -> str:
-    devices = f"{point.num_devices} device{'s' if point.num_devices > 1 else ''}"
-    return f"all of {devices}, from the first arrival to the last end"
+    devices = "one device" if point.num_devices == 1 else f"all of {point.num_devices} devices"
+    return f"{devices}, from the first arrival to the last end"
 
 
 def _band(point: Point, name: str, words: Callable[[float], str]) -> str:
@@ -187,7 +187,13 @@ def population_lines(result: ReasonResult) -> list[str]:
 def warning_lines(result: ReasonResult) -> list[str]:
     """Everything that a reader should know first."""
     out = [f"{one['label']} on {one['model']}: not served: {one['why']}" for one in result.refused]
-    out += [f"{p.label} on {p.model}: {note}" for p in result.points for note in p.notes]
+    noted: dict[str, list[str]] = {}
+    for p in result.points:
+        for note in p.notes:
+            noted.setdefault(note, []).append(f"{p.label} on {p.model}")
+    for note, of in noted.items():
+        more = f" and {len(of) - 1} more" if len(of) > 1 else ""
+        out.append(f"{of[0]}{more}: {note}")
     return [*out, *result.warnings]
 
 

@@ -46,9 +46,23 @@ def draws(
         cache_full: the cache fills, so that waiting depends on its size: first tokens that did count too.
         site: where it runs; by default somewhere that no row was measured.
     """
-    every = [row for row in known_residuals() if row[FORM] == form and (cache_full or not row[CACHE_FULL])]
+    rows = known_residuals()
+    asked = (place, group, form, cache_full, site)
+    known = _KNOWN.get(asked)
+    if known is not None and known[0] is rows:
+        return known[1]
+    every = [row for row in rows if row[FORM] == form and (cache_full or not row[CACHE_FULL])]
     deviation = None if site.known(place[0], every) else deviation_of(form)
-    return joint_draws([row for row in every if row[GROUP] != group], place, deviation)
+    found = joint_draws([row for row in every if row[GROUP] != group], place, deviation)
+    if len(_KNOWN) < _MOST_KNOWN:
+        _KNOWN[asked] = rows, found
+    return found
+
+
+_KNOWN: dict[tuple[Place, str, str, bool, Site], tuple[object, Draws | None]] = {}
+"""What was asked for in this process, with the rows that it was drawn from: a front or a sweep asks for the same again
+and again."""
+_MOST_KNOWN = 512
 
 
 @cache

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from windtunnel.arrays import Floats, Int32s, Ints, Mask
 from windtunnel.errors import BadInput, Problem
+from windtunnel.machine_memory import require_bytes
 from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
 from windtunnel.serving.event_loop.requests import Requests
@@ -31,6 +32,8 @@ MAX_TOKENS = 2**31 - 1
 NONE = -1
 TEXT, CALL, JOINT = 0, 1, 2
 _FIRST_ROOM = 1024
+_BYTES_A_NODE = 1000.0
+"""Its columns while they grow, its edges, and its request."""
 _COLUMNS: tuple[tuple[str, type, float], ...] = (
     ("kind", np.int8, TEXT),
     ("program", np.int64, NONE),
@@ -263,6 +266,7 @@ class ProgramGraph:
         size = len(program)
         if self.count + size > len(self._columns["kind"]):
             room = max(2 * len(self._columns["kind"]), self.count + size)
+            require_bytes(_BYTES_A_NODE * room, "programs.problems", f"{room:,} nodes of programs")
             for name, kind, value in _COLUMNS:
                 longer: Any = np.full(room, value, kind)
                 longer[: self.count] = self._columns[name][: self.count]
@@ -299,6 +303,8 @@ class ProgramGraph:
         stretch[calls] = len(texts) + np.arange(len(calls))
         depth = self["depth"][calls]
         start = np.concatenate([[0], depth.cumsum()]).astype(np.int64)
+        what = f"what {len(calls):,} prompts are made of, {int(start[-1]):,} stretches,"
+        require_bytes(3.0 * 8.0 * float(start[-1]), "programs.problems", what)
         nodes = np.empty(int(start[-1]), np.int32)
         place, own = start[1:] - 1, calls
         while len(own):
