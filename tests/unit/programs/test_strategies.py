@@ -14,7 +14,7 @@ from windtunnel.programs.attempt_lengths import attempt_lengths
 from windtunnel.programs.quality import Quality
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Built
-from windtunnel.programs.votes import certain_after, labels, leaders, likely_after, winner_right
+from windtunnel.programs.votes import certain_after, labels, leaders, likely_after, settled_after, winner_right
 from windtunnel.programs.workload import Workload, drawn_difficulty
 from windtunnel.serving.traffic.program_graph import CALL, JOINT, ProgramGraph
 from windtunnel.specs.programs import ProgramsSpec
@@ -117,6 +117,21 @@ def test_a_vote_needs_as_many_ends_as_settle_it() -> None:
     assert needs.min() >= 5 and needs.max() <= 9 and (needs < 9).any()
     likely = drawn("early_stop", n=9, rule="likely", certainty=0.9)
     assert likely[0]["needs"][likely[1].ends].mean() < needs.mean()
+
+
+def test_rounds_end_when_answers_agree() -> None:
+    """Answers 0 are right; −1 and −2 are given once each."""
+    given = np.array([[0, 0, 0, 0, 1, 1], [0, 1, 0, 0, 0, 0], [0, 1, -3, 1, 0, -6]])
+    assert settled_after(given, 1.0, 2).tolist() == [2, 6, 6]
+    half = 1 - (-(0.75 * np.log(0.75) + 0.25 * np.log(0.25))) / np.log(4)
+    assert settled_after(given, half, 2).tolist() == [2, 4, 6]
+    assert settled_after(given, half + 1e-6, 2).tolist()[1] == 6
+    graph, built = drawn("early_stop", n=8, rule="rounds", round=2, certainty=1.0)
+    hops = graph["hops"][built.ends]
+    assert set(hops.tolist()) <= {1, 2, 3, 4} and len(set(hops.tolist())) > 1
+    assert calls(graph) == 2 * hops.sum() < calls(drawn("best_of_n", n=8, selector="majority")[0])
+    whole = drawn("early_stop", n=8, rule="rounds", round=8)[0]
+    assert calls(whole) == 8 * PROBLEMS
 
 
 def test_probes_shorten_chains_and_stand_behind_every_interval() -> None:

@@ -1,13 +1,18 @@
-"""Probes that end chains of thought, against chains that run to their ends."""
+"""Probes that end chains of thought, and votes that end once answers agree, against chains and votes to their ends."""
 
 from __future__ import annotations
 
+import json
+import math
+from functools import lru_cache
 from typing import Any
 
-from windtunnel.programs.result import Point
-from windtunnel.programs.strategies.early_stop import PROBE_ANSWER_TOKENS
+import numpy as np
+
+from windtunnel.programs.strategies.early_stop import settled, stops_at
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, reasoned, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.programs import run_of
 from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Dynasor and Certaindex (Fu et al. 2024)"
@@ -23,47 +28,61 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def run_of(strategy: dict[str, Any]) -> Point:
-    """All problems on one device."""
-    length = {"distribution": "lognormal", "mean": fixed("chain_tokens"), "cv": fixed("chain_cv"), "max": 16384}
-    return reasoned(
-        {
-            "model": fixed("model"),
-            "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 1},
-            "programs": {
-                "strategy": strategy,
-                "problems": fixed("problems"),
-                "offline": True,
-                "output_tokens": length,
-            },
-            "population": {"pass_1": 0.8, "concentration": 0.9},
-        }
-    ).last
-
-
-def full() -> Point:
-    """Chains to their ends."""
-    return run_of({"best_of_n": {"n": 1}})
-
-
-def probed(values: Values) -> Point:
-    """Chains that probes end."""
-    knobs = {"n": 1, "rule": "probe", "interval": fixed("interval"), "settles": values["settles"]}
-    return run_of({"early_stop": knobs})
-
-
 def saved(values: Values) -> float:
-    """Share of the tokens of chains that is saved; those of probes, one behind each call of a chain, are left out."""
-    own = probed(values)
-    return 1.0 - (own.tokens - PROBE_ANSWER_TOKENS * own.calls / 2) / full().tokens
+    """Share of the tokens of chains that is saved; those of probes are left out."""
+    random, spread = np.random.default_rng(0), math.sqrt(math.log1p(fixed("chain_cv") ** 2))
+    drawn = fixed("chain_tokens") * np.exp(random.normal(-(spread**2) / 2, spread, fixed("chains")))
+    tokens = np.clip(np.rint(drawn), 1, fixed("most_tokens")).astype(np.int64)
+    share = settled(random, values["settles"], len(tokens))
+    return float(1.0 - stops_at(tokens, share, fixed("interval"), values["agree"]).sum() / tokens.sum())
+
+
+def scenario(rate: float, values: Values, *, tuned: bool) -> Values:
+    """Votes on one device: all attempts at once in order of arrival, or in rounds with older programs first."""
+    n = values["attempts"]
+    rounds = {"n": n, "rule": "rounds", "round": fixed("round"), "certainty": values["certainty"]}
+    length = {"distribution": "lognormal", "mean": values["answer_tokens"], "cv": fixed("answer_cv")}
+    return {
+        "model": fixed("model"),
+        "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 1},
+        "serving": {"pools": [{"plan": {"tp": 1}, "queue": "program_deadline" if tuned else "fcfs"}]},
+        "programs": {
+            "strategy": {"early_stop": rounds} if tuned else {"best_of_n": {"n": n, "selector": "majority"}},
+            "problems": fixed("programs"),
+            "rate_per_s": rate,
+            "input_tokens": fixed("prompt"),
+            "output_tokens": length,
+            "deadline_s": fixed("any_deadline_s"),
+        },
+        "population": {"pass_1": values["pass_1"], "concentration": fixed("concentration")},
+    }
+
+
+@lru_cache(maxsize=1024)
+def _kept_s(text: str, share: float) -> float:
+    seconds = run_of(json.loads(text)).latency_s
+    return float(np.quantile(seconds, share, method="inverted_cdf")) if np.isfinite(seconds).all() else math.inf
+
+
+def kept_s(rate: float, values: Values, *, tuned: bool, share: float | None = None) -> float:
+    """Deadline that a share of programs keeps."""
+    text = json.dumps(scenario(rate, values, tuned=tuned), sort_keys=True)
+    return _kept_s(text, fixed("share") if share is None else share)
+
+
+def most(values: Values, *, tuned: bool) -> float:
+    """Programs a second up to which the deadline is kept, by halving the logarithm of the rate."""
+    low, high = fixed("rate_range")
+    limit_s = values["scale"] * kept_s(low, values, tuned=False, share=0.5)
+    for _ in range(fixed("halvings")):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if kept_s(middle, values, tuned=tuned) <= limit_s else (low, middle)
+    return math.sqrt(low * high)
 
 
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
-    return {
-        "tokens": saved,
-        "rate": lambda v: probed(v).problems_per_s / full().problems_per_s,
-    }
+    return {"tokens": saved, "rate": lambda v: most(v, tuned=True) / most(v, tuned=False)}
 
 
 def run() -> list[ClaimResult]:

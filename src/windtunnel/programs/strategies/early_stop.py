@@ -1,10 +1,12 @@
 """Early stop: attempts and their thinking end as soon as what is known says that more would not change the answer.
 
-Four rules:
+Five rules:
 
 * `certain`: n attempts at once; those still running are cancelled once no further vote can change who wins. The answer
   is that of the whole vote.
 * `likely`: the same once the leader is ahead of the second with a probability `certainty` (Aggarwal et al. 2023).
+* `rounds`: attempts follow in rounds of `round`, each when the one before has ended, until 1 less the entropy of the
+  answers so far, in that of answers that all differ, is at least `certainty` (Dynasor's certaindex of votes).
 * `probe`: each chain of thought is asked for its answer after every `interval` tokens and ends when `agree` answers in
   a row are the same. A chain has settled on its answer at a share of its tokens, a Beta law of mean `settles` and
   concentration 2 (mean 1/2: uniform); probes before that differ. A probe is a call that goes on from the chain.
@@ -31,14 +33,15 @@ from windtunnel.programs.quality import Quality
 from windtunnel.programs.selection import by_majority
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Banded, Built, Knobs, Strategy
-from windtunnel.programs.votes import certain_after, labels, likely_after, over_points, winner_right
+from windtunnel.programs.votes import certain_after, labels, likely_after, over_points, settled_after, winner_right
 from windtunnel.programs.workload import Workload
 from windtunnel.serving.traffic.program_graph import NONE, ProgramGraph
 from windtunnel.techniques.base import Knob
 
-RULES = ("certain", "likely", "probe", "confidence")
-PROBE_ANSWER_TOKENS, PROBE_PROMPT_TOKENS = 16, 12
-"""Of a probe: what it generates, and the words that ask for an answer."""
+RULES = ("certain", "likely", "rounds", "probe", "confidence")
+PROBE_ANSWER_TOKENS, PROBE_PROMPT_TOKENS = 20, 22
+"""Of a probe: what it generates, and the words that ask for an answer (github hao-ai-lab/Dynasor, dynasor/core/cot.py;
+tokens of its words are counted by eye)."""
 _CONCENTRATION = 2.0
 _MOST_GROUPS = 4096
 
@@ -50,6 +53,8 @@ def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
             return _probed(graph, work, knobs)
         case "confidence":
             return _by_confidence(graph, work, knobs)
+        case "rounds":
+            return _in_rounds(graph, work, knobs)
     return _voted(graph, work, knobs)
 
 
@@ -80,6 +85,31 @@ def _voted(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
     needs = certain_after(given) if knobs["rule"] == "certain" else likely_after(given, knobs["certainty"])
     attempts = graph.call(problem, context=questions[problem], output=tokens).reshape(-1, n)
     ends = graph.join(work.problems, after=attempts, needs=needs, cancels=(attempts[:, 0], attempts[:, -1]))
+    return Built(ends=ends)
+
+
+def _in_rounds(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
+    """Attempts of a round at once, behind the whole of the round before."""
+    n, each, questions = knobs["n"], knobs["round"], work.questions(graph)
+    problem = np.repeat(work.problems, n)
+    right = work.attempts(problem)
+    tokens = work.answer_tokens(right).reshape(-1, n)
+    given = labels(right.reshape(-1, n), _known(work.quality), work.random(45))
+    stops = settled_after(given, knobs["certainty"], each)
+    ends = np.full(len(questions), NONE)
+    for first in range(0, n, each):
+        on = np.flatnonzero(stops > first)
+        if not len(on):
+            break
+        size = min(each, n - first)
+        own = np.repeat(on, size)
+        calls = graph.call(
+            own,
+            context=questions[own],
+            output=tokens[on, first : first + size].ravel(),
+            after=ends[own] if first else None,
+        )
+        ends[on] = graph.join(on, after=calls.reshape(-1, size))
     return Built(ends=ends)
 
 
@@ -189,6 +219,11 @@ def _drawn_success(p: Floats, knobs: Knobs, quality: Quality, wrong: Any) -> Flo
         after = likely_after(given, knobs["certainty"])
         return float(winner_right(given, counted=np.arange(n)[None, :] < after[:, None]).mean())
 
+    def agreed(chance: float, draws: int, random: Generator) -> float:
+        given = labels(random.random((draws, n)) < chance, wrong, random)
+        after = settled_after(given, knobs["certainty"], knobs["round"])
+        return float(winner_right(given, counted=np.arange(n)[None, :] < after[:, None]).mean())
+
     def confident(chance: float, draws: int, random: Generator) -> float:
         right = random.random((draws, n)) < chance
         given = labels(right, wrong, random)
@@ -201,7 +236,7 @@ def _drawn_success(p: Floats, knobs: Knobs, quality: Quality, wrong: Any) -> Flo
         least = np.quantile(lowest[:, :warm], 1 - knobs["keep"], axis=1)
         return float(winner_right(given, counted=lowest >= least[:, None]).mean())
 
-    chance = likely if knobs["rule"] == "likely" else confident
+    chance = {"likely": likely, "rounds": agreed}.get(knobs["rule"], confident)
     return over_points(p, chance, n, known_as=f"early_stop {sorted(knobs.items())} {quality}")
 
 
@@ -224,7 +259,10 @@ STRATEGIES.add(
         knobs={
             "n": Knob(16, 1, 10_000, doc="attempts at each problem, at most"),
             "rule": Knob("certain", choices=RULES, doc="what ends them"),
-            "certainty": Knob(0.95, 0.5, 1.0, doc="likely: chance that the leader is ahead"),
+            "certainty": Knob(
+                0.95, 0.0, 1.0, doc="likely: chance that the leader is ahead; rounds: how far answers agree"
+            ),
+            "round": Knob(4, 1, 10_000, doc="rounds: attempts of a round"),
             "interval": Knob(32, 1, 1_000_000, doc="probe, confidence: tokens between probes, or of a group"),
             "agree": Knob(3, 1, 1000, doc="probe: equal answers in a row that end a chain"),
             "settles": Knob(0.5, 0.01, 0.99, doc="probe: mean share of a chain after which its answer stays"),
