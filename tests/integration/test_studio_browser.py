@@ -37,6 +37,7 @@ PAGES = (
     "serving",
     "run",
     "learning",
+    "reason",
     "advice",
     "report",
     "sweeps",
@@ -366,6 +367,140 @@ def test_learning_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp
     assert "curves.0.points.0.loss" in {path for path, _ in shown}
 
 
+REASONED = """model: meta-llama/Llama-3.1-8B
+cluster: {device: h100-sxm-80gb, nodes: 1, devices_per_node: 4}
+programs:
+  strategies:
+    - {best_of_n: {n: [2, 8], selector: verifier}}
+    - {best_of_n: {n: [1, 4, 16], selector: majority}}
+  verifier: {model: Qwen/Qwen2.5-1.5B, plan: {tp: 1}, replicas: 1, separation: 0.8}
+  problems: 60
+  offline: true
+  input_tokens: {distribution: lognormal, mean: 150, cv: 0.5}
+  output_tokens: {distribution: lognormal, mean: 200, cv: 0.6}
+  api_price: {input: 0.05, output: 0.08}
+population: {pass_at_k: {1: 0.45, 8: 0.75, 64: 0.9}, problems: 500}
+search: {objective: accuracy, limits: {latency_p99_s: 60}}
+"""
+
+
+def test_strategies_are_drawn_as_the_terminal_tells_them(page: Any, address: Any, tmp_path: Path) -> None:
+    page.goto(base(address))
+    shown = run_job(page, address, REASONED, "reason", "Compare strategies")
+    own = own_answer(tmp_path, REASONED, "reason")
+    assert unlike(shown, own) == []
+    paths = {path for path, _ in shown}
+    assert {"best.accuracy", "candidates.4.cost_usd", "candidates.0.accuracy_interval.low"} <= paths
+    assert {"candidates.4.intervals.latency_p99_s.high", "answers.verifier_worth.0.cost_usd"} <= paths
+    assert {"answers.break_even.0.tokens_a_day", "answers.break_even.0.share_of_capacity_interval.low"} <= paths
+    assert page.locator("[aria-label='Candidates'] tbody tr").count() == len(own["candidates"])
+    assert page.locator("svg .candidate").count() == len(own["candidates"])
+    assert own["best"]["label"] in page.locator(".best").inner_text()
+    assert own["best"]["label"] in page.locator("[aria-label='Candidates'] tbody th", has_text="★").inner_text()
+
+
+def test_limits_of_strategies_are_moved_by_keys_mouse_and_sliders(page: Any, address: Any) -> None:
+    page.goto(base(address))
+    run_job(page, address, REASONED, "reason", "Compare strategies")
+    told, out = page.locator(".best"), page.locator("svg .candidate.out")
+    first = told.inner_text()
+    cost = page.get_by_role("slider", name="Most USD a problem")
+    cost.focus()
+    cost.press("Home")
+    assert "No candidate" in told.inner_text() and out.count() == page.locator("svg .candidate").count()
+    cost.press("End")
+    cost.press("ArrowLeft")
+    accuracy = page.get_by_role("slider", name="Least accuracy")
+    accuracy.scroll_into_view_if_needed()
+    box = accuracy.bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 40, box["y"] - 120, steps=4)
+    page.mouse.up()
+    assert float(accuracy.get_attribute("aria-valuenow")) > float(accuracy.get_attribute("aria-valuemin"))
+    assert out.count() >= 1
+    slider = page.get_by_label("99 % latency at most")
+    slider.focus()
+    slider.press("Home")
+    assert told.inner_text() != first
+    slider.press("End")
+    page.get_by_label("Best by").select_option("cost_per_task")
+    page.get_by_label("Across").select_option("latency_p99_s")
+    page.get_by_role("slider", name="Most 99 % latency").wait_for()
+    page.get_by_role("button", name="Write these limits").click()
+    page.locator("textarea").first.wait_for()
+    text = page.locator("textarea").first.input_value()
+    assert "objective: cost_per_task" in text and "accuracy: 0." in text
+
+
+def test_an_assumption_is_stated_at_a_click(page: Any, address: Any) -> None:
+    open_scenario(page, address)
+    step = page.locator("#page [data-path='step_time_s']").get_attribute("data-value")
+    page.get_by_text("settings were assumed").click()
+    for field, text in (("training.master_weights", "master_weights: fp32"), ("plan.stage_layers", "stage_layers: [4")):
+        button = page.get_by_role("button", name=f"Make {field} explicit")
+        button.click()
+        playwright.expect(button).to_have_count(0, timeout=20_000)
+        assert text in page.locator("textarea").first.input_value()
+    assert page.locator(".problem").count() == 0
+    assert page.locator("#page [data-path='step_time_s']").get_attribute("data-value") == step
+
+
+def test_the_form_keeps_its_place_while_answers_come(page: Any, address: Any) -> None:
+    open_scenario(page, address)
+    tp = page.locator("[data-field='plan.tp']")
+    tp.fill("8")
+    tp.press("Tab")
+    page.wait_for_timeout(1500)
+    assert page.evaluate("document.activeElement.dataset.field") == "plan.pp"
+    playwright.expect(tp).to_have_value("8")
+    page.reload()
+    page.locator("textarea").first.wait_for()
+    assert "tp: 8" in page.locator("textarea").first.input_value()
+
+
+def test_what_does_not_fit_is_told_how_it_would(page: Any, address: Any) -> None:
+    text = (EXAMPLES / "does-not-fit-70b-8xh100.yaml").read_text().replace("global_batch: 8", "global_batch: 64")
+    page.goto(base(address))
+    page.locator("h1").first.wait_for()
+    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
+    page.goto(f"{base(address)}#/scenario?s={code}")
+    page.get_by_role("button", name="Try what would make it fit").click(timeout=60_000)
+    row = page.locator(".fitting tbody tr", has_text="recompute everything on 8 times the nodes")
+    row.wait_for(timeout=60_000)
+    assert "yes" in row.inner_text()
+    row.get_by_role("button").click()
+    playwright.expect(page.locator("#page [data-path='memory_fits']")).to_have_attribute(
+        "data-value", "true", timeout=20_000
+    )
+
+
+def test_advice_stands_as_a_column(page: Any, address: Any) -> None:
+    page.goto(base(address))
+    page.locator("h1").first.wait_for()
+    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", SMALL)
+    page.goto(f"{base(address)}#/advice?s={code}")
+    page.get_by_role("button", name="Try published techniques").click()
+    page.get_by_role("button", name="as a column").first.click(timeout=120_000)
+    page.get_by_text("is column 2 on Compare").wait_for(timeout=60_000)
+    page.get_by_role("link", name="Columns side by side").click()
+    page.locator("#page [data-path='step_time_s']").first.wait_for()
+    assert page.locator("#page [data-path='step_time_s']").count() == 2
+    no_serious_findings(page, "compare")
+
+
+def test_launch_files_are_downloaded(page: Any, address: Any) -> None:
+    open_scenario(page, address)
+    page.get_by_role("link", name="Launch files").click()
+    page.get_by_role("button", name="Write", exact=True).click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download megatron.sh").click(timeout=60_000)
+    assert "--tensor-model-parallel-size" in Path(saved.value.path()).read_text()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download the answer as JSON").click()
+    assert json.loads(Path(saved.value.path()).read_text())["step_time_s"] > 0
+
+
 def test_a_scenario_leads_to_its_timeline_and_memory(page: Any, address: Any, tmp_path: Path) -> None:
     open_scenario(page, address)
     page.get_by_role("link", name="Timeline of the step").click()
@@ -483,6 +618,7 @@ def test_columns_are_compared(page: Any, address: Any) -> None:
 def test_a_sweep_is_drawn_and_asked(page: Any, address: Any) -> None:
     page.goto(f"{base(address)}#/sweeps")
     page.locator("svg [class^=k]").first.wait_for(timeout=30_000)
+    no_serious_findings(page, "sweeps")
     page.get_by_role("button", name="Frontier").click()
     page.get_by_text("6 of 6 cells").wait_for(timeout=30_000)
     page.locator("td").first.wait_for(timeout=30_000)
@@ -490,6 +626,60 @@ def test_a_sweep_is_drawn_and_asked(page: Any, address: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 900})
     page.locator("svg text").first.wait_for()
     assert page.locator("svg text").first.evaluate("e => e.getBoundingClientRect().height") > 9
+
+
+def test_points_of_a_sweep_are_brushed(page: Any, address: Any) -> None:
+    page.goto(f"{base(address)}#/sweeps")
+    page.locator("svg .dotted").first.wait_for(timeout=30_000)
+    every = page.locator("#page tbody tr").count()
+    chart = page.locator("svg[aria-label^='step_time_s against plan.tp']")
+    chart.scroll_into_view_if_needed()
+    room = chart.bounding_box()
+    page.mouse.move(room["x"] + 70, room["y"] + 28)
+    page.mouse.down()
+    page.mouse.move(room["x"] + room["width"] * 0.5, room["y"] + room["height"] - 45, steps=4)
+    page.mouse.up()
+    kept = page.locator("#page tbody tr").count()
+    assert 0 < kept < every
+    assert page.locator("svg[aria-label^='step_time_s against plan.mbs'] .dotted.out").count() == every - kept
+    link = page.url
+    page.get_by_role("button", name="Keep all rows").click()
+    assert page.locator("#page tbody tr").count() == every
+    page.goto(f"{base(address)}#/home")
+    page.goto(link)
+    page.get_by_text(f"{kept} of {every} rows").wait_for(timeout=30_000)
+    page.get_by_label("Keep rows by").select_option("x.plan.mbs")
+    least = page.get_by_label("plan.mbs, least")
+    least.fill("2")
+    least.press("Tab")
+    assert 0 < page.locator("#page tbody tr").count() < kept or kept == 1
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download CSV").click()
+    assert "x.plan.tp" in Path(saved.value.path()).read_text().splitlines()[0]
+    no_serious_findings(page, "sweeps")
+    page.get_by_role("button", name="Open row 1").click()
+    page.locator("[data-field='plan.mbs']").wait_for(timeout=30_000)
+    playwright.expect(page.locator("[data-field='plan.mbs']")).to_have_value("2", timeout=30_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value", "wanted"),
+    [
+        ("p:\n  - {tp: 4}  # two\n  - {tp: 1}\n", "p[1].a.b", 2, "p:\n  - {tp: 4}  # two\n  - {tp: 1, a: {b: 2}}\n"),
+        ("pools: [{tp: 4}, {tp: 1}]\n", "pools[0].tp", 8, "pools: [{tp: 8}, {tp: 1}]\n"),
+        ("s: {pools: [{tp: 4}]}\n", "s.pools[0].a", "x y", "s: {pools: [{tp: 4, a: x y}]}\n"),
+        ("p:\n- tp: 4\n  a: 1\n- tp: 1\nz: 1\n", "p[0].b", True, "p:\n- tp: 4\n  a: 1\n  b: true\n- tp: 1\nz: 1\n"),
+        ("plan:\n  tp: 4 # why\n", "plan.tp", [1, 2], "plan:\n  tp: [1, 2] # why\n"),
+        ("a: 1\n", "c.out", {"n": 8, "kind": "fat-tree"}, "a: 1\nc: {out: {n: 8, kind: fat-tree}}\n"),
+    ],
+)  # fmt: skip
+def test_fields_are_set_and_the_rest_is_left_alone(
+    page: Any, address: Any, text: str, path: str, value: Any, wanted: str
+) -> None:
+    page.goto(base(address))
+    page.locator("h1").first.wait_for()
+    call = "async (a) => (await import('/static/yaml.js')).setField(...a)"
+    assert page.evaluate(call, [text, path, value]) == wanted
 
 
 def test_pages_are_reached_by_keyboard(page: Any, address: Any) -> None:

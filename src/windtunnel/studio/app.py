@@ -122,6 +122,7 @@ class Studio:
         question = self._question(asked)
         try:
             answer = await self.live.ask(question)
+            answer["fields"] = question["scenario"]
             if "behind" not in self.jobs:
                 self.jobs["behind"] = asyncio.create_task(self.behind.warm())
             return answer
@@ -195,6 +196,7 @@ class Studio:
         name = secrets.token_hex(6)
         path = Path(self.folder.name) / f"{name}.html"
         answer = await worker.ask({**question, "report": str(path)})
+        answer["fields"] = question["scenario"]
         if answer.get("has_report") and path.exists():
             self.reports[name] = path
             for old in list(self.reports)[:-_MOST_REPORTS]:
@@ -291,18 +293,23 @@ class Studio:
         """Status of a sweep, and rows of an SQL query over it, run in a process that can read nothing else."""
         from windtunnel import api
         from windtunnel.studio.sql import asked_sql
+        from windtunnel.sweeps.definition import read_manifest
 
         asked = await request.json()
         path = self.files.path(request.path_params["id"])
         status = await run_in_threadpool(api.sweep_status, path)
         sql = str(asked.get("sql") or "SELECT * FROM cells LIMIT 5000")
-        return {"ok": True, "status": status, **await run_in_threadpool(asked_sql, path, sql)}
+        found = await run_in_threadpool(asked_sql, path, sql)
+        return {"ok": True, "status": status, "scenario": read_manifest(path).scenario, **found}
 
     async def export(self, request: Request) -> dict[str, Any]:
         """Launch files of a plan, as texts."""
         asked = await request.json()
         question = self._question(asked)
-        return {"ok": True, **await run_in_threadpool(_export, question, str(asked.get("target")))}
+        return {
+            "ok": True,
+            **await run_in_threadpool(_export, question, str(asked.get("target")), asked.get("wrapper")),
+        }
 
     # -- pages
 
@@ -322,6 +329,8 @@ class Studio:
             return Response(status_code=404)
         nonce = secrets.token_urlsafe(12)
         text = path.read_text(encoding="utf-8").replace("<script>", f'<script nonce="{nonce}">')
+        if (theme := request.query_params.get("theme")) in ("light", "dark"):
+            text = text.replace('<html lang="en">', f'<html lang="en" data-theme="{theme}">', 1)
         return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY.format(nonce=nonce)})
 
     async def trace_file(self, request: Request) -> Response:
@@ -364,12 +373,12 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
     raise BadInput(Problem("kind", "must be one of devices, models, techniques", kind))
 
 
-def _export(question: dict[str, Any], target: str) -> dict[str, Any]:
+def _export(question: dict[str, Any], target: str, wrapper: Any) -> dict[str, Any]:
     from windtunnel.exporters.launch import export
     from windtunnel.specs.source import FieldsInFolder
 
     source = FieldsInFolder(question["scenario"], Path(question["folder"]))
     with tempfile.TemporaryDirectory() as folder:
-        done = export(source, target, None, Path(folder))
+        done = export(source, target, None, Path(folder), wrapper or "torchrun")
         texts = {path.name: path.read_text(encoding="utf-8") for path in done.files}
     return {"files": texts, "misfits": done.misfits, "unsupported": done.unsupported, "notes": done.notes}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from windtunnel.errors import BadInput, Problem
 
 MOST_FILES = 2000
 MOST_BYTES = 1_000_000
+MOST_WORDS = 110
+_VERBS = {"programs": "reason", "learning": "learn", "jobs": "cluster", "run": "run", "serving": "serve"}
 _SKIPPED = {"node_modules", "__pycache__", ".git", ".venv", "cells", "quarantine"}
 
 
@@ -36,8 +39,10 @@ class Files:
             names[:] = sorted(n for n in names if n not in _SKIPPED and not n.startswith("."))
             for name in sorted(files):
                 path = place / name
-                if path.suffix in (".yaml", ".yml", ".json") and not path.is_symlink() and self._is_scenario(path):
-                    scenarios.append(self._entry(path))
+                if path.suffix not in (".yaml", ".yml", ".json") or path.is_symlink():
+                    continue
+                if (head := _head(path)) and _is_scenario(head):
+                    scenarios.append(self._entry(path) | _about(head))
                     seen += 1
             if seen >= MOST_FILES:
                 break
@@ -62,14 +67,31 @@ class Files:
         self._known[name] = path
         return {"id": name, "path": relative, "changed": path.stat().st_mtime}
 
-    @staticmethod
-    def _is_scenario(path: Path) -> bool:
-        try:
-            if path.stat().st_size > MOST_BYTES:
-                return False
-            with path.open("rb") as stream:
-                head = stream.read(8192)
-        except OSError:
-            return False
-        words = (b"cluster", b"learning", b"jobs", b"programs")
-        return any(word in head for word in words) and (b"model" in head or b"jobs" in head or b"learning" in head)
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file; empty where it is too large or cannot be read."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            return b""
+        with path.open("rb") as stream:
+            return stream.read(8192)
+    except OSError:
+        return b""
+
+
+def _is_scenario(head: bytes) -> bool:
+    words = (b"cluster", b"learning", b"jobs", b"programs")
+    return any(word in head for word in words) and (b"model" in head or b"jobs" in head or b"learning" in head)
+
+
+def _about(head: bytes) -> dict[str, str]:
+    """Verb, model and first words of a scenario, read off its first lines; guesses, for a list."""
+    text = head.decode("utf-8", "replace")
+    sections = set(re.findall(r"^(\w+)\s*:", text, re.MULTILINE))
+    verb = next((verb for section, verb in _VERBS.items() if section in sections), "train")
+    model = re.search(r"^model\s*:\s*([\w./-]+)", text, re.MULTILINE)
+    said = re.search(r"\A#\s*(.+)", text) or re.search(r"^name\s*:\s*(.+)", text, re.MULTILINE)
+    words = said[1].strip() if said else ""
+    if len(words) > MOST_WORDS:
+        words = words[:MOST_WORDS].rsplit(" ", 1)[0] + " …"
+    return {"verb": verb, "model": model[1] if model else "", "about": words}

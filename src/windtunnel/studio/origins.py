@@ -234,7 +234,55 @@ RUN = (
     ),
     Origin(pattern="carbon_kg", words="Energy times what the grid emits.", part="step", inputs=("energy_kwh",)),
 )
-ORIGINS: dict[str, tuple[Origin, ...]] = {"train": TRAIN, "serve": SERVE, "run": RUN}
+REASON = (
+    Origin(
+        pattern="accuracy",
+        words="Share of problems that end right: the law of success over problems, and what the strategy makes of it. "
+        "It is never simulated; its grade says where the law comes from.",
+        inputs=("accuracy_grade", "accuracy_interval", "n"),
+    ),
+    Origin(
+        pattern="cost_usd",
+        words="The price of all devices from the first arrival to the last end, over the problems.",
+        part="price",
+        inputs=("usd_per_day", "problems_per_s"),
+        computed=lambda r: r["usd_per_day"] / DAY_S / r["problems_per_s"],
+    ),
+    Origin(
+        pattern="energy_j",
+        words="Energy of all devices from the first arrival to the last end, over the problems.",
+        inputs=("num_devices", "busy_share", "problems_per_s"),
+    ),
+    Origin(
+        pattern=r"latency_s\.(.+)",
+        words="{} over the problems of the run, each from its arrival until its last call has ended.",
+        inputs=("bound_by", "busy_share"),
+    ),
+    Origin(
+        pattern="(tokens|prompt_tokens|cached_tokens|calls)",
+        words="{} of a problem, in the mean of the run, those of scores and of calls that were taken back included.",
+    ),
+    Origin(pattern="num_devices", words="Devices of all instances: those that answer and those that score."),
+    Origin(
+        pattern=r"answers\.break_even\.(\d+)\.tokens_a_day",
+        words="Price of the devices a day, over what the API asks for a problem, times the tokens of a problem.",
+        inputs=("answers.break_even.{}.api_usd_a_problem", "answers.break_even.{}.problems_a_day"),
+    ),
+    Origin(
+        pattern=r"answers\.break_even\.(\d+)\.share_of_capacity",
+        words="Problems a day at the even point, over what the devices do in a day with all problems there at once.",
+        inputs=("answers.break_even.{}.problems_a_day", "answers.break_even.{}.share_of_capacity_interval"),
+    ),
+    Origin(
+        pattern=r"answers\.verifier_worth\.(\d+)\.worth_usd",
+        words="What the same accuracy costs without scores, less what it costs with them.",
+        inputs=("answers.verifier_worth.{}.cost_without_usd", "answers.verifier_worth.{}.cost_usd"),
+    ),
+)
+"""Figures of one candidate by their names in it, and of the answers."""
+ORIGINS: dict[str, tuple[Origin, ...]] = {"train": TRAIN, "serve": SERVE, "run": RUN, "reason": REASON}
+_ONE_OF = {"serve_curve": r"^(points\.\d+|knee|best_goodput)\.", "reason": r"^(candidates\.\d+|front\.\d+|best)\."}
+"""Verb → where a result holds one of several answers of the same fields."""
 _LOADS = {"rate": "rate_per_s", "concurrency": "concurrency", "time_scale": "time_scale"}
 
 
@@ -246,7 +294,7 @@ def origin_of(verb: str, path: str) -> dict[str, Any]:
         path: of the figure in the result of the verb.
     """
     known = "serve" if verb == "serve_curve" else verb
-    own = re.sub(r"^(points\.\d+|knee|best_goodput)\.", "", path) if verb == "serve_curve" else path
+    own = re.sub(_ONE_OF[verb], "", path) if verb in _ONE_OF else path
     for one in ORIGINS.get(known, ()):
         if found := re.fullmatch(one.pattern, own):
             group = found.group(1).replace("_", " ") if found.groups() else ""

@@ -42,14 +42,17 @@ def locked_query(folder: Path, sql: str) -> dict[str, Any]:
     from windtunnel.sweeps.store import duckdb
     from windtunnel.sweeps.views import VIEWS, connect
 
-    source = connect(folder)
-    connection = duckdb().connect()
+    connection = connect(folder)
+    for view in VIEWS:  # as tables in memory, so that nothing has to be read after the lock
+        connection.execute(f"CREATE TABLE _{view} AS SELECT * FROM {view}")
+    for view in reversed((*VIEWS, "attempts")):
+        connection.execute(f"DROP VIEW IF EXISTS {view}")
     for view in VIEWS:
-        connection.register(f"_{view}", source.execute(f"SELECT * FROM {view}").df())
-        connection.execute(f"CREATE TABLE {view} AS SELECT * FROM _{view}")
-        connection.unregister(f"_{view}")
-    source.close()
+        connection.execute(f"ALTER TABLE _{view} RENAME TO {view}")
     connection.execute("SET memory_limit = '1GB'")
+    connection.execute("SET autoinstall_known_extensions = false")
+    connection.execute("SET autoload_known_extensions = false")
+    connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:

@@ -18,6 +18,7 @@ from windtunnel import api
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.source import FieldsInFolder
+from windtunnel.studio.explicit import explicit_values
 
 _MOST_LOADS = 40
 Asked = tuple[Any, tuple[str, ...]]
@@ -162,10 +163,12 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
                 _html_timeline(result, Path(report))
             else:
                 _html(package, result, Path(report))
+        told = result.to_dict()
         return {
             **head,
             "ok": True,
-            "result": result.to_dict(),
+            "result": told,
+            "explicit": explicit_values(told.get("assumed") or (), question["scenario"], told.get("plan")),
             "note": words,
             "has_report": bool(report is not None and package),
             "wall_s": time.perf_counter() - begun,

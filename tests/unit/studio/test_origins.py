@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windtunnel import api
-from windtunnel.studio.origins import RUN, TRAIN, Origin, at_load, data_sheet, origin_of
+from windtunnel.studio.origins import REASON, RUN, TRAIN, Origin, at_load, data_sheet, origin_of
 
 SMALL = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -79,3 +79,31 @@ def test_the_data_sheet_has_its_sources(tmp_path: Path) -> None:
     assert data_sheet({**SMALL, "cluster": "grand-teton-96gb"})
     assert data_sheet({**SMALL, "cluster": {"device": str(tmp_path / "none.yaml")}}) == ()
     assert data_sheet({"learning": {"task": "logistic"}}) == ()
+
+
+def test_figures_of_strategies_follow_from_their_inputs() -> None:
+    result = api.simulate_programs(
+        {
+            **{name: SMALL[name] for name in ("model", "cluster")},
+            "programs": {
+                "strategies": [{"best_of_n": {"n": [1, 4], "selector": "checker"}}],
+                "problems": 20,
+                "offline": True,
+                "input_tokens": 100,
+                "output_tokens": 50,
+                "api_price": {"input": 0.1, "output": 0.2},
+            },
+            "population": {"pass_1": 0.4},
+        }
+    ).to_dict()
+    for i, one in enumerate(result["candidates"]):
+        assert repeated(REASON, {**result, **one}) == {"cost_usd"}
+        for path in ("accuracy", "cost_usd", "energy_j", "latency_s.p99", "tokens", "num_devices"):
+            told = origin_of("reason", f"candidates.{i}.{path}")
+            assert told["words"]
+            for name in told["inputs"]:
+                value_at({**result, **one}, name)
+    for path in ("answers.break_even.1.tokens_a_day", "answers.break_even.1.share_of_capacity"):
+        told = origin_of("reason", path)
+        assert told["words"] and all(value_at(result, name) is not None for name in told["inputs"])
+    assert origin_of("reason", "best.latency_s.p99")["words"] == origin_of("reason", "latency_s.p99")["words"]

@@ -1,17 +1,19 @@
 // The shell: navigation, theme, and which page is shown. A page is a module with `title` and `show(at, words)`.
 import { h, fill } from "./dom.js";
-import { state, START } from "./state.js";
+import { keep, restore, take, START } from "./state.js";
 import { unpacked } from "./share.js";
 import { openable } from "./origin.js";
 
-const PAGES = { "": "Home", scenario: "Scenario", timeline: "Timeline", memory: "Memory", compare: "Compare", search: "Search", serving: "Serving", run: "Run", learning: "Learning", advice: "Advice", report: "Report", sweeps: "Sweeps", catalogue: "Catalogue", export: "Export" };
+const PAGES = { "": "Home", scenario: "Scenario", timeline: "Timeline", memory: "Memory", compare: "Compare", search: "Search", serving: "Serving", run: "Run", learning: "Learning", reason: "Reason", advice: "Advice", report: "Report", sweeps: "Sweeps", catalogue: "Catalogue", export: "Export" };
 let leave = () => {}, turn = 0;
+restore();
+window.addEventListener("pagehide", keep);
 
 async function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const name = path.split("/")[0] in PAGES ? path.split("/")[0] : "";
   const words = new URLSearchParams(query || "");
-  if (words.get("s")) { try { state.text = await unpacked(words.get("s") || ""); Object.assign(state, { file: null, path: "", answer: null, verb: "", pinned: null }); } catch { state.text = START; } }
+  if (words.get("s")) { try { take(await unpacked(words.get("s") || "")); } catch { take(START); } words.delete("s"); history.replaceState(null, "", `#/${name}${words.size ? `?${words}` : ""}`); }
   fill(document.getElementById("nav"), Object.entries(PAGES).map(([id, title]) => h("a", { href: `#/${id}`, "aria-current": id === name ? "page" : undefined }, title)));
   leave(); leave = () => {};
   const mine = ++turn, page = await import(`./pages/${name || "home"}.js`);

@@ -6,7 +6,7 @@ import { figure } from "./plots.js";
 
 /** Rooms of pages → the answer that their figures belong to. @type {WeakMap<any, any>} */
 const ROOMS = new WeakMap();
-const UNITS = [[/_s(\.|$)|_s\.p\d|^breakdown\.|^seconds\./, "s"], [/bytes|at_peak/, "bytes"], [/^(mfu|hfu|goodput|slo_attainment|badput\..*|kv_cache_usage.*)$/, "%"], [/days/, "days"]];
+const UNITS = [[/accuracy(_interval\.(low|high))?$|busy_share|deadline_met|share_of_capacity(_interval\.(low|high))?$/, "%"], [/usd(_a_day|_per_day|_a_problem)?$|_usd/, "USD"], [/energy_j$/, "J"], [/_s(\.|$)|_s\.p\d|^breakdown\.|^seconds\./, "s"], [/bytes|at_peak/, "bytes"], [/^(mfu|hfu|goodput|slo_attainment|badput\..*|kv_cache_usage.*)$/, "%"], [/days/, "days"]];
 const bytes = (x) => shown(x, "bytes"), unitOf = (path) => (/per_s/.test(path) ? "" : (UNITS.find(([p]) => p.test(path)) || [, ""])[1]);
 
 /** Figures below this node belong to an answer. @param {any} node @param {any} what text, file, verb, result, options; `of(path)`: another answer for a path, null for none @returns {any} */
@@ -70,16 +70,16 @@ async function show(dialog, asked, label) {
   const found = await call("/api/explain", { text: asked.text, file: asked.file, verb, path, options: verb === "serve_curve" ? { axis: result.axis, load: load ?? result.points[0]?.load } : undefined });
   if (!dialog.open || !body.isConnected) return;
   if (!found.ok) { fill(body, found.problems.map((p) => h("div", { class: "problem", role: "alert" }, p.message))); return; }
-  const whole = load === undefined ? result : { ...result, ...pick(result, point[1]), capacity: result.capacity };
+  const one = verb === "reason" ? path.match(/^(candidates\.\d+|front\.\d+|best)\./) : load !== undefined ? point : null, whole = one ? { ...result, ...pick(result, one[1]), ...(verb === "reason" ? {} : { capacity: result.capacity }) } : result;
   fill(body, found.origin.words ? h("p", {}, found.origin.words) : h("p", {}, "This figure comes out of the simulation of all events; no chain of factors gives it alone. It rests on the scenario and what was assumed."),
-    inputs(found.origin.inputs, whole, asked, load !== undefined ? point[1] : ""), parts(found, whole), assumed(result.assumed || found.chain?.assumed), h("p", { class: "muted" }, found.chain ? "windtunnel explain FILE --json has the same figures." : null));
+    inputs(found.origin.inputs, whole, asked, one ? one[1] : ""), parts(found, whole), assumed(result.assumed || found.chain?.assumed), h("p", { class: "muted" }, found.chain ? "windtunnel explain FILE --json has the same figures." : null));
   tell(`Where ${label || path} comes from`);
 }
 
 /** Grade and band of a figure. @param {any} result @param {string} path */
 function band(result, path) {
-  const head = path.split(".")[0], grade = result.grades?.[path] || result.grades?.[head];
-  const one = pick(result, `intervals.${path.replace(/\.mean$/, "")}`) || ({ step_time_s: result.interval, "days.mean": result.interval, peak_memory_reserved_bytes: result.memory?.reserved_interval, peak_memory_allocated_bytes: result.memory?.allocated_interval }[path]) || null;
+  const head = path.split(".")[0], at = path.match(/^(candidates\.\d+|front\.\d+|best)\.(accuracy|cost_usd|energy_j|latency_s\.(p50|p99))$/), grade = result.grades?.[path] || result.grades?.[head] || (at?.[2] === "accuracy" ? pick(result, `${at[1]}.accuracy_grade`) : null);
+  const one = at ? pick(result, at[2] === "accuracy" ? `${at[1]}.accuracy_interval` : `${at[1]}.intervals.${at[3] ? `latency_${at[3]}_s` : at[2]}`) : pick(result, `intervals.${path.replace(/\.mean$/, "")}`) || ({ step_time_s: result.interval, "days.mean": result.interval, peak_memory_reserved_bytes: result.memory?.reserved_interval, peak_memory_allocated_bytes: result.memory?.allocated_interval }[path]) || null;
   const unit = unitOf(path);
   return [grade ? h("p", {}, "Grade: ", h("strong", {}, grade), ".") : null,
     one && typeof one.low === "number" ? h("p", {}, `${digits(100 * (one.level || 0.8), 2)} % band: ${shown(one.low, unit)} – ${shown(one.high, unit)}.`, one.basis ? h("span", { class: "muted" }, ` ${one.basis}.`) : null) : null];

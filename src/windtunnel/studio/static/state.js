@@ -1,10 +1,27 @@
 // What pages share: the scenario in the editor, its file, its last answer, and columns to compare.
 
 export const state = {
-  /** @type {string} */ text: "", /** @type {string|null} */ file: null, /** @type {string} */ path: "", /** @type {number|null} */ changed: null,
+  /** @type {string} */ text: "", /** @type {string|null} */ file: null, /** @type {string} */ path: "", /** @type {number|null} */ changed: null, /** @type {string|null} text of the file as it was read or saved */ disk: null, /** @type {any} fields of the text */ fields: null,
   /** @type {string} */ verb: "", /** @type {any} */ answer: null, /** @type {any} */ pinned: null,
   /** @type {{name: string, text: string, verb: string, result: any}[]} */ columns: [],
 };
+
+const KEPT = ["text", "file", "path", "changed", "disk", "verb", "columns"];
+
+/** Keep the scenario and the columns for this tab, so that loading the page again loses nothing. */
+export function keep() {
+  try { sessionStorage.setItem("windtunnel", JSON.stringify(Object.fromEntries(KEPT.map((n) => [n, state[n]])))); } catch { sessionStorage.removeItem("windtunnel"); }
+}
+
+/** What this tab kept. */
+export function restore() {
+  try { const found = JSON.parse(sessionStorage.getItem("windtunnel") || "{}"); for (const n of KEPT) if (n in found) state[n] = found[n]; } catch { /* a page from before */ }
+}
+
+/** Begin with another text. @param {string} text @param {any} [more] */
+export function take(text, more) {
+  Object.assign(state, { text, file: null, path: "", changed: null, disk: null, fields: null, answer: null, verb: "", pinned: null, problems: [] }, more);
+}
 
 export const START = `# A scenario: change anything and watch the figures.
 model: meta-llama/Llama-3.1-8B
@@ -43,5 +60,20 @@ learning:
   parameters: 100M
   layers: 12
   link: data-centre
+`,
+  reasoning: `# Best of n: what do more attempts at each problem buy, and what do they cost?
+model: meta-llama/Llama-3.1-8B
+cluster: {device: h100-sxm-80gb, nodes: 1, devices_per_node: 8}
+programs:
+  strategies:
+    - {best_of_n: {n: [1, 4, 16], selector: checker}}
+    - {best_of_n: {n: [4, 16], selector: majority}}
+  problems: 200
+  offline: true
+  input_tokens: {distribution: lognormal, mean: 150, cv: 0.5}
+  output_tokens: {distribution: lognormal, mean: 400, cv: 0.6}
+  api_price: {input: 0.05, output: 0.08}      # USD a million tokens, to compare with
+population: {beta: {a: 0.3, b: 1.2}}          # how often one attempt is right, over problems
+search: {objective: accuracy, limits: {cost_per_task: 0.01, latency_p99_s: 60}}
 `,
 };

@@ -1,7 +1,7 @@
 // What will it do? The text and a form of it on one side, the figures on the other, as one types.
 import { h, fill, tell } from "../dom.js";
 import { call } from "../api.js";
-import { state, START } from "../state.js";
+import { state, take, START } from "../state.js";
 import { FIGURES, at as pick, shown, seconds, digits } from "../format.js";
 import { bars } from "../charts.js";
 import { setField } from "../yaml.js";
@@ -9,49 +9,63 @@ import { packed } from "../share.js";
 import { from } from "../origin.js";
 
 export const title = "Scenario";
-const WAIT_MS = 120;
-const FORM = { train: [["model", "model"], ["device", "cluster.device"], ["nodes", "cluster.nodes"], ["sequence length", "training.seq_len"], ["global batch", "training.global_batch"],
-  ["tp", "plan.tp"], ["pp", "plan.pp"], ["cp", "plan.cp"], ["ep", "plan.ep"], ["mbs", "plan.mbs"], ["zero", "plan.zero"], ["recompute", "plan.recompute"]],
-serve: [["model", "model"], ["device", "cluster.device"], ["nodes", "cluster.nodes"], ["engine", "serving.engine"], ["tp", "plan.tp"]],
-run: [["tokens", "run.tokens"], ["failures", "run.failures"], ["spares", "run.recovery.spares"], ["nodes", "cluster.nodes"]],
-cluster: [["policy", "jobs.policy"], ["placement", "jobs.placement"]], learn: [["task", "learning.task"], ["workers", "learning.workers"], ["steps", "learning.steps"]] };
-const SECTIONS = { train: "training", serve: "serving", run: "run", cluster: "jobs", learn: "learning" };
+const WAIT_MS = 120, MOST_COLUMNS = 6;
+/** Verb → [label, field, list of suggestions]. @type {Record<string, string[][]>} */
+const FORM = { train: [["model", "model", "models"], ["device", "cluster.device", "devices"], ["nodes", "cluster.nodes"], ["sequence length, tokens", "training.seq_len"], ["global batch, sequences", "training.global_batch"],
+  ["tensor parallel · tp", "plan.tp"], ["pipeline stages · pp", "plan.pp"], ["context parallel · cp", "plan.cp"], ["expert parallel · ep", "plan.ep"], ["micro-batch · mbs", "plan.mbs"], ["sharding · zero", "plan.zero", "zero"], ["recomputation", "plan.recompute", "recompute"]],
+serve: [["model", "model", "models"], ["device", "cluster.device", "devices"], ["nodes", "cluster.nodes"], ["engine", "serving.engine", "engines"], ["tensor parallel · tp", "plan.tp"], ["requests a second", "serving.traffic.rate_per_s"], ["requests in flight", "serving.traffic.concurrency"]],
+run: [["tokens to train", "run.tokens"], ["failures of", "run.failures"], ["spare nodes", "run.recovery.spares"], ["nodes", "cluster.nodes"], ["save every", "run.checkpoint.interval"]],
+cluster: [["policy", "jobs.policy"], ["placement", "jobs.placement"], ["device", "cluster.device", "devices"], ["nodes", "cluster.nodes"]], learn: [["task", "learning.task"], ["workers", "learning.workers"], ["steps", "learning.steps"], ["seeds", "learning.seeds"]],
+reason: [["model", "model", "models"], ["device", "cluster.device", "devices"], ["nodes", "cluster.nodes"], ["problems", "programs.problems"], ["problems at once", "programs.concurrency"], ["right at one attempt", "population.pass_1"]] };
+/** Fields that are shown only where the scenario states them: they exclude others. */
+const STATED = new Set(["programs.concurrency", "population.pass_1", "serving.traffic.rate_per_s", "serving.traffic.concurrency", "run.checkpoint.interval"]);
+const SECTIONS = { train: "training", serve: "serving", run: "run", cluster: "jobs", learn: "learning", reason: "programs" }, FIRST = ["reason", "learn", "cluster", "run", "serve"];
+/** Verb → pages that go on from here. @type {Record<string, [string, string][]>} */
+const NEXT = { train: [["timeline", "Timeline of the step"], ["memory", "Memory over the step"], ["search", "Find the best plan"], ["advice", "Which technique would help?"], ["export", "Launch files"]], serve: [["serving", "Latencies against load"], ["search", "Find the best deployment"], ["advice", "Which technique would help?"], ["export", "Launch files"]],
+  run: [["run", "Days, failures and lost time"], ["report", "Report"]], learn: [["learning", "Loss against hours, bytes and joules"]], cluster: [["report", "Jobs, queues and nodes"]], reason: [["reason", "Accuracy against dollars and seconds"]] };
+const SUGGESTED = { zero: ["0", "1", "2", "3"], recompute: ["none", "selective", "full"], engines: ["vllm", "sglang", "trtllm"] };
+const full = (p) => (p.recompute?.policy === "full" ? null : "full"), times = (n) => (_, nodes) => n * nodes;
+/** What often makes a step fit: words → fields and their values, from the step's plan and nodes; null where it is so already. @type {[string, [string, (plan: any, nodes: number) => any][]][]} */
+const FITTING = [["recompute everything", [["plan.recompute", full]]], ["recompute attention", [["plan.recompute", (p) => (p.recompute?.policy === "none" ? "selective" : null)]]], ["shard weights, gradients and optimizer (zero 3)", [["plan.zero", (p) => (p.zero < 3 ? 3 : null)]]], ["shard the optimizer (zero 1)", [["plan.zero", (p) => (p.zero < 1 ? 1 : null)]]],
+  ["micro-batches of one", [["plan.mbs", (p) => (p.mbs > 1 ? 1 : null)]]], ["twice the tensor parallelism", [["plan.tp", (p) => 2 * p.tp]]], ["twice the stages", [["plan.pp", (p) => 2 * p.pp]]], ...[2, 4, 8].map((n) => [`${n} times the nodes`, [["cluster.nodes", times(n)]]]), ...[2, 4, 8].map((n) => [`recompute everything on ${n} times the nodes`, [["plan.recompute", full], ["cluster.nodes", times(n)]]])];
 
 /** @param {any} page @param {URLSearchParams} words */
 export async function show(page, words) {
-  let watching = null, timer = 0, gone = false, last = 0;
+  let watching = null, timer = 0, gone = false, last = 0, formed = "", unfolded = false;
   const file = words.get("f");
-  if (file && file !== state.file) await load(file);
+  if (file && (file !== state.file || state.text === state.disk)) await load(file);
   if (!state.text) state.text = START;
   const area = h("textarea", { spellcheck: "false", "aria-label": "Scenario as YAML", wrap: "off", value: state.text });
-  const gutter = h("div", { class: "gutter", "aria-hidden": "true" }), form = h("div", { class: "form" });
+  const gutter = h("div", { class: "gutter", "aria-hidden": "true" }), form = h("div", { class: "form" }), head = h("h1", {});
   const verbs = h("select", { "aria-label": "What to predict", onchange: () => { state.verb = verbs.value; ask(); } });
-  const side = h("div", {}), saved = h("span", { class: "muted" }), save = h("button", { onclick: write, disabled: !state.file }, "Save");
+  const side = h("div", {}), saved = h("span", { class: "muted" }), save = h("button", { onclick: write, disabled: !state.file, title: state.file ? "Save the file (Ctrl S)" : "This scenario is no file of the folder: download it" }, "Save");
   area.addEventListener("input", () => { state.text = area.value; lines([]); later(); });
   area.addEventListener("scroll", () => { gutter.scrollTop = area.scrollTop; });
   area.addEventListener("keydown", (e) => { if ((e.ctrlKey || e.metaKey) && e.key === "s") { e.preventDefault(); write(); } });
-  fill(page, h("h1", {}, state.path || "New scenario"),
-    h("div", { class: "row" }, verbs, save, h("button", { onclick: download }, "Download"), h("button", { onclick: share }, "Copy link"), h("button", { onclick: column }, "Add to Compare"), h("button", { onclick: pin }, "Pin as baseline"), saved),
+  fill(page, head,
+    h("div", { class: "row" }, h("label", {}, "predict ", verbs), save, h("button", { onclick: download }, "Download"), h("button", { onclick: share }, "Copy link"), h("button", { onclick: column }, "Add to Compare"), h("button", { onclick: pin }, "Pin as baseline"), saved),
     h("div", { class: "two" }, h("div", {}, form, h("div", { class: "editor" }, gutter, area)), side));
   lines([]); draw(); watch(); ask();
   return () => { gone = true; clearTimeout(timer); watching?.close(); };
 
   async function load(id) {
     const found = await call(`/api/file/${id}`);
-    if (found.ok) Object.assign(state, { text: found.text, file: id, path: found.path, changed: found.changed, answer: null, verb: "", pinned: null });
+    if (found.ok) take(found.text, { file: id, path: found.path, changed: found.changed, disk: found.text });
   }
+  async function reload() { await load(state.file); area.value = state.text; saved.textContent = "loaded from disk"; lines([]); ask(); }
   function watch() {
     if (!state.file) return;
     watching = new EventSource(`/api/watch/${state.file}`);
     watching.onmessage = async (e) => {
       if (JSON.parse(e.data).changed === state.changed) return;
-      await load(state.file); area.value = state.text; saved.textContent = "loaded from disk"; lines([]); ask();
+      if (area.value === state.disk) await reload();
+      else fill(saved, "the file has changed on disk, and so has this text: ", h("button", { onclick: reload }, "load the file"));
     };
   }
   async function write() {
     if (!state.file) return;
     const done = await call(`/api/file/${state.file}`, { text: area.value, changed: state.changed }, "PUT");
-    if (done.ok) { state.changed = done.changed; saved.textContent = "saved"; } else saved.textContent = done.problems[0]?.message || "not saved";
+    if (done.ok) { state.changed = done.changed; state.disk = area.value; saved.textContent = "saved"; } else saved.textContent = done.problems[0]?.message || "not saved";
     tell(saved.textContent);
   }
   function download() {
@@ -61,13 +75,16 @@ export async function show(page, words) {
   }
   async function share() {
     const link = `${location.origin}/#/scenario?s=${await packed(area.value)}`;
-    try { await navigator.clipboard.writeText(link); saved.textContent = link.length > 8000 ? "link copied; it is long, some programs cut it" : "link copied; others open it with windtunnel studio LINK, or paste it on Home"; } catch { saved.textContent = link; }
+    try { await navigator.clipboard.writeText(link); saved.textContent = link.length > 8000 ? "link copied; it is long, some programs cut it" : "link copied; others open it with windtunnel studio 'LINK', or paste it on Home"; } catch { saved.textContent = link; }
     tell(saved.textContent);
   }
   function column() {
-    if (state.answer?.ok) { state.columns.push({ name: state.path || `plan ${state.columns.length + 1}`, text: area.value, file: state.file, verb: state.answer.verb, result: state.answer.result }); state.columns = state.columns.slice(-6); saved.textContent = `${state.columns.length} columns`; }
+    if (!state.answer?.ok || state.problems?.length) { saved.textContent = "there is no answer to add"; return; }
+    if (state.columns.length >= MOST_COLUMNS) { saved.textContent = `${MOST_COLUMNS} columns are the most: remove one on Compare`; return; }
+    state.columns.push({ name: state.path || state.fields?.name || `plan ${state.columns.length + 1}`, text: area.value, file: state.file, verb: state.answer.verb, result: state.answer.result, fields: state.fields });
+    fill(saved, `${state.columns.length} ${state.columns.length === 1 ? "column; edit, and add another" : "columns"}: `, h("a", { href: "#/compare" }, "side by side"));
   }
-  function pin() { if (state.answer?.ok) { state.pinned = state.answer; draw(); } }
+  function pin() { if (state.answer?.ok) { state.pinned = state.answer; saved.textContent = "changes are told against these figures"; draw(); } }
   function later() { clearTimeout(timer); timer = setTimeout(ask, WAIT_MS); }
   async function ask() {
     performance.mark("asked");
@@ -77,6 +94,7 @@ export async function show(page, words) {
     if (gone || turn !== last || found.replaced) return;
     side.classList.remove("stale");
     if (found.ok) { state.answer = found; state.problems = []; from(side, { text: area.value, file: state.file, verb: found.verb, result: found.result }); } else state.problems = found.problems;
+    if (found.fields) state.fields = found.fields;
     state.slow = found.slow;
     draw();
     performance.mark("shown"); performance.measure("edit to number", "asked", "shown");
@@ -88,43 +106,86 @@ export async function show(page, words) {
   function draw() {
     const problems = state.problems || [], answer = state.answer;
     lines(problems.map((p) => p.line || lineOf(area.value, p.field)));
-    const scenario = answer?.result?.scenario || {};
     const known = Object.keys(SECTIONS).filter((v) => new RegExp(`^${SECTIONS[v]}\\s*:`, "m").test(area.value));
-    const verb = answer?.verb || known.find((v) => v === state.verb) || ["learn", "cluster", "run", "serve"].find((v) => known.includes(v)) || "train";
+    const meant = known.find((v) => v === state.verb) || FIRST.find((v) => known.includes(v)) || "train", verb = problems.length ? meant : answer?.verb || meant;
+    head.textContent = state.path || state.fields?.name || "New scenario";
     fill(verbs, (known.length ? known : [verb]).map((v) => h("option", { value: v, selected: v === verb }, v)));
-    const pools = Boolean(scenario.serving?.pools?.length);  // have plans of their own
-    fill(form, (answer ? FORM[verb] || [] : []).filter(([, path]) => !(pools && path.startsWith("plan."))).map(([label, path]) => {
-      const value = pick(scenario, path) ?? pick(answer?.result, path);
-      return h("label", {}, label, h("input", { value: typeof value === "object" && value !== null ? value.policy || JSON.stringify(value) : value ?? "", "data-field": path, onchange: (e) => edit(path, e.target.value) }));
-    }));
+    if (state.fields || answer) fields(verb, problems);
+    const own = answer && answer.verb === verb ? answer : null;
     fill(side, problems.map((p) => h("div", { class: "problem", role: "alert" }, p.field ? h("strong", {}, `${p.field}${p.value !== null && p.value !== undefined && typeof p.value !== "object" ? ` = ${p.value}` : ""}: `) : null, p.message, p.hint ? h("span", { class: "muted" }, ` ${p.hint}`) : null)),
-      answer ? figures(answer, problems.length > 0) : h("p", { class: "muted" }, problems.length ? "" : "predicting …"));
+      state.slow ? h("div", { class: "card" }, "Longer work has pages of its own, where it can be watched and stopped: ", NEXT[verb].filter(([name]) => name !== "export").map(([name, said], i) => [i ? ", " : "", h("a", { href: `#/${name}` }, said)])) : null,
+      own ? figures(own, problems.length > 0) : h("p", { class: "muted" }, problems.length ? "" : "predicting …"));
   }
-  function edit(path, typed) {
-    let value = typed;
-    try { value = JSON.parse(typed); } catch { /* a word */ }
+  /** The form: made anew where other fields are asked for, else filled where one does not type. @param {string} verb @param {any[]} problems */
+  function fields(verb, problems) {
+    const own = state.fields || {}, resolved = state.answer?.result || {}, pools = Boolean(own.serving?.pools?.length);  // pools have plans of their own
+    const rows = (FORM[verb] || []).filter(([, path]) => !(pools && path.startsWith("plan.")) && !(STATED.has(path) && pick(own, path) === undefined));
+    const made = rows.map(([, path]) => path).join();
+    if (made !== formed) {
+      formed = made;
+      fill(form, rows.map(([label, path, list]) => h("label", { class: path === "model" ? "wide" : "" }, label, h("input", { "data-field": path, autocomplete: "off", list: list ? `list-${list}` : null, onfocus: () => suggest(list), onchange: (e) => edit(path, typed(e.target.value)) }))), [...new Set(rows.map((r) => r[2]).filter(Boolean))].map((list) => h("datalist", { id: `list-${list}` })));
+    }
+    for (const input of form.querySelectorAll("input")) {
+      const path = input.dataset.field, value = pick(own, path) ?? (own.training || own.serving || own.plan ? pick(resolved.scenario, path) ?? pick(resolved, path) : undefined);
+      const text = typeof value === "object" && value !== null ? value.policy || JSON.stringify(value) : value ?? "", wrong = problems.some((p) => p.field === path);
+      if (document.activeElement !== input || input.dataset.sent === input.value) input.value = text;
+      if (wrong) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
+    }
+  }
+  /** Names that a field takes, asked for once. @param {string|undefined} list */
+  async function suggest(list) {
+    const at = list && form.querySelector(`#list-${list}`);
+    if (!at || at.children.length) return;
+    const names = SUGGESTED[list] || ((await call(`/api/catalogue/${list}`)).entries || []).map((e) => e.id);
+    fill(at, names.map((n) => h("option", { value: n })));
+  }
+  function edit(path, value) {
+    const input = form.querySelector(`[data-field="${path}"]`);
+    if (input) input.dataset.sent = input.value;
     area.value = state.text = setField(area.value, path, value); lines([]); ask();
   }
   function figures(answer, stale) {
     const r = answer.result, base = state.pinned && state.pinned.verb === answer.verb ? state.pinned.result : null;
     const list = (FIGURES[answer.verb] || []).filter(([, path]) => pick(r, path) !== undefined && pick(r, path) !== null).map(([label, path, unit, band, better]) => {
-      const value = pick(r, path), range = band ? pick(r, band) : null, old = base ? pick(base, path) : null;
+      const value = pick(r, path), range = band ? pick(r, band) : null, old = base ? pick(base, path) : null, bad = (path === "memory_fits" && value === false) || (path === "saturated" && value === true);
       const change = typeof old === "number" && old ? value / old - 1 : null;
-      return h("div", { class: "figure" }, h("div", { class: "name" }, label), h("div", { class: typeof value === "string" && value.length > 24 ? "value words" : "value", "data-path": path, "data-value": JSON.stringify(value) }, shown(value, unit)),
+      return h("div", { class: "figure" }, h("div", { class: "name" }, label), h("div", { class: `${typeof value === "string" && value.length > 14 ? "value words" : "value"}${bad ? " bad" : ""}`, "data-path": path, "data-value": JSON.stringify(value) }, shown(value, unit)),
         range && typeof range.low === "number" ? h("div", { class: "band", title: range.basis || "" }, `${shown(range.low, unit)} – ${shown(range.high, unit)} (${digits(100 * (range.level ?? 0.8), 2)} %)`) : null,
         change !== null && Math.abs(change) > 1e-4 ? h("div", { class: `delta ${better ? (change * better < 0 ? "good" : "bad") : ""}` }, `${change > 0 ? "+" : "−"}${digits(Math.abs(100 * change), 3)} % against the baseline`) : null);
     });
-    const parts = r.breakdown && typeof r.breakdown === "object" ? h("section", { class: "card" }, h("h2", {}, "Where the time goes"), bars(Object.entries(r.breakdown), seconds, "Where the time goes", "breakdown"), answer.verb === "train" ? h("p", {}, h("a", { href: "#/timeline" }, "Timeline of the step")) : null) : null;
-    const memory = r.memory?.at_peak || r.memory?.kinds, kinds = memory && typeof memory === "object" ? h("section", { class: "card" }, h("h2", {}, "Memory at its peak"), bars(Object.entries(memory).filter(([, x]) => typeof x === "number"), (x) => shown(x, "bytes"), "Memory at its peak", r.memory.at_peak ? "memory.at_peak" : "memory.kinds"), answer.verb === "train" ? h("p", {}, h("a", { href: "#/memory" }, "Memory over the step")) : null) : null;
-    const assumed = r.assumed || [];
-    return h("div", { class: stale ? "stale" : "" }, answer.note ? h("p", { class: "muted" }, answer.note) : null,
-      h("section", { class: "card" }, h("div", { class: "figures" }, list)), parts, kinds,
-      (r.warnings || []).map((w) => h("div", { class: "warning" }, w)),
-      assumed.length ? h("details", { class: "card" }, h("summary", {}, `${assumed.length} settings were assumed`), h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, assumed.map((a) => h("tr", {},
-        h("td", {}, a.field), h("td", {}, String(a.value)), h("td", { class: "muted" }, a.why), h("td", {}, h("button", { onclick: () => edit(a.field, JSON.stringify(a.value)) }, "make explicit")))))))) : null,
-      h("p", { class: "muted" }, `predicted in ${digits(1000 * answer.wall_s, 3)} ms; the terminal's --json has the same figures`));
+    const parts = r.breakdown && typeof r.breakdown === "object" ? h("section", { class: "card" }, h("h2", {}, "Where the time goes"), bars(Object.entries(r.breakdown), seconds, "Where the time goes", "breakdown")) : null;
+    const memory = r.memory?.at_peak || r.memory?.kinds, kinds = memory && typeof memory === "object" ? h("section", { class: "card" }, h("h2", {}, "Memory at its peak"), bars(Object.entries(memory).filter(([, x]) => typeof x === "number"), (x) => shown(x, "bytes"), "Memory at its peak", r.memory.at_peak ? "memory.at_peak" : "memory.kinds")) : null;
+    const assumed = r.assumed || [], next = NEXT[answer.verb] || [];
+    return h("div", { class: stale ? "stale" : "" }, answer.note ? h("p", { class: "muted" }, answer.note) : null, (r.warnings || []).map((w) => h("div", { class: "warning" }, w)), r.memory_fits === false ? fitting(r) : null,
+      h("section", { class: "card" }, h("div", { class: "figures" }, list), h("p", { class: "muted hint" }, "A figure opens to what it is made of: click it, or press Enter on it.")),
+      next.length ? h("p", { class: "next" }, "Go on: ", next.map(([name, said]) => h("a", { href: `#/${name}` }, said))) : null, parts, kinds,
+      assumed.length ? h("details", { class: "card assumed", open: unfolded, ontoggle: (e) => { unfolded = e.target.open; } }, h("summary", {}, `${assumed.length} ${assumed.length === 1 ? "setting was" : "settings were"} assumed`), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Assumed settings" }, h("table", {}, h("thead", {}, h("tr", {}, ["field", "value", "why", ""].map((n) => h("th", { scope: "col" }, n)))), h("tbody", {}, assumed.map((a) => h("tr", {},
+        h("td", { class: "field" }, a.field), h("td", {}, String(a.value)), h("td", { class: "muted" }, a.why), h("td", {}, answer.explicit?.[a.field] !== undefined ? h("button", { "aria-label": `Make ${a.field} explicit`, onclick: () => edit(a.field, answer.explicit[a.field]) }, "make explicit") : null))))))) : null,
+      h("p", { class: "muted" }, `predicted in ${digits(1000 * answer.wall_s, 3)} ms; windtunnel ${answer.verb} FILE --json prints the same figures`));
   }
+  /** Changes of one field that often make a step fit, tried at a click. @param {any} r */
+  function fitting(r) {
+    const out = h("div", {}), tried = h("button", { onclick: go }, "Try what would make it fit");
+    return h("div", { class: "row fitting" }, tried, h("a", { href: "#/search" }, "or find the best plan that fits"), out);
+    async function go() {
+      const turn = last, rows = [], plan = r.plan || {};
+      tried.disabled = true;
+      for (const [said, fields] of FITTING) {
+        const set = fields.map(([path, value]) => [path, value(plan, state.fields?.cluster?.nodes || 1)]);
+        if (set.some(([, v]) => v === null) || gone || turn !== last) continue;
+        const text = set.reduce((t, [path, v]) => setField(t, path, v), area.value), found = await call("/api/predict", { text, verb: answerVerb(), file: state.file });
+        if (found.replaced) break;
+        rows.push([said, text, found]);
+        fill(out, h("table", {}, h("thead", {}, h("tr", {}, ["change", "fits", "peak memory", "step", ""].map((n) => h("th", { scope: "col" }, n)))), h("tbody", {}, rows.map(([name, changed, { ok, result: one, problems }]) => h("tr", {}, h("td", {}, name), ok ? [h("td", { class: one.memory_fits ? "good" : "bad" }, one.memory_fits ? "yes" : "no"), h("td", {}, shown(one.peak_memory_reserved_bytes, "bytes")), h("td", {}, seconds(one.step_time_s))] : h("td", { class: "muted", colspan: 3 }, `refused: ${problems?.[0]?.field || ""} ${problems?.[0]?.message || ""}`), h("td", {}, h("button", { "aria-label": `Apply: ${name}`, onclick: () => { area.value = state.text = changed; lines([]); ask(); } }, "apply")))))));
+      }
+      tried.disabled = false; tell(`${rows.filter((x) => x[2].result?.memory_fits).length} of ${rows.length} changes make it fit`);
+    }
+  }
+  function answerVerb() { return state.verb || undefined; }
 }
+
+/** What was typed, as a value. @param {string} text */
+function typed(text) { try { return JSON.parse(text); } catch { return text; } }
 
 /** @param {string} text @param {string|null} field */
 function lineOf(text, field) {

@@ -2,11 +2,10 @@
 import { h, fill } from "../dom.js";
 import { workPage } from "./work.js";
 import { at as pick, seconds, digits } from "../format.js";
-import { figure, grid, legend, lines, sized } from "../plots.js";
+import { draggable, figure, grid, legend, lines, sized } from "../plots.js";
 
 export const title = "Serving";
 const QUANTILES = ["p50", "p90", "p99"], WORDS = { p50: "median", p90: "90 %", p99: "99 %" }, UNITS = { rate: "requests/s", concurrency: "in flight", time_scale: "× the trace" };
-const STEP = 1.02;
 
 /** @param {any} page */
 export async function show(page) {
@@ -40,25 +39,7 @@ function latency(r, name, label, own, slo, unit, xLog) {
   const plot = sized((wide) => {
     const start = objective, drawn = lines({ wide, tall: 300, reached: true, also: [start], title: `${label} against ${unit} for ${r.points.length} loads, with the objective as a line that can be moved; the table below has the figures`, xName: unit, yName: label, xLog, yLog, xWords: (x) => digits(x, 3), yWords: seconds,
       lines: QUANTILES.map((q) => ({ name: `${label} ${WORDS[q]}`, points: r.points.map((p) => [p.load, p[name][q]]) })) });
-    const rule = h("line", { x1: drawn.left, x2: drawn.right }), grip = h("rect", { class: "grip", x: drawn.left, width: drawn.right - drawn.left, height: 22 }), words = h("text", { x: drawn.left + 6, "text-anchor": "start" });
-    const line = h("g", { class: "drag", role: "slider", tabindex: 0, "aria-label": `Objective of ${label}`, "aria-orientation": "vertical" }, grip, rule, words);
-    const place = () => {
-      const y = Math.max(drawn.top, Math.min(drawn.bottom, drawn.y.place(objective)));
-      rule.setAttribute("y1", y); rule.setAttribute("y2", y); grip.setAttribute("y", y - 11); words.setAttribute("y", y - 5); words.textContent = `objective ${seconds(objective)}`;
-      for (const [n, v] of [["now", objective], ["min", drawn.y.back(drawn.bottom)], ["max", drawn.y.back(drawn.top)], ["text", seconds(objective)]]) line.setAttribute(`aria-value${n}`, v);
-    };
-    const move = (value) => { objective = Math.max(drawn.y.back(drawn.bottom), Math.min(drawn.y.back(drawn.top), value)); place(); say(); };
-    line.addEventListener("keydown", (e) => {
-      const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: 1 / STEP, ArrowLeft: 1 / STEP, PageUp: STEP ** 10, PageDown: STEP ** -10 }[e.key];
-      if (by) { e.preventDefault(); move(objective * by); } else if (e.key === "Home" || e.key === "End") { e.preventDefault(); move(drawn.y.back(e.key === "Home" ? drawn.bottom : drawn.top)); }
-    });
-    line.addEventListener("pointerdown", (e) => { line.setPointerCapture(e.pointerId); e.preventDefault(); line.focus(); });
-    line.addEventListener("pointermove", (e) => {
-      if (!line.hasPointerCapture(e.pointerId)) return;
-      const room = drawn.svg.getBoundingClientRect();
-      move(drawn.y.back(((e.clientY - room.top) / room.height) * 300));
-    });
-    drawn.svg.append(line); place();
+    draggable(drawn, { axis: "y", log: true, label: `Objective of ${label}`, value: objective, say: (x) => `objective ${seconds(x)}`, moved: (x) => { objective = x; say(); } });
     return drawn.svg;
   });
   function say() {

@@ -1,39 +1,57 @@
 // Long work on the scenario of the editor: started, watched, stopped, shown with its report.
 import { h, fill, tell } from "../dom.js";
 import { job } from "../api.js";
-import { state, START, STARTS } from "../state.js";
+import { state, take, START, STARTS } from "../state.js";
 import { from } from "../origin.js";
+
+/** Page → its last answer, which it shows again while the question is the same. @type {Map<string, any>} */
+const ANSWERS = new Map();
+const theme = () => document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
 /** @param {any} page @param {{title: string, verb: string, question: string, start: string, extra?: any[], options?: () => any, part?: string, now?: boolean, origin?: (result: any, asked: any) => any, draw: (answer: any, at: any) => void}} what */
 export function workPage(page, what) {
   let running = null;
-  const out = h("div", {}), stop = h("button", { onclick: async () => { await running?.stop(); }, disabled: true }, "Stop"), words = h("span", { class: "muted" });
-  const start = h("button", { class: "main", onclick: go }, what.start);
-  fill(page, h("h1", {}, what.title), h("p", { class: "muted" }, what.question), h("div", { class: "row" }, what.extra || null, start, stop, words), out);
+  const out = h("div", {}), stop = h("button", { onclick: async () => { await running?.stop(); }, disabled: true }, "Stop"), words = h("span", { class: "muted", role: "status" });
+  const start = h("button", { class: "main", onclick: go }, what.start), name = state.path || state.fields?.name || (state.text || START).match(/^name\s*:\s*(.+)/m)?.[1] || "new scenario";
+  fill(page, h("h1", {}, what.title), h("p", { class: "muted" }, what.question), h("p", { class: "of" }, "Scenario: ", h("a", { href: "#/scenario" }, name)), h("div", { class: "row" }, what.extra || null, start, stop, words), out);
+  const question = () => ({ text: state.text || START, file: state.file, verb: what.verb || state.answer?.verb || undefined, options: what.options?.() });
   async function go() {
-    start.disabled = true; stop.disabled = false; fill(out);
-    const asked = { text: state.text || START, file: state.file };
-    running = job({ ...asked, verb: what.verb || state.answer?.verb || undefined, options: what.options?.() }, (s) => { words.textContent = `${Math.round(s)} s`; });
+    start.disabled = true; stop.disabled = false; fill(out); words.textContent = "asking …";
+    const asked = question();
+    running = job(asked, (s) => { words.textContent = `${Math.round(s)} s`; });
     const answer = await running.done;
     start.disabled = false; stop.disabled = true; running = null;
     if (answer.state === "stopped") { words.textContent = "stopped"; return; }
     words.textContent = ""; tell(`${what.title}: done`);
+    if (answer.ok) ANSWERS.set(what.title, { key: JSON.stringify(asked), answer, asked });
+    show(answer, asked);
+  }
+  function show(answer, asked) {
     if (!answer.ok) { fill(out, (answer.problems || []).map((p) => h("div", { class: "problem", role: "alert" }, p.field ? `${p.field}: ` : "", p.message, p.hint ? ` ${p.hint}` : "")), example()); return; }
     from(out, { ...asked, verb: answer.verb, result: answer.result, ...what.origin?.(answer.result, asked) });
     what.draw(answer, out);
-    if (answer.report) (out.querySelector(".frame") || out).append(h("p", {}, h("a", { href: answer.report, target: "_blank", rel: "noopener" }, "Open it in a page of its own")), h("iframe", { class: out.children.length && !out.querySelector(".frame") ? "beside" : "", src: answer.report + (what.part ? `#${what.part}` : ""), title: `${what.title}: report`, sandbox: "allow-scripts" }));
+    if (answer.report) report(answer.report);
+  }
+  /** The report of the terminal: in its room, else below what the page draws, closed. @param {string} address */
+  function report(address) {
+    const room = out.querySelector(".frame"), at = `${address}?theme=${theme()}${what.part ? `#${what.part}` : ""}`, frame = () => h("iframe", { src: at, title: `${what.title}: report`, sandbox: "allow-scripts" });
+    const alone = h("p", {}, h("a", { href: at, target: "_blank", rel: "noopener" }, "Open it in a page of its own"));
+    if (room || !out.children.length) { (room || out).append(alone, frame()); return; }
+    const below = h("details", { class: "card beside", ontoggle: () => { if (below.open && !below.querySelector("iframe")) below.append(alone, frame()); } }, h("summary", {}, "The report that the terminal writes with --report"));
+    out.append(below);
   }
   /** For a scenario without the page's section. */
   function example() {
-    const text = STARTS[{ serve_curve: "serving", run: "run", learn: "learning", plan: "training", timeline: "training", memory: "training" }[what.verb]], section = { serve_curve: "serving", learn: "learning", run: "run" }[what.verb] || "training";
-    return text && !new RegExp(`^${section}\\s*:`, "m").test(state.text || START) ? h("button", { onclick: () => { Object.assign(state, { text, file: null, path: "", answer: null, verb: "", pinned: null }); go(); } }, `Take an example with a section “${section}”`) : null;
+    const text = STARTS[{ serve_curve: "serving", run: "run", learn: "learning", reason: "reasoning", plan: "training", timeline: "training", memory: "training" }[what.verb]], section = { serve_curve: "serving", learn: "learning", run: "run", reason: "programs" }[what.verb] || "training";
+    return text && !new RegExp(`^${section}\\s*:`, "m").test(state.text || START) ? h("button", { onclick: () => { take(text); go(); } }, `Take an example with a section “${section}”`) : null;
   }
-  if (what.now) go();
+  const before = ANSWERS.get(what.title);
+  if (before && before.key === JSON.stringify(question())) show(before.answer, before.asked); else if (what.now) go();
   return () => { running?.stop(); };
 }
 
 /** Open fields as the scenario of the editor. @param {any} fields @param {string} name */
 export function open(fields, name) {
-  Object.assign(state, { text: `# ${name}\n${Object.entries(fields).map(([k, v]) => `${k}: ${JSON.stringify(v)}`).join("\n")}\n`, file: null, path: name, answer: null, verb: "", pinned: null });
+  take(`# ${name}\n${Object.entries(fields).map(([k, v]) => `${k}: ${JSON.stringify(v)}`).join("\n")}\n`, { path: name });
   location.hash = "#/scenario";
 }
