@@ -176,7 +176,7 @@ def _asked(source: Source, overrides: Sequence[str]) -> _Asked:
 
 
 def _deployed(asked: _Asked, candidate: Candidate, *, scored: bool) -> Deployed | Infeasible | None:
-    """A candidate's deployments, or why they do not fit; None for one of `plans: auto` that the model does not allow."""
+    """A candidate's deployments, or why they do not fit; None for one of `plans: auto` that its model forbids."""
     roles = candidate.strategy.roles_of(candidate.knobs)
     fields = asked.fields
     if candidate.load is not None:
@@ -256,6 +256,7 @@ def _plain(own: Population) -> dict[str, Any]:
     return {
         "a": fit.law.a,
         "b": fit.law.b,
+        "most": fit.law.most,
         "pass_1": fit.law.mean,
         "grade": fit.grade,
         "why": fit.why,

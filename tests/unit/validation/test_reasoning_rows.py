@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from typing import Any
 
@@ -200,6 +201,21 @@ def test_order_of_fields_says_nothing(row):
 
     before, after = by_metric(row), by_metric(turned(row))
     assert {m: o.predicted for m, o in before.items()} == {m: o.predicted for m, o in after.items()}
+
+
+@pytest.mark.parametrize("value", [10**400, float("nan"), float("inf"), 1e300, -5.0], ids=str)
+@pytest.mark.parametrize("row", MADE_UP[1:], ids=lambda r: r["kind"])
+def test_numbers_that_measure_nothing_leave_json_that_can_be_read(row, value):
+    def damaged(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {k: damaged(v) for k, v in part.items()}
+        return value if isinstance(part, int | float) else part
+
+    for changed in (damaged(row), *(row | {k: damaged(v)} for k, v in row.items())):
+        found = validate([changed]).rows
+        text = json.dumps([o.to_dict() for o in found], allow_nan=False)
+        assert text and all("could not be" not in o.reason for o in found)
+        assert all(o.interval is None or o.interval["low"] <= o.predicted <= o.interval["high"] for o in found)
 
 
 @pytest.mark.parametrize("row", MADE_UP, ids=lambda r: r["kind"])

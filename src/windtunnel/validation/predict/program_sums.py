@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.validation.predict.outcomes import INPUT, Prediction
-from windtunnel.validation.rows.outcome_rows import Measured
+from windtunnel.validation.rows.outcome_rows import Measured, finite
 from windtunnel.validation.rows.parsing.loose_values import mapping
 
 _TOTALS = ("calls_per_query", "input_tokens_per_query", "output_tokens_per_query")
@@ -38,7 +38,7 @@ def agent_cost(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, 
     """Dollars a task: the total over the tasks."""
     by_name = {n.metric: n.value for n in numbers}
     total, problems = by_name.get("total_usd"), problems_of(row)
-    if total is None or problems is None:
+    if total is None or total < 0 or problems is None:
         return {}
     return {
         "total_usd": INPUT,
@@ -51,15 +51,15 @@ def threads(numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
     by_name = {n.metric: n.value for n in numbers}
     out: dict[str, Prediction] = {}
     before, after = by_name.get("sequential.token_latency"), by_name.get("threaded.token_latency")
-    if before is not None and after:
+    if before is not None and after is not None and min(before, after) > 0:
         basis = "ratio of mean critical paths; a mean of ratios is not the ratio of means"
         out["threaded.token_latency"] = INPUT
         out["mean_speedup"] = _about(before / after, _MEAN_OF_RATIOS, basis)
     for name, mean in by_name.items():
-        if ".mean_sequence_tokens" not in name or mean is None:
+        if ".mean_sequence_tokens" not in name or mean is None or mean < 0:
             continue
         children = by_name.get(name.replace(".mean_sequence_tokens", ".child_threads"))
-        if children is not None:
+        if children is not None and children >= 0:
             out[name] = out[name.replace(".mean_sequence_tokens", ".child_threads")] = INPUT
             total = name.replace(".mean_sequence_tokens", ".total_tokens")
             basis = "a parent and its children, each as long as the mean sequence"
@@ -74,8 +74,8 @@ def cached_tokens(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[st
     time to live compute all of theirs.
     """
     by_name = {n.metric: n.value for n in numbers}
-    steps, prompts, sessions = by_name.get("steps"), by_name.get("input_tokens"), row.get("sessions")
-    if not steps or not prompts or not isinstance(sessions, int | float) or not 0 < sessions <= steps:
+    steps, prompts, sessions = by_name.get("steps"), by_name.get("input_tokens"), finite(row.get("sessions"))
+    if not steps or not prompts or not sessions or min(steps, prompts) < 0 or not 0 < sessions <= steps:
         return {}
     calls = steps / sessions
     shares = [max(0.0, 1.0 - min(1.0, 2.0 / calls)) * (1.0 - expired) for expired in _EXPIRED]
@@ -94,7 +94,7 @@ def problems_of(row: dict[str, Any]) -> int | None:
     import re
 
     tasks = row.get("tasks")
-    if isinstance(tasks, int) and not isinstance(tasks, bool) and tasks > 0:
+    if isinstance(tasks, int) and not isinstance(tasks, bool) and 0 < tasks < 10**9:
         return tasks
     match = re.search(r"\((\d{1,6})\)|-(\d{2,4})\b|[a-z](\d{3,4})\b", str(row.get("task") or ""))
     return int(match.group(1) or match.group(2) or match.group(3)) or None if match else None
@@ -120,7 +120,8 @@ def _of_stages(stages: Any) -> tuple[float, float, float] | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+    number = finite(value)
+    return number is not None and number >= 0
 
 
 def _about(value: float, width: float, basis: str) -> Prediction:

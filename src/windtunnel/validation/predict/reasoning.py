@@ -34,7 +34,7 @@ from windtunnel.population.selectors import REWARD_MODEL_SEPARATION, REWARD_MODE
 from windtunnel.population.temperature_per_k import BROKEN, ERROR, chooses, fit_best_temperatures
 from windtunnel.validation.predict.outcomes import INPUT, LEVEL, Predict, Prediction
 from windtunnel.validation.predict.program_sums import agent_cost, agent_trace, cached_tokens, problems_of, threads
-from windtunnel.validation.rows.outcome_rows import Measured, counts
+from windtunnel.validation.rows.outcome_rows import Measured, counts, finite
 
 ATTEMPTS, SEED = 100, 1
 """Attempts at a problem that a prediction may see."""
@@ -192,7 +192,7 @@ def _selected(found: Fit, n: int) -> Prediction:
 def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
     by_name = {n.metric: n.value for n in numbers}
     first, cases = by_name.get("pass_1_percent"), row.get("cases")
-    if first is None or not isinstance(cases, int | float) or not 1 <= cases < float("inf"):
+    if first is None or not 0 <= first <= 100 or (cases := finite(cases)) is None or not 1 <= cases <= 1e9:
         return {"pass_2_percent": Prediction(reason="needs the first attempts' share, and how many cases there are")}
     feedback, known = feedback_for(str(row.get("task") or ""))
     value, low, high = second_attempts(first / 100.0, float(cases), feedback)
@@ -252,7 +252,7 @@ def _unchanged(
     by_name = {n.metric: n.value for n in numbers}
     out = {name: INPUT for name in by_name if name.startswith(before + ".")}
     value = by_name.get(f"{before}.accuracy")
-    if value is not None:
+    if value is not None and 0 <= value <= 100:
         share = float(np.clip(value / 100, 0.01, 0.99))
         sd = 100 * max(_LIKE, float(np.sqrt(share * (1 - share) / problems)) if problems else 0.0)
         out[f"{after}.accuracy"] = Prediction(

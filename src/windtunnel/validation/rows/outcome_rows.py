@@ -32,6 +32,8 @@ _SETTINGS = frozenset(
     "kind id model task note source device n_devices traces cases samples tasks sessions queries name edit_format date "
     "reasoning_effort reading extra num_tasks cpus nodes cores data temperature".split()
 )
+_GREATEST = 1e18
+"""Beyond this a number measures nothing."""
 _UNITS = (
     (r"accuracy|percent", "percent"),
     (r"tokens_per_s(?![a-z])", "tokens/s"),
@@ -81,10 +83,8 @@ def measured(row: dict[str, Any]) -> tuple[Measured, ...]:
     if kind == "problem_successes":
         return tuple(Measured(name, "share", value) for name, value in successes(row))
     if kind == "diffusion_latency":
-        value = row.get("value")
-        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
         metric = str(row.get("metric") or "none")
-        return (Measured(metric, "ratio" if "speedup" in metric else "s", number),)
+        return (Measured(metric, "ratio" if "speedup" in metric else "s", finite(row.get("value"))),)
     if kind == "pass_at_k":
         return _by_k(row.get("percent"), "pass@", "percent")
     if kind == "all_of_k":
@@ -135,8 +135,9 @@ def counts(row: dict[str, Any]) -> tuple[Any, Any] | None:
 def _by_k(table: Any, name: str, unit: str) -> tuple[Measured, ...]:
     found = []
     for key, value in mapping(table).items():
-        if str(key).isdigit() and isinstance(value, int | float) and not isinstance(value, bool):
-            found.append((int(key), float(value)))
+        share = finite(value)
+        if re.fullmatch(r"[0-9]{1,9}", str(key)) and int(key) > 0 and share is not None:
+            found.append((int(key), share))
     return tuple(Measured(f"{name}{k}", unit, value) for k, value in sorted(found)) or (Measured("none", "", None),)
 
 
@@ -148,13 +149,20 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float | None]]:
         if path:
             yield path, None
     elif isinstance(value, int | float):
-        yield path, float(value)
+        yield path, finite(value)
     elif isinstance(value, dict):
         for key, entry in value.items():
             yield from _numbers(entry, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list):
         for at, entry in enumerate(value):
             yield from _numbers(entry, f"{path}.{at}")
+
+
+def finite(value: Any) -> float | None:
+    """A finite number of a row; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _GREATEST:
+        return None
+    return float(value)
 
 
 def _unit(metric: str) -> str:
