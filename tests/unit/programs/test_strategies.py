@@ -132,6 +132,9 @@ def test_rounds_end_when_answers_agree() -> None:
     assert calls(graph) == 2 * hops.sum() < calls(drawn("best_of_n", n=8, selector="majority")[0])
     whole = drawn("early_stop", n=8, rule="rounds", round=8)[0]
     assert calls(whole) == 8 * PROBLEMS
+    once, ended = drawn("early_stop", n=8, rule="rounds", round=2, certainty=1.0, rest=True)
+    assert set(once["hops"][ended.ends].tolist()) == {1, 2}
+    assert calls(once) == 2 * (hops == 1).sum() + 8 * (hops > 1).sum()
 
 
 def test_probes_shorten_chains_and_stand_behind_every_interval() -> None:

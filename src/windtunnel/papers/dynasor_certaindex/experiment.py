@@ -40,7 +40,13 @@ def saved(values: Values) -> float:
 def scenario(rate: float, values: Values, *, tuned: bool) -> Values:
     """Votes on one device: all attempts at once in order of arrival, or in rounds with older programs first."""
     n = values["attempts"]
-    rounds = {"n": n, "rule": "rounds", "round": fixed("round"), "certainty": values["certainty"]}
+    rounds = {
+        "n": n,
+        "rule": "rounds",
+        "round": fixed("round"),
+        "certainty": values["certainty"],
+        "rest": values["rest"],
+    }
     length = {"distribution": "lognormal", "mean": values["answer_tokens"], "cv": fixed("answer_cv")}
     return {
         "model": fixed("model"),

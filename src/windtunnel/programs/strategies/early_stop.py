@@ -6,7 +6,8 @@ Five rules:
   is that of the whole vote.
 * `likely`: the same once the leader is ahead of the second with a probability `certainty` (Aggarwal et al. 2023).
 * `rounds`: attempts follow in rounds of `round`, each when the one before has ended, until 1 less the entropy of the
-  answers so far, in that of answers that all differ, is at least `certainty` (Dynasor's certaindex of votes).
+  answers so far, in that of answers that all differ, is at least `certainty` (Dynasor's certaindex of votes). With
+  `rest` they are asked once: all that are left follow the first round together.
 * `probe`: each chain of thought is asked for its answer after every `interval` tokens and ends when `agree` answers in
   a row are the same. A chain has settled on its answer at a share of its tokens, a Beta law of mean `settles` and
   concentration 2 (mean 1/2: uniform); probes before that differ. A probe is a call that goes on from the chain.
@@ -21,6 +22,7 @@ hao-ai-lab/Dynasor, README: probes each 32 tokens; Fu et al. 2025 (arXiv 2508.15
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -95,13 +97,14 @@ def _in_rounds(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
     right = work.attempts(problem)
     tokens = work.answer_tokens(right).reshape(-1, n)
     given = labels(right.reshape(-1, n), _known(work.quality), work.random(45))
-    stops = settled_after(given, knobs["certainty"], each)
+    stops = _stops(given, knobs)
     ends = np.full(len(questions), NONE)
-    for first in range(0, n, each):
+    starts = [0, each] if knobs["rest"] and each < n else list(range(0, n, each))
+    for first, last in pairwise([*starts, n]):
         on = np.flatnonzero(stops > first)
         if not len(on):
             break
-        size = min(each, n - first)
+        size = last - first
         own = np.repeat(on, size)
         calls = graph.call(
             own,
@@ -111,6 +114,12 @@ def _in_rounds(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
         )
         ends[on] = graph.join(on, after=calls.reshape(-1, size))
     return Built(ends=ends)
+
+
+def _stops(given: Ints, knobs: Knobs) -> Ints:
+    """(M,) attempts of votes in rounds."""
+    stops = settled_after(given, knobs["certainty"], knobs["round"])
+    return np.where(stops > knobs["round"], given.shape[1], stops) if knobs["rest"] else stops
 
 
 def settled(random: Generator, mean: float, count: int) -> Floats:
@@ -221,7 +230,7 @@ def _drawn_success(p: Floats, knobs: Knobs, quality: Quality, wrong: Any) -> Flo
 
     def agreed(chance: float, draws: int, random: Generator) -> float:
         given = labels(random.random((draws, n)) < chance, wrong, random)
-        after = settled_after(given, knobs["certainty"], knobs["round"])
+        after = _stops(given, knobs)
         return float(winner_right(given, counted=np.arange(n)[None, :] < after[:, None]).mean())
 
     def confident(chance: float, draws: int, random: Generator) -> float:
@@ -263,6 +272,7 @@ STRATEGIES.add(
                 0.95, 0.0, 1.0, doc="likely: chance that the leader is ahead; rounds: how far answers agree"
             ),
             "round": Knob(4, 1, 10_000, doc="rounds: attempts of a round"),
+            "rest": Knob(False, doc="rounds: whether all that are left follow the first round together"),
             "interval": Knob(32, 1, 1_000_000, doc="probe, confidence: tokens between probes, or of a group"),
             "agree": Knob(3, 1, 1000, doc="probe: equal answers in a row that end a chain"),
             "settles": Knob(0.5, 0.01, 0.99, doc="probe: mean share of a chain after which its answer stays"),
