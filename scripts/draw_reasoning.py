@@ -9,24 +9,25 @@ import sys
 from pathlib import Path
 
 from windtunnel import api
-from windtunnel.programs.figures import ACROSS, front_chart
+from windtunnel.programs.figures import ACROSS, front_chart, load_chart
 from windtunnel.programs.result import ReasonResult
 from windtunnel.report.reason.text import answer_tables, row, titles
 
 ROOT = Path(__file__).parents[1]
-DRAWN = {
+DRAWN: dict[str, int | None] = {
     "best-of-n-or-a-bigger-model": 0,
     "what-is-a-verifier-worth": 0,
+    "how-many-agents": None,
     "which-plan-for-a-strategy": 3,
     "own-devices-or-an-api": 0,
 }
-"""Example → the figure of `ACROSS` that its picture is drawn against."""
+"""Example → the figure of `ACROSS` that its picture is drawn against; None: the share in time against loads."""
 
 
-def draw(name: str, across: int) -> None:
+def draw(name: str, across: int | None) -> None:
     """Run an example, save its picture, print its tables as Markdown."""
     result = api.simulate_programs(ROOT / f"examples/reasoning/{name}.yaml")
-    chart = front_chart(result, ACROSS[across])
+    chart = load_chart(result) if across is None else front_chart(result, ACROSS[across])
     assert chart is not None
     chart.save(ROOT / f"docs/img/reason-{name}.svg", width=860)
     print(f"\n## {name}\n")

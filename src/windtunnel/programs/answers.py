@@ -25,6 +25,7 @@ def answers(points: Sequence[Point], spec: ProgramsSpec) -> dict[str, Any]:
         out["verifier_worth"] = worth
     if sizes := cheapest_model(points):
         out["cheapest_model"] = sizes
+        out["accuracy_at_eflop"] = accuracy_at(points, "eflop")
     if spec.deadline_s is not None and spec.loads:
         out["most_in_time"] = most_in_time(points, spec.deadline_share)
     if api is not None:
@@ -50,6 +51,23 @@ def accuracy_at_cost(points: Sequence[Point]) -> list[dict[str, Any]]:
                     "label": p.label,
                 }
             )
+    return out
+
+
+def accuracy_at(points: Sequence[Point], cost: str) -> list[dict[str, Any]]:
+    """Budgets in another cost of a problem (`flop`, `eflop`), rising, with the best candidate that each one pays for.
+
+    Model size against samples by a cost law (Kinetics): which model, and how many attempts, a budget is best spent on.
+    """
+    known = sorted((p for p in points if p.accuracy is not None), key=lambda p: float(getattr(p, cost)))
+    out: list[dict[str, Any]] = []
+    best = -1.0
+    for p in known:
+        assert p.accuracy is not None
+        if p.accuracy.mean > best:
+            best = p.accuracy.mean
+            own = {"accuracy": best, "model": p.model, "label": p.label, "n": p.n}
+            out.append({cost: getattr(p, cost), "share_of_reading": 1.0 - p.flop / p.eflop if p.eflop else 0.0, **own})
     return out
 
 

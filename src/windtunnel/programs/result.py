@@ -36,6 +36,12 @@ class Point:
     """Of these, found in the prefix cache."""
     calls: float
     """Calls of models, a problem."""
+    flop: float
+    """Of all calls of a problem: matrix products of what was computed, and attention."""
+    read_bytes: float
+    """Of keys and values, by the decode steps of a problem."""
+    eflop: float
+    """Equivalent FLOP (Kinetics): `flop`, and `read_bytes` times the FLOP that the device does while it reads one."""
     problems_per_s: float
     deadline_met: float | None
     """Share of problems that ended within `deadline_s`; None without one."""

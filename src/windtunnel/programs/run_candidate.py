@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.arrays import Floats
+from windtunnel.arrays import Floats, Mask
 from windtunnel.errors import BadInput, Problem
 from windtunnel.machine_memory import refusal, require_bytes
 from windtunnel.population.accuracy import Accuracy
@@ -15,6 +15,7 @@ from windtunnel.population.population import Population
 from windtunnel.programs.attempt_lengths import attempt_lengths
 from windtunnel.programs.bands import Band, scaled_band, widest_band
 from windtunnel.programs.candidates import Candidate
+from windtunnel.programs.cost_law import cost_of
 from windtunnel.programs.quality import ASSUMED_SEPARATION, Quality
 from windtunnel.programs.result import Point
 from windtunnel.programs.served import Deployed, NotServed, serve
@@ -34,6 +35,8 @@ _BYTES_A_PROBLEM = 1000.0
 """Of a program of one call."""
 ROUNDS = 3
 """Problems for each that is worked on at once, below which a closed loop is mostly beginning and end."""
+_BINS = 20
+"""Of problems by difficulty, for accuracies that are drawn."""
 _PLANNED_POINTS = 400
 """Points of a population for strategies that plan by difficulty."""
 
@@ -212,6 +215,7 @@ def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: S
     energy = None if None in energies else sum(e for e in energies if e is not None) / count
     full = spec.offline or spec.concurrency is not None
     able = None if at_most is None else at_most.problems_per_s
+    law = cost_of(run.deployed.all, requests)
     return Point(
         model=run.deployed.name,
         strategy=run.candidate.strategy.id,
@@ -228,6 +232,9 @@ def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: S
         prompt_tokens=(float(requests.input_tokens[begun].sum()) + extra[1]) / count,
         cached_tokens=float(requests.cached_tokens.sum()) / count,
         calls=float(begun.sum()) / count,
+        flop=law.flop / count,
+        read_bytes=law.read_bytes / count,
+        eflop=law.eflop / count,
         problems_per_s=run.problems_per_s,
         deadline_met=None if spec.deadline_s is None else float((whole <= spec.deadline_s).sum()) / count,
         num_devices=run.deployed.num_devices,
@@ -270,7 +277,7 @@ def accuracy(candidate: Candidate, spec: ProgramsSpec, population: Population, b
     """Share of problems that end right: by the strategy's law over the population, else as the programs were drawn."""
     own, quality = candidate.strategy.success, quality_of(spec, population)
     if own is None:
-        return _as_drawn(built, population)
+        return None if built.right is None else _as_drawn(built.right, spec, population)
 
     known: dict[bytes, Floats | Banded] = {}
 
@@ -292,16 +299,27 @@ def accuracy(candidate: Candidate, spec: ProgramsSpec, population: Population, b
     return Accuracy(mean=middle.mean, low=low, high=high, grade="assumed", why=why, level=middle.level)
 
 
-def _as_drawn(built: Built, population: Population) -> Accuracy | None:
-    if built.right is None:
-        return None
+def _as_drawn(drawn: Mask, spec: ProgramsSpec, population: Population) -> Accuracy:
+    """Share of programs that were drawn right, with both bands: that of so few programs, and that of the population.
+
+    How often a program ends right given its problem is taken from programs of about equal success probabilities; over
+    the laws that the population's fit allows, that gives another mean each.
+    """
     from scipy.stats import binomtest
 
-    right, count = int(built.right.sum()), len(built.right)
-    band = binomtest(right, count).proportion_ci(0.9, method="wilson")
-    return Accuracy(
-        mean=right / count, low=band.low, high=band.high, grade="assumed", why=f"{count} programs as they were drawn"
-    )
+    right, count = int(drawn.sum()), len(drawn)
+    level = 0.9
+    few = binomtest(right, count).proportion_ci(level, method="wilson")
+    p = drawn_difficulty(population.points(), count, spec.seed)
+    order = np.argsort(p, kind="stable")
+    parts = np.array_split(order, min(_BINS, count))
+    at, share = (np.array([float(own[part].mean()) for part in parts]) for own in (p, drawn.astype(np.float64)))
+    of_law = population.accuracy(lambda x: np.interp(x, at, share), level)
+    mean = right / count
+    low = mean - float(np.hypot(mean - few.low, of_law.mean - of_law.low))
+    high = mean + float(np.hypot(few.high - mean, of_law.high - of_law.mean))
+    why = f"{count:,} programs as they were drawn; {of_law.why}"
+    return Accuracy(mean=mean, low=max(low, 0.0), high=min(high, 1.0), level=level, grade="assumed", why=why)
 
 
 def _spans(graph: ProgramGraph, built: Built, drawn: Drawn, deployed: Deployed) -> tuple[Floats, Floats]:

@@ -87,3 +87,15 @@ def test_loads_that_cannot_be_are_told(changes: dict[str, Any], words: str) -> N
         changes = {"concurrency": 4, **changes}
     with pytest.raises(BadInput, match=words):
         api.simulate_programs(scenario(**changes))
+
+
+def test_a_drawn_accuracy_has_the_bands_of_programs_and_of_the_population() -> None:
+    nodes = [{"id": "a", "attempt": True, "output_tokens": 5}]
+    base = scenario(strategy={"graph": {"nodes": nodes, "answer": "a"}}, problems=400, concurrency=None, offline=True)
+    sure = api.simulate_programs({**base, "population": {"beta": {"a": 1.0, "b": 1.0}}}).points[0].accuracy
+    errors = {"a": 1.0, "b": 1.0, "log_sd_a": 0.5, "log_sd_b": 0.5}
+    fitted = api.simulate_programs({**base, "population": {"beta": errors}}).points[0].accuracy
+    assert sure is not None and fitted is not None
+    assert fitted.mean == sure.mean == pytest.approx(0.5, abs=0.08)
+    assert sure.high - sure.low == pytest.approx(2 * 1.645 * 0.5 / 20, rel=0.1)  # Wilson's, of 400 programs
+    assert fitted.high - fitted.low > 3 * (sure.high - sure.low)

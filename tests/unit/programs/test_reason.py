@@ -170,3 +170,28 @@ def test_the_lowest_confidence_has_the_law_of_its_groups() -> None:
     alone = drawn_lowest(right, groups, 0.55, 0.5, np.random.default_rng(2))
     for share in (0.05, 0.5, 0.95):
         assert np.quantile(alone, share) == pytest.approx(np.quantile(grouped, share), abs=0.03)
+
+
+def test_flop_and_bytes_of_a_problem_follow_from_its_tokens() -> None:
+    """A fixed prompt of 100 and answers of 50 tokens: products, pairs and bytes read add up by hand."""
+    one = api.simulate_programs(scenario(programs={"strategy": {"best_of_n": {"n": 1}}})).points[0]
+    hidden, layers, heads, wide, kv, vocab, inner = 4096, 32, 32, 128, 8, 128256, 14336
+    a_layer = 2 * hidden * wide * (heads + kv) + 3 * hidden * inner
+    linear = 2.0 * (layers * a_layer + hidden * vocab)
+    pairs = (100**2 + 50**2) / 2 + 50 * 100
+    assert one.flop == pytest.approx(linear * 150 + 4.0 * layers * heads * wide * pairs, rel=1e-3)
+    assert one.read_bytes == pytest.approx(2 * layers * kv * wide * 2 * (50 * 100 + 50 * 50 / 2), rel=1e-6)
+    assert one.eflop == pytest.approx(one.flop + one.read_bytes * 989.4e12 / 3.35e12, rel=1e-2)
+
+
+def test_model_sizes_by_a_cost_law_stand_in_the_order_of_their_budgets() -> None:
+    models = [{"model": "meta-llama/Llama-3.1-8B"}, {"model": "Qwen/Qwen3-0.6B"}]
+    populations = {
+        "meta-llama/Llama-3.1-8B": {"beta": {"a": 0.3, "b": 0.7}},
+        "Qwen/Qwen3-0.6B": {"beta": {"a": 0.2, "b": 0.8}},
+    }
+    result = api.simulate_programs(scenario(programs={"models": models}, population={"models": populations}))
+    steps = result.answers["accuracy_at_eflop"]
+    assert [s["eflop"] for s in steps] == sorted(s["eflop"] for s in steps)
+    assert [s["accuracy"] for s in steps] == sorted(s["accuracy"] for s in steps)
+    assert steps[0]["model"] == "Qwen/Qwen3-0.6B"

@@ -231,6 +231,14 @@ def answer_tables(result: ReasonResult) -> list[AnswerTable]:
         ]
         hint = "USD a problem for which each model reaches it"
         out.append(("Which model for an accuracy", hint, ["accuracy", "cheapest", *models], rows))
+    if steps := own.get("accuracy_at_eflop"):
+        rows = [
+            [f"{s['eflop']:.3g}", s["label"], s["model"], f"{s['accuracy'] * 100:.1f} %", share(s["share_of_reading"])]
+            for s in steps
+        ]
+        hint = "from each budget on: FLOP, and bytes read from the cache in FLOP of their time (Kinetics)"
+        heads = ["from FLOP a problem", "strategy", "model", "accuracy", "of it reading"]
+        out.append(("Model size against samples", hint, heads, rows))
     if even := own.get("break_even"):
         out.append(_break_even(even))
     return out
