@@ -1,14 +1,26 @@
-"""Which count of tokens orders programs with tools as their simulated latencies do."""
+"""Which count of tokens orders programs with tools as their simulated latencies do, all kinds of them in one queue."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
+import numpy as np
+
+from windtunnel.arrays import Floats, Ints
+from windtunnel.population.prepare import populations
+from windtunnel.programs.candidates import Candidate
+from windtunnel.programs.run_candidate import Simulated, simulate
+from windtunnel.programs.served import deploy
+from windtunnel.programs.strategy import Built, Knobs, Strategy
+from windtunnel.programs.workload import Workload
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results
-from windtunnel.reproduce.programs import on_one_node, reasoned
+from windtunnel.reproduce.programs import on_one_node
 from windtunnel.reproduce.settings import Values, load
+from windtunnel.serving.traffic.program_graph import ProgramGraph
+from windtunnel.specs.source import load as load_scenario
 
 TITLE = "Prefill token equivalents (2026)"
 
@@ -23,40 +35,61 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def scenario(values: Values) -> Values:
-    """One strategy for each pattern of tools."""
-    strategies = []
-    for steps, result, answer in product(fixed("steps"), fixed("results"), fixed("answers")):
-        nodes: list[Values] = [{"id": "c0", "output_tokens": answer}]
-        for k in range(steps):
-            nodes.append({"id": f"t{k}", "kind": "tool", "tool": "python", "after": [f"c{k}"], "result_tokens": result})
-            nodes.append({"id": f"c{k + 1}", "after": [f"t{k}"], "output_tokens": answer})
-        strategies.append({"graph": {"nodes": nodes}})
-    own = on_one_node(
+def patterns() -> Ints:
+    """(P, 3) calls of tools, tokens of a result and tokens between tools of each program, in random order."""
+    kinds = list(product(fixed("steps"), fixed("results"), fixed("answers")))
+    every = np.array(kinds * fixed("rounds"), np.int64)
+    found: Ints = np.random.default_rng(1).permutation(every)
+    return found
+
+
+def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
+    """Programs of all kinds side by side: calls with a tool between each two of them."""
+    own = patterns()
+    at = graph.call(work.problems, context=work.questions(graph), output=own[:, 2])
+    for step in range(int(own[:, 0].max())):
+        on = np.flatnonzero(own[:, 0] > step)
+        told = graph.tool(on, seconds=knobs["tool_s"], after=at[on])
+        at[on] = graph.call(on, context=at[on], new=own[on, 1], output=own[on, 2], after=told)
+    return Built(ends=at)
+
+
+@lru_cache(maxsize=16)
+def served(tool_s: float, blocks: int) -> Simulated:
+    """All programs on one device, so many at once."""
+    fields = on_one_node(
         {name: fixed(name) for name in ("model", "device", "devices")},
-        problems=fixed("problems"),
+        strategy="best_of_n",
+        problems=len(patterns()),
         concurrency=fixed("concurrency"),
         input_tokens=300,
-        strategies=strategies,
-        tools={"python": {"seconds": values["tool_s"], "distribution": "fixed"}},
     )
-    own["serving"]["pools"][0]["kv"] = {"num_blocks": values["blocks"]}
-    return own
+    fields["serving"]["pools"][0]["kv"] = {"num_blocks": blocks}
+    own, _, folder = load_scenario(fields, ())
+    assert own.programs is not None and own.population is not None
+    mixed = Strategy(id="mixed_tools", summary="programs of all kinds", build=build)
+    candidate = Candidate(strategy=mixed, knobs={"tool_s": tool_s}, stated=(), model=None)
+    deployed = deploy(own.model_dump(mode="json", exclude_unset=True), own, folder, None, scored=False)
+    return simulate(candidate, own.programs, populations(own.population)[""], deployed)
 
 
 def correlations(values: Values) -> tuple[float, float]:
     """Of latencies, less their tools, with prefill token equivalents and with tokens."""
     from scipy.stats import spearmanr
 
-    patterns = list(product(fixed("steps"), fixed("results"), fixed("answers")))
-    points = reasoned(scenario(values))
-    seconds = [p.latency_s["mean"] - s * values["tool_s"] for p, (s, _, _) in zip(points, patterns, strict=True)]
-    tokens = [p.tokens + p.prompt_tokens / p.calls for p in points]
+    run = served(values["tool_s"], values["blocks"])
+    requests, program = run.requests, run.requests.group
+
+    def total(each: Floats) -> Floats:
+        return np.bincount(program, each, len(run.latency_s))
+
+    seconds = run.latency_s - patterns()[:, 0] * values["tool_s"]
+    prompt, output = requests.input_tokens.astype(float), requests.generated_tokens.astype(float)
+    longest = np.zeros(len(seconds))
+    np.maximum.at(longest, program, prompt + output)
     weight = fixed("flop_per_byte") * fixed("cached_token_bytes") / (2 * fixed("parameters"))
-    equivalents = [
-        p.prompt_tokens - p.cached_tokens + p.tokens * (1 + weight * p.prompt_tokens / p.calls) for p in points
-    ]
-    return float(spearmanr(seconds, equivalents)[0]), float(spearmanr(seconds, tokens)[0])
+    equivalents = total(prompt - requests.cached_tokens) + total(output * (1 + weight * (prompt + output / 2)))
+    return float(spearmanr(seconds, equivalents)[0]), float(spearmanr(seconds, longest)[0])
 
 
 def measures() -> dict[str, Measure]:
