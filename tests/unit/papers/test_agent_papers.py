@@ -33,7 +33,6 @@ MISSES = {
     "agenttts": {"interplay"},
     "hetero_agentic": {"split", "tco"},
     "learning_to_share": {"context"},
-    "pte_tool_reasoning": {"pte_above_tokens"},
     "sleep_time_compute": {"cost_of_tokens"},
 }
 """Claims that do not come out. Shrink this, never hide in it."""

@@ -81,7 +81,7 @@ def correlations(values: Values) -> tuple[float, float]:
     requests, program = run.requests, run.requests.group
 
     def total(each: Floats) -> Floats:
-        return np.bincount(program, each, len(run.latency_s))
+        return np.asarray(np.bincount(program, each, len(run.latency_s)), np.float64)
 
     seconds = run.latency_s - patterns()[:, 0] * values["tool_s"]
     prompt, output = requests.input_tokens.astype(float), requests.generated_tokens.astype(float)
