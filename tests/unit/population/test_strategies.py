@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from windtunnel.population.beta import Beta
+from windtunnel.population.greedy import sampled_means
 from windtunnel.population.length import (
     accuracy_within,
     finished,
@@ -190,3 +191,18 @@ def test_budgets_in_the_limit_and_in_order():
     assert tokens_within(P, LENGTHS, 1e9)[[0, -1]] == pytest.approx([7000, 3000])
     fixed = LengthLaw(mean=100, sigma=0)
     assert finished(fixed, 99.0) == 0 and finished(fixed, 100.0) == 1 and mean_tokens_within(fixed, 40) == 40
+
+
+# -- sampling beside greedy
+
+
+def test_sampling_costs_what_it_is_said_to():
+    many = sampled_means(30_000, 100_000, cost=0.5, spread=0.0)
+    assert np.median(many) == pytest.approx(1 / (1 + np.exp(0.5) * 7 / 3), rel=0.01)
+    assert np.ptp(many) < 0.01
+
+
+def test_a_greedy_attempt_at_few_problems_says_little():
+    few, none = sampled_means(6, 30), sampled_means(0, 30)
+    assert np.quantile(few, 0.1) < 0.1 < np.median(few) < 0.2 < np.quantile(few, 0.9)
+    assert np.median(none) < 0.01 < np.quantile(none, 0.9) and np.all(np.diff(few) >= 0)

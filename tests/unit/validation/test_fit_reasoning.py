@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 from reasoning_rows import rows
 
-from windtunnel.population import fit_tables, selectors, temperature_per_k
+from windtunnel.population import fit_tables, greedy, selectors, temperature_per_k
 from windtunnel.population.beta import from_mean
 from windtunnel.population.pass_at_k import pass_at_k
 from windtunnel.population.revision import CONCENTRATION, FITTED, RUNS
-from windtunnel.validation.fit.reasoning import fit_cost, fit_feedback, fit_separation, fit_spoiled, left_out, model_of
+from windtunnel.validation.fit.reasoning import (
+    fit_cost,
+    fit_feedback,
+    fit_sampling,
+    fit_separation,
+    fit_spoiled,
+    left_out,
+    model_of,
+)
 from windtunnel.validation.rows.row_files import shipped_reasoning_rows
 
 
@@ -42,6 +50,8 @@ def test_constants_are_those_of_the_rows():
     measured = rows("reasoning_quality")
     humaneval = [r for r in measured if r["kind"] == "pass_at_k" and r["task"].startswith("humaneval")]
     assert fit_cost(humaneval) == temperature_per_k.COST
+    cost, sd = fit_sampling([r for r in measured if r["kind"] == "single_attempt"])
+    assert (cost, sd) == pytest.approx((greedy.COST, greedy.COST_SD), abs=0.01)
     d, spread = fit_separation([r for r in measured if r["kind"] == "verifier_selection"])
     assert d == pytest.approx(selectors.REWARD_MODEL_SEPARATION, abs=0.01)
     assert spread < selectors.REWARD_MODEL_SPREAD  # of one model's attempts: others differ more
@@ -63,7 +73,7 @@ def test_models_left_out_are_inside_their_bands():
         assert own.worth == pytest.approx(constant.worth, rel=0.02) and own.models == constant.models
     found = list(left_out(measured))
     inside = [x.low <= x.measured <= x.high for x in found]
-    assert len(found) == 139 and 0.75 <= np.mean(inside) <= 0.9
+    assert len(found) == 147 and 0.75 <= np.mean(inside) <= 0.9
     for what in {x.what for x in found if x.what.startswith("second")}:
         own_errors = [(x.predicted - x.measured) / x.measured for x in found if x.what == what]
         assert abs(np.mean(own_errors)) < 0.06

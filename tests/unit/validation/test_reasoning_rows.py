@@ -50,6 +50,7 @@ MADE_UP: list[dict[str, Any]] = [
     },
     {"kind": "pass_at_k", "task": "humaneval-164", "samples": 200, "percent": {"1": 20.0, "10": 35.0, "100": 55.0}},
     {"kind": "pass_at_k", "task": "math500", "percent": {"1": 40.0, "256": 90.0}},
+    {"kind": "single_attempt", "percent": {"gsm8k": 80.0, "aime24_pass1_greedy": 20.0, "aime24_mean32": 14.0}},
     {"kind": "agent_cost", "task": "issues (500)", "total_usd": 2300, "usd_per_issue": 4.6, "resolved_percent": 57.4},
     {
         "kind": "agent_trace",
@@ -70,7 +71,7 @@ MADE_UP: list[dict[str, Any]] = [
     },
 ]
 FIXED = {
-    "pass@1", "pass@8", "pass@10", "pass^1", "pass^2", "pass_1_percent", "sequential.accuracy",
+    "pass@1", "pass@8", "pass@10", "pass^1", "pass^2", "pass_1_percent", "sequential.accuracy", "aime24_pass1_greedy",
     "sequential.token_latency", "baseline.accuracy", "total_usd", "steps", "input_tokens", "sessions",
     "threaded.token_latency",
 }  # fmt: skip
@@ -171,7 +172,7 @@ def test_the_page_has_a_line_for_each_figure_and_each_reason():
     page = reasoning_page(validate([*MADE_UP, {"kind": "rl_step", "framework": "f", "metrics": {"step_time_s": 1.5}}]))
     assert "| two_attempts | polyglot-225 | pass_2_percent | 1 of 1 |" in page
     assert "| rl_step | 1 | rows of post-training" in page
-    assert page.count("| is what the prediction starts from |") == 10
+    assert page.count("| is what the prediction starts from |") == 11
 
 
 def test_sums_follow_from_their_parts():

@@ -1,9 +1,10 @@
 """Coefficients of populations from measured rows, and predictions of each model by coefficients of the others.
 
 What a second attempt after feedback is worth (`population.revision`), what a higher temperature costs
-(`population.temperature_per_k`), how far reward models separate (`population.selectors`), and how many attempts of
-agents fail whatever the task (`population.fit_tables.SPOILED`). On the rows, the functions `fit_…` give the constants
-of those modules; `left_out` refits them without each model, or without each task where all rows are of one model.
+(`population.temperature_per_k`), how far reward models separate (`population.selectors`), how many attempts of agents
+fail whatever the task (`population.fit_tables.SPOILED`), and what sampling costs beside greedy (`population.greedy`).
+On the rows, the functions `fit_…` give the constants of those modules; `left_out` refits them without each model, or
+without each task where all rows are of one model.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from windtunnel.arrays import Floats
 from windtunnel.population.beta import from_mean
 from windtunnel.population.chance import spread_of_entry
 from windtunnel.population.fit_tables import FORM, fit_all_of_k, fit_pass_1
+from windtunnel.population.greedy import sampled_means
 from windtunnel.population.pass_at_k import all_of_k, pass_at_k
 from windtunnel.population.population import over_laws
 from windtunnel.population.revision import CONCENTRATION, Feedback
 from windtunnel.population.selectors import best_of_n, separation_from_accuracy
 from windtunnel.population.temperature_per_k import ERROR, chooses, fit_best_temperatures
-from windtunnel.validation.predict.program_sums import problems_of
+from windtunnel.validation.predict.program_sums import problems_of, size_of
 from windtunnel.validation.predict.reasoning import second_attempts
 from windtunnel.validation.rows.parsing.loose_values import number
 
@@ -114,6 +116,36 @@ def _separations(row: Row) -> list[float]:
     return out
 
 
+def fit_sampling(rows: Sequence[Row]) -> tuple[float, float]:
+    """Mean and spread over models of the logits between greedy and sampled pass@1 (`population.greedy`)."""
+    from scipy.optimize import minimize
+    from scipy.special import expit, logit, ndtri
+
+    pairs = [pair for row in rows for pair in greedy_pairs(row)]
+    z = ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+
+    def cost(x: Floats) -> float:
+        total = -0.5 * ((x[1] - np.log(0.4)) / 0.5) ** 2
+        for right, problems, mean in pairs:
+            p = np.clip(expit(logit(mean) + x[0] + np.exp(x[1]) * z), 1e-9, 1 - 1e-9)
+            log = right * np.log(p) + (problems - right) * np.log1p(-p)
+            total += float(np.log(np.mean(np.exp(log - log.max()))) + log.max())
+        return -float(total)
+
+    found = minimize(cost, [0.5, np.log(0.4)], method="Nelder-Mead")
+    return float(found.x[0]), float(np.exp(found.x[1]))
+
+
+def greedy_pairs(row: Row) -> Iterator[tuple[float, int, float]]:
+    """Problems that the greedy attempt solved, problems, and the mean share of sampled ones."""
+    for name, value in row["percent"].items():
+        task, greedy, _ = name.partition("_pass1_greedy")
+        problems = size_of(task)
+        for other, mean in row["percent"].items():
+            if greedy and problems and other.startswith(task + "_mean") and 0 < mean < 100:
+                yield float(round(value / 100 * problems)), problems, mean / 100
+
+
 def fit_spoiled(rows: Sequence[Row]) -> float:
     """Share of attempts of agents that fail whatever the task, where pass^3 and pass^4 are off least, in deviations."""
     squares = [sum(_squares(row, float(s)) for row in rows) for s in _SPOILED]
@@ -146,6 +178,8 @@ def left_out(rows: Iterable[Row]) -> Iterator[LeftOut]:
     tables = [r for r in by_kind.get("pass_at_k", []) if chooses(r["task"]) and {"1", "10", "100"} <= set(r["percent"])]
     for others, held in _folds(tables, model_of):
         yield from (_pass_at_100(row, fit_cost(others)) for row in held)
+    for others, held in _folds(by_kind.get("single_attempt", []), lambda r: str(r["model"])):
+        yield from (x for row in held for x in _sampled(row, *fit_sampling(others)))
     for others, held in _folds(by_kind.get("verifier_selection", []), lambda r: str(r["task"])):
         for row in held:
             yield from _selected(row, *fit_separation(others))
@@ -165,6 +199,12 @@ def _pass_at_100(row: Row, cost: float) -> LeftOut:
     share = table[10] if found is None else found.pass_at_k(100)
     low, high = expit(logit(share) + np.array([-_Z80, _Z80]) * ERROR)
     return LeftOut(f"pass@100, {row['task']}", table[100], share, float(low), float(high))
+
+
+def _sampled(row: Row, cost: float, spread: float) -> Iterator[LeftOut]:
+    for right, problems, mean in greedy_pairs(row):
+        low, middle, high = np.quantile(sampled_means(right, problems, cost, spread), [0.1, 0.5, 0.9])
+        yield LeftOut("mean of samples from a greedy attempt", mean, float(middle), float(low), float(high))
 
 
 def _selected(row: Row, d: float, spread: float) -> Iterator[LeftOut]:

@@ -13,6 +13,7 @@ from windtunnel.validation.predict.outcomes import INPUT, Prediction
 from windtunnel.validation.rows.outcome_rows import Measured, finite
 from windtunnel.validation.rows.parsing.loose_values import mapping
 
+_SIZES = {"aime2": 30, "humaneval": 164, "math500": 500, "gpqa_diamond": 198}
 _TOTALS = ("calls_per_query", "input_tokens_per_query", "output_tokens_per_query")
 _MEAN_OF_RATIOS = 0.1
 """Half width, as a fraction, of a mean of ratios about the ratio of the means: three tasks differ by 1 to 8 %."""
@@ -87,6 +88,11 @@ def cached_tokens(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[st
         assumed=(("programs.cache_ttl_s", "300", "the provider's; shares of steps that wait for a user are open"),),
     )
     return {"steps": INPUT, "input_tokens": INPUT, "cached_input_tokens": told}
+
+
+def size_of(task: str) -> int | None:
+    """Problems of a benchmark that is always of one size."""
+    return next((size for name, size in _SIZES.items() if task.casefold().startswith(name)), None)
 
 
 def problems_of(row: dict[str, Any]) -> int | None:

@@ -26,6 +26,7 @@ from windtunnel.population.fit_tables import (
     fit_pass_1,
     fit_pass_at_k,
 )
+from windtunnel.population.greedy import COST, sampled_means
 from windtunnel.population.majority import USUAL_WRONG, WRONG_BAND, majority
 from windtunnel.population.pass_at_k import all_of_k, all_right, at_least_one, pass_at_k
 from windtunnel.population.revision import CONCENTRATION, Feedback, feedback_for
@@ -33,7 +34,14 @@ from windtunnel.population.same_problems import pass_at_k_again, predictive_band
 from windtunnel.population.selectors import REWARD_MODEL_SEPARATION, REWARD_MODEL_SPREAD, best_of_n
 from windtunnel.population.temperature_per_k import BROKEN, ERROR, chooses, fit_best_temperatures
 from windtunnel.validation.predict.outcomes import INPUT, LEVEL, Predict, Prediction
-from windtunnel.validation.predict.program_sums import agent_cost, agent_trace, cached_tokens, problems_of, threads
+from windtunnel.validation.predict.program_sums import (
+    agent_cost,
+    agent_trace,
+    cached_tokens,
+    problems_of,
+    size_of,
+    threads,
+)
 from windtunnel.validation.rows.outcome_rows import Measured, counts, finite
 
 ATTEMPTS, SEED = 100, 1
@@ -235,6 +243,29 @@ def second_attempts(first: float, cases: float, feedback: Feedback) -> tuple[flo
     return value, min(float(low), value), max(float(high), value)
 
 
+def _single_attempt(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
+    by_name = {n.metric: n.value for n in numbers}
+    out = {}
+    for name, value in by_name.items():
+        task, greedy, _ = name.partition("_pass1_greedy")
+        mean = next((n for n in by_name if re.fullmatch(re.escape(task) + r"_mean\d+", n)), None)
+        problems = size_of(task)
+        if not greedy or mean is None or problems is None or value is None or not 0 <= value <= 100:
+            continue
+        means = 100 * sampled_means(float(round(value / 100 * problems)), problems)
+        low, middle, high = (float(x) for x in np.quantile(means, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]))
+        why = "the row states none; what sampling cost other models beside greedy"
+        out[name] = INPUT
+        out[mean] = Prediction(
+            value=middle,
+            low=low,
+            high=high,
+            basis="one greedy attempt at few problems, and what sampling costs",
+            assumed=(("population.temperature", f"{COST:g} logits below greedy", why),),
+        )
+    return out
+
+
 def _parallel_threads(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[str, Prediction]:
     why = "threads change the order of the same tokens; success of a problem is taken to stay"
     return _unchanged(numbers, "sequential", "threaded", why) | threads(numbers)
@@ -307,6 +338,7 @@ PREDICT: dict[str, Predict] = {
     "pass_at_k": partial(_table, kind="pass_at_k"),
     "all_of_k": partial(_table, kind="all_of_k"),
     "majority": _majority,
+    "single_attempt": _single_attempt,
     "two_attempts": _two_attempts,
     "verifier_selection": _verifier_selection,
     "parallel_threads": _parallel_threads,
