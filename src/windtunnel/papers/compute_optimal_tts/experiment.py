@@ -9,14 +9,17 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.population.beta import from_mean
-from windtunnel.population.selectors import best_of_n
+from windtunnel.population.majority import USUAL_WRONG
 from windtunnel.programs.quality import Quality
 from windtunnel.programs.strategies.compute_optimal import success
+from windtunnel.programs.votes import weighted_vote
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results
 from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Compute-optimal test-time scaling (Snell et al. 2024)"
+WRONG = (USUAL_WRONG,)
+"""Histogram of wrong answers where none is known."""
 
 
 def setting() -> Values:
@@ -35,12 +38,13 @@ def points(values: Values) -> Floats:
 
 
 def by_difficulty(values: Values) -> float:
-    """Accuracy at n generations in the mean."""
+    """Accuracy at n generations of each problem."""
     own = points(values)
-    quality = Quality(separation=values["separation"], separation_stated=True, points=own)
+    quality = Quality(separation=values["separation"], separation_stated=True, wrong_answers=WRONG, points=own)
     knobs: dict[str, Any] = {
         "n": fixed("n"),
-        "selector": "verifier",
+        "selector": "weighted",
+        "even": True,
         "bins": fixed("bins"),
         "noise": 0.0,
         "beams": True,
@@ -52,8 +56,10 @@ def by_difficulty(values: Values) -> float:
 
 
 def for_all(values: Values, n: float) -> float:
-    """Accuracy of best of n."""
-    return float(best_of_n(points(values), n, values["separation"]).mean())
+    """Accuracy of weighted best of n, between whole numbers by the logarithm of n."""
+    low = 2 ** math.floor(math.log2(n))
+    ends = [float(weighted_vote(points(values), m, WRONG, values["separation"]).mean()) for m in (low, 2 * low)]
+    return float(np.interp(math.log2(n), [math.log2(low), math.log2(2 * low)], ends))
 
 
 def efficiency(values: Values) -> float:

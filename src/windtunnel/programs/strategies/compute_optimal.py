@@ -3,7 +3,8 @@
 Difficulty is estimated: the logit of p with normal errors of standard deviation `noise`. Bins hold equal shares of
 estimates. Each bin gets best of m or beam search of width m, for m a power of two up to 8·n, so that the expected
 accuracy of all is greatest at n attempts a problem in the mean; ties of cost are settled by a Lagrange multiplier, and
-best of n for all is among the choices, so that the plan never expects less.
+best of n for all is among the choices, so that the plan never expects less. With `even` every bin gets n attempts, as the
+paper has it, and bins differ in the strategy alone.
 
 Source: Snell et al. 2024 (arXiv 2408.03314), sections 3 and 5.
 """
@@ -121,6 +122,9 @@ def _one(graph: ProgramGraph, work: Workload, questions: Ints, some: Ints, optio
 
 
 def _options(knobs: Knobs) -> list[Option]:
+    if knobs["even"]:
+        beam = [Option("beam", knobs["n"])] if knobs["beams"] and 4 <= knobs["n"] <= _MOST_BEAM else []
+        return [Option("best_of_n", knobs["n"]), *beam]
     sizes = {1 << k for k in range(int(MOST_OVER * knobs["n"]).bit_length()) if (1 << k) <= MOST_OVER * knobs["n"]}
     own = [Option("best_of_n", n) for n in sorted(sizes | {knobs["n"]})]
     if knobs["beams"]:
@@ -181,6 +185,7 @@ STRATEGIES.add(
             "noise": Knob(0.5, 0.0, 10.0, doc="standard deviation of the estimate of difficulty, in the logit of p"),
             "beams": Knob(False, doc="whether a bin may also get beam search"),
             "steps": Knob(8, 1, 100, doc="steps of a trajectory of beam search"),
+            "even": Knob(False, doc="whether every bin gets n attempts, and only what is done with them differs"),
         },
         scores=lambda knobs: knobs["beams"] or knobs["selector"] in ("verifier", "weighted"),
         source="Snell et al. 2024 (arXiv 2408.03314), sections 3 and 5",
