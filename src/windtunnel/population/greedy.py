@@ -13,6 +13,8 @@ from windtunnel.arrays import Floats
 COST, COST_SD = 0.55, 0.29
 """Logits between greedy and sampled pass@1, and their spread over models: eight Qwen2.5 models before and after
 reinforcement on AIME 2024, mean of 32 samples."""
+FEWEST_RIGHT = 3
+"""Problems that a greedy attempt must solve: fewer leave a band as wide as what it says."""
 _POINTS = 200
 
 

@@ -22,9 +22,10 @@ from 100 attempts drawn with seed 1, tables from their two smallest k, the other
 the measured value; where nothing was solved at all, they are plain differences. Written by `make accuracy-reasoning`.
 
 These rows were there when forms and coefficients were chosen: the worth of feedback, the separation of reward models
-and the usual wrong answers were fitted on the rows of their kind, and so were the cost of a higher temperature in tables
-that choose one for each k and that of sampling beside greedy answers. Laws of `problem_successes`, of tables of one temperature and of `all_of_k` come from their
-own row alone. Rows of other models are kept back and judge. Width is that of the band over the predicted figure.
+and the usual wrong answers were fitted on the rows of their kind, and so were the cost of a higher temperature in
+tables that choose one for each k and that of sampling beside greedy answers. Laws of `problem_successes`, of tables of
+one temperature and of `all_of_k` come from their own row alone. Rows of other models are kept back and judge. Width is
+that of the band over the predicted figure.
 
 """
 _TABLE = """| kind | task | figure | predicted | mean absolute error | bias | inside the band of 80 % | width |

@@ -20,7 +20,7 @@ from windtunnel.arrays import Floats
 from windtunnel.population.beta import from_mean
 from windtunnel.population.chance import spread_of_entry
 from windtunnel.population.fit_tables import FORM, fit_all_of_k, fit_pass_1
-from windtunnel.population.greedy import sampled_means
+from windtunnel.population.greedy import FEWEST_RIGHT, sampled_means
 from windtunnel.population.pass_at_k import all_of_k, pass_at_k
 from windtunnel.population.population import over_laws
 from windtunnel.population.revision import CONCENTRATION, Feedback
@@ -203,6 +203,8 @@ def _pass_at_100(row: Row, cost: float) -> LeftOut:
 
 def _sampled(row: Row, cost: float, spread: float) -> Iterator[LeftOut]:
     for right, problems, mean in greedy_pairs(row):
+        if not FEWEST_RIGHT <= right <= problems - FEWEST_RIGHT:
+            continue
         low, middle, high = np.quantile(sampled_means(right, problems, cost, spread), [0.1, 0.5, 0.9])
         yield LeftOut("mean of samples from a greedy attempt", mean, float(middle), float(low), float(high))
 

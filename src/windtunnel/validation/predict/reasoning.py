@@ -26,7 +26,7 @@ from windtunnel.population.fit_tables import (
     fit_pass_1,
     fit_pass_at_k,
 )
-from windtunnel.population.greedy import COST, sampled_means
+from windtunnel.population.greedy import COST, FEWEST_RIGHT, sampled_means
 from windtunnel.population.majority import USUAL_WRONG, WRONG_BAND, majority
 from windtunnel.population.pass_at_k import all_of_k, all_right, at_least_one, pass_at_k
 from windtunnel.population.revision import CONCENTRATION, Feedback, feedback_for
@@ -252,7 +252,13 @@ def _single_attempt(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[
         problems = size_of(task)
         if not greedy or mean is None or problems is None or value is None or not 0 <= value <= 100:
             continue
-        means = 100 * sampled_means(float(round(value / 100 * problems)), problems)
+        right = round(value / 100 * problems)
+        if not FEWEST_RIGHT <= right <= problems - FEWEST_RIGHT:
+            out[mean] = Prediction(
+                reason=f"a greedy attempt that is right at {right} of {problems} problems says little"
+            )
+            continue
+        means = 100 * sampled_means(float(right), problems)
         low, middle, high = (float(x) for x in np.quantile(means, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]))
         why = "the row states none; what sampling cost other models beside greedy"
         out[name] = INPUT
