@@ -279,10 +279,16 @@ def simulate_programs(
 ) -> ReasonResult:
     """Compare strategies of inference: accuracy, dollars, joules and latency of programs of model calls.
 
-    See `windtunnel.programs.simulate.simulate_programs`.
+    See `windtunnel.programs.simulate.simulate_programs`; `programs.plans: planner` asks the serving planner first.
     """
     from windtunnel.programs.simulate import simulate_programs as simulate
+    from windtunnel.specs.source import load
 
+    asked = load(source, overrides)[0].programs
+    if asked is not None and asked.plans_by == "planner":
+        from windtunnel.planner.plans_of_programs import on_planned
+
+        return on_planned(source, overrides=overrides, report=report)
     return simulate(source, overrides=overrides, report=report)
 
 

@@ -1,7 +1,7 @@
 """Cost of a problem in FLOP and in bytes read from the KV cache, from the model's own graph and the calls of a run.
 
-Kinetics adds both up as equivalent FLOP: FLOP plus bytes times the FLOP that the device does while it reads one. Weights
-are left out, because a large batch reads them once for all; dollars and seconds of the run have them.
+Kinetics adds both up as equivalent FLOP: FLOP, and bytes times the FLOP that the device does while it reads one.
+Weights are left out, because a large batch reads them once for all; dollars and seconds of the run have them.
 
 Source: Sadhukhan et al. 2025, Kinetics (arXiv 2506.05333), section 3. Each sequence reads its whole context here, as
 engines without cascade attention do; the paper shares the prompt's part among the samples of a problem. Sliding windows
@@ -35,7 +35,7 @@ class Cost:
 
 
 def cost_of(deployments: Sequence[Deployment], requests: Requests) -> Cost:
-    """Cost of what was computed: prompts without what the cache had, and generated tokens, those of cancelled calls too.
+    """Cost of what was computed: prompts without what the cache had, and generated tokens, of cancelled calls too.
 
     Args:
         deployments: by the number of their group of instances.

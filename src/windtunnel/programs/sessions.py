@@ -15,7 +15,7 @@ CALLS = 45
 
 def spread(work: Workload, mean: float, cv: float, count: int) -> Ints:
     """(count,) whole numbers from 1, lognormal with a mean and a coefficient of variation."""
-    law = Lengths(distribution="lognormal", mean=mean, cv=cv) if cv > 0 else round(mean)
+    law = Lengths(distribution="lognormal", mean=mean, cv=cv) if cv > 0 and mean > 0 else round(mean)
     return np.maximum(work.new_tokens(law, count), 1)
 
 

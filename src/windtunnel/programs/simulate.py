@@ -137,6 +137,8 @@ def _asked(source: Source, overrides: Sequence[str]) -> _Asked:
         problems.add("search.objective", scenario.search.objective, "must be accuracy or another figure of programs")
     if not scenario.model and not (programs and programs.models):
         problems.add("model", UNSET, "is required where programs.models names none")
+    if programs is not None and programs.plans_by == "planner":
+        problems.add("programs.plans", "planner", "is read by `reason` alone; list plans, or state auto")
     chosen = applied(scenario.techniques, problems)
     plans = attempt("cluster", lambda: _plans(scenario, programs), problems) if programs is not None else None
     found = candidates(programs, chosen, plans or (None,), problems) if programs is not None else []
@@ -187,7 +189,8 @@ def _deployed(asked: _Asked, candidate: Candidate, *, scored: bool) -> Deployed 
     except Infeasible as error:
         return error
     except BadInput:
-        if asked.programs.plans_auto and candidate.plan is not None and candidate.plan.tp > 1:
+        open_ = asked.programs.plans_by in ("auto", "auto_of_list")
+        if open_ and candidate.plan is not None and candidate.plan.num_devices > 1:
             return None
         raise
 
@@ -208,7 +211,7 @@ def _for_the_rate(
 
 def _plans(scenario: Scenario, spec: ProgramsSpec) -> tuple[ServingPlan | None, ...]:
     """Plans that models without a plan of their own are compared under; None: whatever the scenario says."""
-    if not spec.plans_auto:
+    if spec.plans_by != "auto":
         return spec.plans or (None,)
     domain = groups_of(resolve_cluster(scenario.cluster))[0].scale_up_domain
     return tuple(ServingPlan(tp=2**k) for k in range(int(domain).bit_length()))

@@ -24,7 +24,7 @@ def _or_list(schema: dict[str, Any]) -> None:
 
 def _or_auto(schema: dict[str, Any]) -> None:
     """A word may stand for the list."""
-    schema["anyOf"] = [{"items": schema.pop("items"), "type": schema.pop("type")}, {"const": "auto"}]
+    schema["anyOf"] = [{"items": schema.pop("items"), "type": schema.pop("type")}, {"enum": ["auto", "planner"]}]
 
 
 Separation = Annotated[float, Field(ge=0, le=20)]
@@ -116,9 +116,10 @@ class ProgramsSpec(Spec):
     """Models to choose from; absent: the scenario's own."""
     plans: Annotated[tuple[ServingPlan, ...], Field(json_schema_extra=_or_auto)] = ()
     """Plans of one instance to choose from, for every model that names none; `auto`: every tensor parallelism that is a
-    power of two within a scale-up domain. Absent: what `serving` or `plan` says, else the least that holds it."""
-    plans_auto: bool = False
-    """What `plans: auto` stands for."""
+    power of two within a scale-up domain; `planner`: what the serving planner finds cheapest for the calls of each
+    strategy. Absent: what `serving` or `plan` says, else the least that holds it."""
+    plans_by: Literal["", "auto", "planner", "auto_of_list"] = ""
+    """What a word under `plans` stands for."""
     verifier: VerifierSpec | None = None
     roles: dict[str, ServedModel] = {}
     """Further models on instances of their own, for nodes of a graph: a planner, a small model for easy steps."""
@@ -138,11 +139,11 @@ class ProgramsSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _listed(cls, data: Any) -> Any:
-        """A list of loads stands for `loads`, with the first in its place; `plans: auto` for `plans_auto`."""
+        """A list of loads stands for `loads`, with the first in its place; a word under `plans` for `plans_by`."""
         if not isinstance(data, dict):
             return data
-        if data.get("plans") == "auto":
-            data = {**data, "plans": [], "plans_auto": True}
+        if data.get("plans") in ("auto", "planner"):
+            data = {**data, "plans": [], "plans_by": data["plans"]}
         for name in ("rate_per_s", "concurrency"):
             value = data.get(name)
             if not isinstance(value, list | tuple):

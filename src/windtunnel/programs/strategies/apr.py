@@ -54,7 +54,7 @@ def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
 
 
 def _lengths(work: Workload, mean: float, cv: float, count: int) -> np.ndarray:
-    law = Lengths(distribution="lognormal", mean=mean, cv=cv) if cv > 0 else round(mean)
+    law = Lengths(distribution="lognormal", mean=mean, cv=cv) if cv > 0 and mean > 0 else round(mean)
     return np.maximum(work.new_tokens(law, count), 1)
 
 
