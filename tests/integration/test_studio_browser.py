@@ -113,6 +113,9 @@ def test_no_page_is_wider_than_the_screen(page: Any, address: Any, theme: str) -
             page.locator("h1").first.wait_for(timeout=20_000)
             over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert over <= 0, (name, width, over)
+            if width == 1280 and theme == "light":
+                no_serious_findings(page, name)  # in both themes
+                page.emulate_media(color_scheme=theme)
         page.goto(f"{base(address)}#/catalogue?kind=devices&name=h100-sxm-80gb")
         page.locator(".entry th").first.wait_for(timeout=20_000)
         over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -587,6 +590,29 @@ def test_a_killed_worker_does_not_stop_the_page(page: Any, address: Any) -> None
         page.wait_for_timeout(500)
     playwright.expect(page.locator(".problem")).to_have_count(0, timeout=60_000)
     playwright.expect(page.locator("[data-field='plan.tp']")).to_have_value("4")
+
+
+def test_workers_killed_in_the_middle_of_their_work_are_replaced(page: Any, address: Any) -> None:
+    def kill() -> int:
+        found = subprocess.run(["pgrep", "-P", str(address[2])], capture_output=True, text=True, check=False)
+        for pid in found.stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+        return len(found.stdout.split())
+
+    page.goto(base(address))
+    page.locator("h1").first.wait_for()
+    long = SERVED.replace("num_requests: 120", "num_requests: 6000")
+    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", long)
+    page.goto(f"{base(address)}#/scenario?s={code}")
+    page.wait_for_timeout(400)
+    assert page.locator(".figure .value").count() == 0 and kill() >= 1
+    page.locator(".figure .value").first.wait_for(timeout=60_000)
+    assert page.locator(".problem").count() == 0
+    page.get_by_role("link", name="Latencies against load").click()
+    page.get_by_role("button", name="Draw the load curve").click()
+    page.wait_for_timeout(1500)
+    assert page.locator("#page [data-path]").count() == 0 and kill() >= 1
+    page.locator("#page [data-path='points.0.load']").first.wait_for(timeout=120_000)
 
 
 def test_a_page_without_its_section_offers_an_example(page: Any, address: Any) -> None:

@@ -27,7 +27,10 @@ async function route() {
 
 const root = document.documentElement, button = document.getElementById("theme"), system = matchMedia("(prefers-color-scheme: dark)");
 const dark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
-function theme() { button.textContent = dark() ? "Light" : "Dark"; }
+function theme() {
+  button.textContent = dark() ? "Light" : "Dark";
+  for (const frame of document.querySelectorAll("iframe")) { const at = frame.getAttribute("src").replace(/theme=\w+/, `theme=${dark() ? "dark" : "light"}`); if (at !== frame.getAttribute("src")) frame.setAttribute("src", at); }
+}
 const kept = localStorage.getItem("windtunnel-theme");
 if (kept === "dark" || kept === "light") root.dataset.theme = kept;
 button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; localStorage.setItem("windtunnel-theme", root.dataset.theme); theme(); });

@@ -13,7 +13,7 @@ const AXES = ["tp", "pp", "cp", "ep", "dp", "vpp", "mbs", "zero", "recompute"];
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Search", verb: "plan", start: "Find the best plan", question: "The best plan that keeps to the scenario's limits. What the scenario sets stays; `search:` says what may vary.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
+  return workPage(page, { title: "Search", verb: "plan", start: "Find the best plan", question: "The best plan that keeps to the scenario's limits. What the scenario sets stays; its “search” section says what may vary.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
     const r = answer.result, plan = r.recommended?.scenario || r.scenario;
     const begun = h("div", { class: "row" }, plan && typeof plan === "object" ? h("button", { class: "main", onclick: () => open(plan, "planned") }, "Open as scenario") : null);
     if (!r.proof || !Array.isArray(r.frontier)) { fill(at, h("div", { class: "card" }, begun)); return; }

@@ -36,7 +36,12 @@ export function workPage(page, what) {
   function report(address) {
     const room = out.querySelector(".frame"), at = `${address}?theme=${theme()}${what.part ? `#${what.part}` : ""}`, frame = () => h("iframe", { src: at, title: `${what.title}: report`, sandbox: "allow-scripts" });
     const alone = h("p", {}, h("a", { href: at, target: "_blank", rel: "noopener" }, "Open it in a page of its own"));
-    if (room || !out.children.length) { (room || out).append(alone, frame()); return; }
+    if (room || !out.children.length) {
+      const own = frame();
+      if (room?.dataset.tall) own.style.height = `min(88vh, ${room.dataset.tall}px)`;
+      (room || out).append(alone, own);
+      return;
+    }
     const below = h("details", { class: "card beside", ontoggle: () => { if (below.open && !below.querySelector("iframe")) below.append(alone, frame()); } }, h("summary", {}, "The report that the terminal writes with --report"));
     out.append(below);
   }
