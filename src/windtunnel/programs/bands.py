@@ -30,6 +30,22 @@ def scaled_band(result: ServingResult, name: str, value: float, *, inverse: bool
     return {"level": own["level"], "low": min(low, 1.0) * value, "high": max(high, 1.0) * value}
 
 
+def energy_band(results: Sequence[ServingResult], value: float) -> Band | None:
+    """Band of joules that all deployments use together, as wide in relation as theirs; None where one has none."""
+    low = high = total = 0.0
+    level = 0.0
+    for r in results:
+        names = ("energy_interval", "energy_per_output_token_j", "energy_j")
+        own, each, used = (r.power.get(name) for name in names)
+        if not own or not each or not used:
+            return None
+        low, high, total = low + used * own["low"] / each, high + used * own["high"] / each, total + used
+        level = float(own["level"])
+    if not total:
+        return None
+    return {"level": level, "low": min(low / total, 1.0) * value, "high": max(high / total, 1.0) * value}
+
+
 def widest_band(bands: Sequence[Band | None], value: float) -> Band | None:
     """The band that holds all of several ones of the same value; None where none is known."""
     known = [b for b in bands if b is not None]

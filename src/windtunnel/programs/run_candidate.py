@@ -13,7 +13,7 @@ from windtunnel.machine_memory import refusal, require_bytes
 from windtunnel.population.accuracy import Accuracy
 from windtunnel.population.population import Population
 from windtunnel.programs.attempt_lengths import attempt_lengths
-from windtunnel.programs.bands import Band, scaled_band, widest_band
+from windtunnel.programs.bands import Band, energy_band, scaled_band, widest_band
 from windtunnel.programs.candidates import Candidate
 from windtunnel.programs.cost_law import cost_of
 from windtunnel.programs.quality import ASSUMED_SEPARATION, Quality
@@ -26,6 +26,7 @@ from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.traffic import lengths
 from windtunnel.serving.traffic.program_graph import CALL, JOINT, Drawn, ProgramGraph
 from windtunnel.serving.traffic.single_source import sent
+from windtunnel.specs.base import named
 from windtunnel.specs.programs import ProgramsSpec
 
 _FOR_EVER_S = 1e9
@@ -247,6 +248,7 @@ def point(run: Simulated, spec: ProgramsSpec, population: Population, at_most: S
         capacity_interval=None if at_most is None else _widest(at_most, "output_tokens_per_s", able or 0.0),
         intervals={
             "cost_usd": None if cost is None or not full else _widest(run, "output_tokens_per_s", cost, inverse=True),
+            "energy_j": None if energy is None else energy_band(run.results, energy),
             "latency_p50_s": _widest(run, "e2e_s", latency_s["p50"]),
             "latency_p99_s": _widest(run, "e2e_s", latency_s["p99"]),
         },
@@ -262,6 +264,10 @@ def _notes(run: Simulated, lost: int, spec: ProgramsSpec) -> tuple[str, ...]:
         why = dict.fromkeys(w for r in run.results for w in r.warnings if "reject" in w)
         text = f"{lost} of {count} problems have a call that was rejected: their latency is not counted, and their "
         out.append("; ".join([f"{text}cost and tokens are those of the calls before it", *why]))
+    answers = run.deployed.answers
+    if run.requests.reused_tokens.any() and answers.lanes > 1 and named(answers.serving.router)[0] != "gang":
+        text = "caches of threads are taken over as if all threads of a problem ran on one instance"
+        out.append(f"{text}: state serving.router: gang")
     if spec.concurrency is not None and count < ROUNDS * spec.concurrency:
         text = f"{count:,} problems are fewer than {ROUNDS} times the {spec.concurrency:,} at once"
         out.append(f"{text}: beginning and end of the run weigh on its figures; state more in programs.problems")

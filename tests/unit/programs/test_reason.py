@@ -195,3 +195,49 @@ def test_model_sizes_by_a_cost_law_stand_in_the_order_of_their_budgets() -> None
     assert [s["eflop"] for s in steps] == sorted(s["eflop"] for s in steps)
     assert [s["accuracy"] for s in steps] == sorted(s["accuracy"] for s in steps)
     assert steps[0]["model"] == "Qwen/Qwen3-0.6B"
+
+
+def test_dollars_and_joules_are_those_of_all_devices_over_the_run() -> None:
+    """By hand: price times devices times span, mean watts times devices times span, over the problems."""
+    cluster = {**SCENARIO["cluster"], "price_per_device_hour": 3.6}
+    fields = scenario(cluster=cluster, programs={"output_tokens": 2000})  # beside which the client's 15 ms are nothing
+    for point in api.simulate_programs(fields).points:
+        (served,) = point.serving.values()
+        span_s = 20 / point.problems_per_s
+        assert point.cost_usd == pytest.approx(span_s * 2 * 3.6 / 3600 / 20, rel=1e-12)
+        assert point.energy_j == pytest.approx(served["mean_w_per_device"] * 2 * span_s / 20, rel=0.02)
+        for name, value in (("energy_j", point.energy_j), ("cost_usd", point.cost_usd)):
+            band = point.intervals[name]
+            assert band is not None and band["low"] < (value or 0.0) < band["high"]
+
+
+def test_calls_that_are_taken_back_before_they_begin_count_nowhere() -> None:
+    limits = {"pools": [{"replicas": 2, "limits": {"max_num_seqs": 1}}]}
+    given = {"strategy": {"first_accept": {"n": 8, "by": "checker"}}, "output_tokens": 30}
+    point = api.simulate_programs(scenario(programs=given, serving=limits)).points[0]
+    assert 1 <= point.calls < 8
+    assert point.prompt_tokens == pytest.approx(100 * point.calls)
+
+
+def test_one_candidate_that_cannot_be_served_stops_no_other() -> None:
+    pools = [{"role": "prefill", "replicas": 1}, {"role": "decode", "replicas": 1}]
+    both = {"strategy": None, "strategies": [{"best_of_n": {"n": 2}}, {"first_accept": {"n": 2, "by": "checker"}}]}
+    result = api.simulate_programs(scenario(programs=both, serving={"pools": pools}))
+    assert [p.strategy for p in result.points] == ["best_of_n"]
+    assert "needs pools of role mixed" in result.refused[0]["why"]
+    with pytest.raises(BadInput, match="needs pools of role mixed"):
+        api.simulate_programs(
+            scenario(programs={"strategy": {"first_accept": {"n": 2, "by": "checker"}}}, serving={"pools": pools})
+        )
+
+
+def test_where_every_call_is_rejected_nothing_is_told() -> None:
+    """Not a free and instant answer: once the joins of rejected calls were taken for ends."""
+    with pytest.raises(BadInput, match="longer than max_model_len"):
+        api.simulate_programs(scenario(programs={"system_tokens": 10_000_000}))
+
+
+def test_models_of_one_name_are_told_apart() -> None:
+    models = [{"model": "Qwen/Qwen3-0.6B"}, {"model": "Qwen/Qwen3-0.6B", "plan": {"tp": 2}}]
+    result = api.simulate_programs(scenario(programs={"models": models}))
+    assert {p.model for p in result.points} == {"Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B (tp=2)"}

@@ -146,7 +146,7 @@ def best_lines(result: ReasonResult) -> list[tuple[str, str]]:
     if best.cost_usd is not None:
         out.append(("dollars", f"{usd(best.cost_usd)} USD a problem{_band(best, 'cost_usd', number)}; {_paid(best)}"))
     if best.energy_j is not None:
-        out.append(("energy", f"{number(best.energy_j)} J a problem"))
+        out.append(("energy", f"{number(best.energy_j)} J a problem{_band(best, 'energy_j', number)}"))
     for name, key in (("median", "latency_p50_s"), ("p99", "latency_p99_s")):
         at = "p50" if name == "median" else "p99"
         out.append((name, f"{latency(best, at)}{_band(best, key, seconds)} from a problem's arrival to its answer"))
