@@ -6,28 +6,30 @@ Run from the repository root: `python scripts/draw_reasoning.py [NAME …]`, nam
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from windtunnel import api
-from windtunnel.programs.figures import ACROSS, front_chart, load_chart
+from windtunnel.charts.chart import Chart
+from windtunnel.programs.figures import ACROSS, break_even_chart, front_chart, load_chart
 from windtunnel.programs.result import ReasonResult
 from windtunnel.report.reason.text import answer_tables, row, titles
 
 ROOT = Path(__file__).parents[1]
-DRAWN: dict[str, int | None] = {
-    "best-of-n-or-a-bigger-model": 0,
-    "what-is-a-verifier-worth": 0,
-    "how-many-agents": None,
-    "which-plan-for-a-strategy": 3,
-    "own-devices-or-an-api": 0,
+DRAWN: dict[str, Callable[[ReasonResult], Chart | None]] = {
+    "best-of-n-or-a-bigger-model": lambda result: front_chart(result, ACROSS[0]),
+    "what-is-a-verifier-worth": lambda result: front_chart(result, ACROSS[0]),
+    "how-many-agents": load_chart,
+    "which-plan-for-a-strategy": lambda result: front_chart(result, ACROSS[3]),
+    "own-devices-or-an-api": break_even_chart,
 }
-"""Example → the figure of `ACROSS` that its picture is drawn against; None: the share in time against loads."""
+"""Example → its picture."""
 
 
-def draw(name: str, across: int | None) -> None:
+def draw(name: str, picture: Callable[[ReasonResult], Chart | None]) -> None:
     """Run an example, save its picture, print its tables as Markdown."""
     result = api.simulate_programs(ROOT / f"examples/reasoning/{name}.yaml")
-    chart = load_chart(result) if across is None else front_chart(result, ACROSS[across])
+    chart = picture(result)
     assert chart is not None
     chart.save(ROOT / f"docs/img/reason-{name}.svg", width=860)
     print(f"\n## {name}\n")

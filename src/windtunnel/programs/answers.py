@@ -192,6 +192,7 @@ def break_even(point: Point, api: ApiPriceSpec) -> dict[str, Any] | None:
         "label": point.label,
         "api_usd_a_problem": usd,
         "own_usd_a_problem_at_full_use": point.usd_per_day / capacity,
+        "usd_per_day": point.usd_per_day,
         "tokens_a_day": problems_a_day * point.tokens,
         "problems_a_day": problems_a_day,
         "share_of_capacity": share,

@@ -67,7 +67,7 @@ def front_chart(result: ReasonResult, across: Across) -> Chart | None:
     if result.best in points and result.best is not None and result.best.accuracy is not None:
         best = {"x": _of(result.best, across), "y": 100.0 * result.best.accuracy.mean}
         marks.append(layer("point", [best], color=INK, filled=False, size=190, strokeWidth=1.5))
-    ticks, words = number_ticks(low, high, most=6)
+    ticks, words = _ticks(low, high)
     return Chart(
         title=f"Accuracy against {across.name}",
         layers=(*bands, *marks),
@@ -76,6 +76,48 @@ def front_chart(result: ReasonResult, across: Across) -> Chart | None:
         height=320,
         series=paint,
     )
+
+
+def break_even_chart(result: ReasonResult) -> Chart | None:
+    """USD a day of a provider and of own devices by generated tokens a day; None without a provider's price."""
+    even = result.answers.get("break_even") or []
+    if not even:
+        return None
+    several = len({e["model"] for e in even}) > 1
+    names = [e["label"] + (f", {e['model'].rpartition('/')[2]}" if several else "") for e in even]
+    paint = {name: SERIES[at % len(SERIES)] for at, name in enumerate(names)}
+    marks: list[Layer] = []
+    ends: list[tuple[float, float]] = []
+    for e, name in zip(even, names, strict=True):
+        tokens, usd = e["tokens_a_day"] / 1e6, e["usd_per_day"]
+        most = tokens / e["share_of_capacity"]
+        ends.append((most, usd / e["share_of_capacity"]))
+        marks += line([0.0, most], [0.0, ends[-1][1]], series=name, strokeWidth=1.8)
+        told = f"{e['label']}\nthe same cost at {tokens:,.0f} million tokens a day\nown devices do {most:,.0f} million"
+        marks.append(dots([tokens], [usd], [told], series=name) if e["cheaper"] else layer("point", []))
+        stop = [{"x": most, "y": ends[-1][1], "text": "all that own devices do"}]
+        marks.append(layer("text", stop, color=MUTED, align="right", dx=-8, fontSize=11))
+    for usd in sorted({e["usd_per_day"] for e in even}):
+        marks += horizontal(usd, "own devices, busy or not", colour=INK)
+    return Chart(
+        title="Own devices or an API",
+        layers=tuple(marks),
+        x=Axis(title="millions of generated tokens a day", low=0.0, high=1.05 * max(x for x, _ in ends)),
+        y=Axis(title="USD a day; sloped: the provider", low=0.0, high=1.08 * max(y for _, y in ends)),
+        height=320,
+        series=paint,
+    )
+
+
+def _ticks(low: float, high: float) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Round numbers of a logarithmic axis, also where it spans less than ten."""
+    if high / low > 12:
+        return number_ticks(low, high, most=6)
+    steps = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+    values = [m * 10.0**e for e in range(-9, 16) for m in steps if low <= m * 10.0**e <= high]
+    while len(values) > 8:
+        values = values[::2]
+    return tuple(values), tuple(f"{v:,.10f}".rstrip("0").rstrip(".") for v in values)
 
 
 def load_chart(result: ReasonResult) -> Chart | None:
@@ -110,9 +152,7 @@ def load_chart(result: ReasonResult) -> Chart | None:
             ticks=tuple(loads),
             words=tuple(f"{x:g}" for x in loads),
         ),
-        y=Axis(
-            title=f"problems within {result.deadline_s:g} s, %", low=0.0, high=108.0, ticks=(0, 20, 40, 60, 80, 100)
-        ),
+        y=Axis(title=f"problems within {result.deadline_s:g} s, %", low=0.0, high=108.0),
         height=320,
         series=paint,
     )

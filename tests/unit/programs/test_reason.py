@@ -10,6 +10,7 @@ import pytest
 from windtunnel import api
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.programs.answers import accuracy_at_cost, break_even, cheapest_model, cost_of_accuracy, verifier_worth
+from windtunnel.programs.figures import break_even_chart
 from windtunnel.programs.front import best_of, figure, on_front
 
 SCENARIO: dict[str, Any] = {
@@ -100,6 +101,8 @@ def test_break_even_follows_from_prices_alone() -> None:
     low, high = (even["share_of_capacity_interval"][k] for k in ("low", "high"))
     assert low < even["share_of_capacity"] < high
     assert break_even(point, result_price(0.0)) is None
+    assert break_even_chart(result) is not None
+    assert break_even_chart(api.simulate_programs(scenario())) is None
 
 
 def result_price(value: float) -> Any:

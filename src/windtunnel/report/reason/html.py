@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.programs.figures import ACROSS, front_chart, load_chart
+from windtunnel.programs.figures import ACROSS, break_even_chart, front_chart, load_chart
 from windtunnel.report.html_shell import card, document, plot, table
 from windtunnel.report.reason.text import (
     LEGEND,
@@ -47,6 +47,8 @@ def render(result: ReasonResult) -> str:
         parts.append(card("The best candidate", "what is known of each figure", _table((), figures, words=2)))
     if (chart := load_chart(result)) is not None:
         parts.append(card(chart.title, "beside the points: what 99 of 100 problems keep", plot(chart)))
+    if (chart := break_even_chart(result)) is not None:
+        parts.append(card(chart.title, "dots: the same cost a day", plot(chart)))
     for across in ACROSS:
         if (chart := front_chart(result, across)) is not None:
             parts.append(
