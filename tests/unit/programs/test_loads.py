@@ -10,7 +10,7 @@ from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.programs.answers import most_in_time
 from windtunnel.programs.figures import ACROSS, front_chart, load_chart
-from windtunnel.report.reason.text import answer_tables, headline, row, titles
+from windtunnel.report.reason.text import answer_lines, answer_tables, headline, row, titles
 
 NODES = [{"id": "a", "output_tokens": 200}, {"id": "b", "after": ["a"], "output_tokens": 100}]
 
@@ -44,6 +44,7 @@ def test_the_deadline_says_how_many() -> None:
     assert result.best is not None and result.best.load == 4
     assert "95 % of problems within" in headline(result)
     assert load_chart(result) is not None and front_chart(result, ACROSS[0]) is None
+    assert "4 problems at once keep the deadline, 16 do not" in answer_lines(result)[0]
     table = next(t for t in answer_tables(result) if t[0].startswith("How many"))
     assert table[3][0][2:4] == ["4", "16"]
     assert "in time" in titles(result) and len(row(result, result.points[0])) == len(titles(result))
@@ -52,6 +53,7 @@ def test_the_deadline_says_how_many() -> None:
 def test_where_all_or_none_keep_the_deadline_there_is_no_border() -> None:
     easy = api.simulate_programs(scenario(deadline_s=1e6))
     assert easy.answers["most_in_time"][0]["breaks_at"] is None
+    assert "all loads keep the deadline" in answer_lines(easy)[0]
     hard = api.simulate_programs(scenario(deadline_s=1e-3))
     assert hard.answers["most_in_time"][0]["load"] is None and hard.best is None
     assert headline(hard).startswith("no candidate keeps 95 % of problems")

@@ -11,6 +11,7 @@ from windtunnel.programs.figures import ACROSS, break_even_chart, front_chart, l
 from windtunnel.report.html_shell import card, document, plot, table
 from windtunnel.report.reason.text import (
     LEGEND,
+    answer_lines,
     answer_tables,
     assumed_rows,
     best_lines,
@@ -37,6 +38,7 @@ def render(result: ReasonResult) -> str:
     """The whole document. Every text is escaped."""
     said = headline(result)
     head = f"<p><b>{escape(said[0].upper() + said[1:])}</b></p>"
+    head += "".join(f"<p><b>{escape(line)}</b></p>" for line in answer_lines(result))
     head += "".join(f'<p class="hint">{escape(line)}</p>' for line in population_lines(result))
     rows = [[_mark(result, p), *row(result, p)] for p in result.points]
     parts = [

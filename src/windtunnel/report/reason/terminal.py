@@ -13,6 +13,7 @@ from rich.text import Text
 from windtunnel.report.quantities import duration
 from windtunnel.report.reason.text import (
     LEGEND,
+    answer_lines,
     answer_tables,
     assumed_rows,
     best_lines,
@@ -44,6 +45,7 @@ def summary(result: ReasonResult) -> RenderableType:
     parts: list[RenderableType] = [
         Text(result.scenario_name, style="bold"),
         Text(said[0].upper() + said[1:], style="bold cyan"),
+        *(Text(line, style="cyan") for line in answer_lines(result)),
         *(Text(line, style="dim") for line in population_lines(result)),
         table,
         Text(LEGEND, style="dim"),

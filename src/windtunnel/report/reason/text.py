@@ -133,6 +133,30 @@ def headline(result: ReasonResult) -> str:
     return f"{wanted}{of}: {best.label} on {best.model}, {', '.join(figures)}"
 
 
+def answer_lines(result: ReasonResult) -> list[str]:
+    """Answers to what the scenario asks beside the best candidate, a sentence each, of the first three candidates."""
+    out = []
+    for m in result.answers.get("most_in_time", ())[:3]:
+        of = f"{m['label']} on {m['model']}"
+        if m["load"] is None:
+            out.append(f"{of}: not even the least load keeps the deadline of {seconds(result.deadline_s or 0.0)}")
+        elif m["breaks_at"] is None:
+            out.append(f"{of}: all loads keep the deadline, up to {m['load']:g} {result.load_unit}")
+        else:
+            border = f"; the border is at about {number(m['between'])}"
+            out.append(f"{of}: {m['load']:g} {result.load_unit} keep the deadline, {m['breaks_at']:g} do not{border}")
+    for e in result.answers.get("break_even", ())[:3]:
+        of = f"{e['label']} on {e['model']}"
+        if e["cheaper"]:
+            above = f"above {number(e['tokens_a_day'])} generated tokens a day, {_share(e)} of what they can do"
+            out.append(f"{of}: own devices are cheaper than the API {above}")
+        else:
+            out.append(
+                f"{of}: own devices are never cheaper than the API: that would take {_share(e)} of what they can do"
+            )
+    return out
+
+
 def best_lines(result: ReasonResult) -> list[tuple[str, str]]:
     """Figures of the best candidate with bands and grades: name, and what is known of it."""
     best = result.best
