@@ -180,6 +180,15 @@ def test_hard_problems_get_more_attempts_at_the_same_mean() -> None:
     assert np.mean(sizes) <= 8 + 1e-9
 
 
+def test_even_bins_differ_in_the_strategy_alone() -> None:
+    from windtunnel.programs.strategies.compute_optimal import plan
+
+    knobs = knobs_of("compute_optimal", {"n": 16, "even": True, "beams": True, "noise": 0.0})
+    own = plan(POINTS, knobs, Quality(points=POINTS, separation=0.8, separation_stated=True))
+    assert {option.n for option in own.options} == {16}
+    assert {option.kind for option in own.options} == {"best_of_n", "beam"}
+
+
 def test_rounds_of_drafts_wait_for_all_where_they_are_synchronous() -> None:
     alone = drawn("draft_rounds", n=4, rounds=3, order="asynchronous")[0]
     in_step = drawn("draft_rounds", n=4, rounds=3, order="synchronous")[0]

@@ -3,8 +3,8 @@
 Difficulty is estimated: the logit of p with normal errors of standard deviation `noise`. Bins hold equal shares of
 estimates. Each bin gets best of m or beam search of width m, for m a power of two up to 8·n, so that the expected
 accuracy of all is greatest at n attempts a problem in the mean; ties of cost are settled by a Lagrange multiplier, and
-best of n for all is among the choices, so that the plan never expects less. With `even` every bin gets n attempts, as the
-paper has it, and bins differ in the strategy alone.
+best of n for all is among the choices, so that the plan never expects less. With `even` every bin gets n
+attempts, as the paper has it, and bins differ in the strategy alone.
 
 Source: Snell et al. 2024 (arXiv 2408.03314), sections 3 and 5.
 """
