@@ -150,6 +150,20 @@ def test_models_are_compared_where_both_have_populations() -> None:
         ({"search": {"objective": "accuracy", "limits": {"days": 3}}}, ["limits.days", "no limit of target programs"]),
         ({"programs": {"verifier": {"true_accept": 0.9}}}, ["verifier.false_accept", "both"]),
         ({"programs": {"hold_s": 3}}, ["hold_s", "pause: hold"]),
+        ({"programs": {"strategy": {"best_of_n": {"n": []}}}}, ["best_of_n.n", "at least one value"]),
+        ({"programs": {"strategy": {"best_of_n": {}, "beam": {}}}}, ["must be one strategy", "best_of_n, beam"]),
+        ({"programs": {"strategy": {"best_of_n": {"n": 10**9}}}}, ["best_of_n.n", "1 to 100000"]),
+        ({"programs": {"strategy": {"best_of_n": {"n": float("nan")}}}}, ["best_of_n.n", "whole number"]),
+        ({"programs": {"verifier": {"output_tokens": 0}}}, ["verifier.output_tokens", "at least 1"]),
+        ({"programs": {"verifier": {"input_tokens": -5}}}, ["verifier.input_tokens", "at least 0"]),
+        ({"programs": {"strategy": {"best_of_n": {"selector": "verifier"}}, "verifier": {"model": "no/such"}}},
+         ["programs.verifier.model = no/such"]),
+        ({"programs": {"models": [{"model": "Qwen/Qwen3-0.6B", "replicas": 99}]}}, ["programs.models.replicas = 99"]),
+        ({"programs": {"plans": [{"tp": 0}]}}, ["programs.plans.0.tp"]),
+        ({"programs": {"plans": [{"tp": 3}]}}, ["programs.plans (tp=3)", "num_attention_heads"]),
+        ({"programs": {"tools": {"x": {"seconds": 1, "result_tokens": -3}}}}, ["tools.x.result_tokens", "negative"]),
+        ({"programs": {"roles": {"verifier": {"model": "x"}}}}, ["roles.verifier", "is taken"]),
+        ({"programs": {"problems": 10**9}}, ["programs.problems", "of memory"]),
     ],
 )  # fmt: skip
 def test_bad_input_is_told_in_one_line_each(changes: dict[str, Any], words: list[str]) -> None:
@@ -158,6 +172,12 @@ def test_bad_input_is_told_in_one_line_each(changes: dict[str, Any], words: list
         api.simulate_programs(asked)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_plans_that_heads_do_not_allow_are_left_out_of_auto() -> None:
+    cluster = {**SCENARIO["cluster"], "devices_per_node": 8}
+    result = api.simulate_programs(scenario(model="Qwen/Qwen2.5-1.5B", cluster=cluster, programs={"plans": "auto"}))
+    assert {p.method.rpartition(", ")[2] for p in result.points} == {"tp=1", "tp=2", "tp=4"}  # of 12 heads
 
 
 def test_what_does_not_fit_is_said() -> None:
