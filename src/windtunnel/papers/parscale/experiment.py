@@ -9,7 +9,7 @@ import numpy as np
 from windtunnel.laws import LAWS
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results
-from windtunnel.reproduce.device_steps import answer_s, capacity
+from windtunnel.reproduce.device_steps import answer_s, capacity, deployed
 from windtunnel.reproduce.settings import Values, load
 
 TITLE = "ParScale (Chen et al. 2025)"
@@ -50,10 +50,12 @@ def parameters(place: int) -> float:
 
 
 def seconds(place: int, batch: int, streams: int = 1) -> float:
-    """Latency of an answer to each of a batch, each with so many streams."""
-    tokens = fixed("tokens")
+    """Latency of an answer to each of a batch, each with so many streams, without the host's time for each sequence."""
+    tokens, own, device = fixed("tokens"), model(place), fixed("device")
     prompt = tokens["input"] + (tokens["prefix"] if streams > 1 else 0)
-    return answer_s(model(place), fixed("device"), prompt, tokens["output"], batch * streams)
+    sequences, steps = batch * streams, tokens["output"] + 1
+    host_s = steps * sequences * deployed(own, device).limits.per_sequence_s
+    return float(answer_s(own, device, prompt, tokens["output"], sequences) - host_s)
 
 
 def nbytes(place: int, batch: int, streams: int = 1) -> float:
