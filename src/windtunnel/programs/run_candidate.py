@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,8 +142,7 @@ def simulate(candidate: Candidate, spec: ProgramsSpec, population: Population, d
     results = serve(deployed, drawn.requests)
     begun_s, ended_s = _spans(graph, built, drawn, deployed)
     if not np.isfinite(ended_s).any():
-        why = "; ".join(dict.fromkeys(w for r in results for w in r.warnings if "reject" in w))
-        rule = f"no problem of {candidate.label} ends, each has a call that is rejected: {why}"
+        rule = f"no problem of {candidate.label} ends, each has a call that is rejected: {_rejections(results)}"
         raise NotServed(BadInput(Problem("programs", rule)))
     return Simulated(
         candidate=candidate,
@@ -158,12 +158,20 @@ def simulate(candidate: Candidate, spec: ProgramsSpec, population: Population, d
     )
 
 
+def _rejections(results: Sequence[ServingResult]) -> str:
+    """Why calls were rejected."""
+    return "; ".join(dict.fromkeys(w for r in results for w in r.warnings if "reject" in w))
+
+
 def _idle(own: OffPeak, deployed: Deployed) -> Idle:
     """Serve what needs no device of its own time, all of it at once."""
     drawn = own.graph.finish()
     results = serve(deployed, drawn.requests)
     ends = node_ends_s(own.graph, drawn, deployed.answers.iteration.request_s)[own.ends]
     energies = [r.power.get("energy_j") for r in results]
+    if not np.isfinite(ends).any():
+        rule = f"no off-peak call ends: {_rejections(results)}"
+        raise NotServed(BadInput(Problem("programs", rule)))
     return Idle(
         span_s=float(np.nanmax(ends)),
         energy_j=None if None in energies else sum(e for e in energies if e is not None),
@@ -261,9 +269,8 @@ def _notes(run: Simulated, lost: int, spec: ProgramsSpec) -> tuple[str, ...]:
     """What a reader of the figures must know."""
     out, count = [], spec.problems
     if lost:
-        why = dict.fromkeys(w for r in run.results for w in r.warnings if "reject" in w)
         text = f"{lost} of {count} problems have a call that was rejected: their latency is not counted, and their "
-        out.append("; ".join([f"{text}cost and tokens are those of the calls before it", *why]))
+        out.append(f"{text}cost and tokens are those of the calls before it; {_rejections(run.results)}".rstrip("; "))
     answers = run.deployed.answers
     if run.requests.reused_tokens.any() and answers.lanes > 1 and named(answers.serving.router)[0] != "gang":
         text = "caches of threads are taken over as if all threads of a problem ran on one instance"

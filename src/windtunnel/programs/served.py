@@ -132,7 +132,12 @@ def deploy(
     programs = scenario.programs
     assert programs is not None
     assumed: list[tuple[str, Any, str]] = []
-    answers = _deployment(source, folder, model, "programs.models" if model else "serving", assumed, plan)
+    where = "serving" if model is None else "programs.models"
+    try:
+        answers = _deployment(source, folder, model, where, assumed, plan)
+    except BadInput as error:
+        place = -1 if model is None or model not in programs.models else programs.models.index(model)
+        raise BadInput([_placed(problem, place) for problem in error.problems]) from None
     verifier = None
     if scored and programs.verifier is not None and programs.verifier.model:
         verifier = _deployment(source, folder, programs.verifier, "programs.verifier", assumed, beside=True)
@@ -150,6 +155,14 @@ def deploy(
         assumed=tuple(assumed),
         replicas_open=any(field in ("serving.replicas", "programs.models.replicas") for field, _, _ in assumed),
     )
+
+
+def _placed(problem: Problem, place: int) -> Problem:
+    """A problem of `programs.models` with the place in the list."""
+    first = "programs.models."
+    if place < 0 or not problem.field.startswith(first):
+        return problem
+    return replace(problem, field=f"programs.models[{place}].{problem.field.removeprefix(first)}")
 
 
 def _apart(model: ServedModel | None, answers: Deployment, models: Sequence[ServedModel]) -> str:
