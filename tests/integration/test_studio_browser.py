@@ -436,6 +436,36 @@ def test_limits_of_strategies_are_moved_by_keys_mouse_and_sliders(page: Any, add
     assert "objective: cost_per_task" in text and "accuracy: 0." in text
 
 
+AGENTS = """model: Qwen/Qwen3-32B
+cluster: {device: h200-sxm-141gb, nodes: 1, devices_per_node: 8}
+serving: {pools: [{plan: {tp: 2}, replicas: 4}]}
+programs:
+  strategy:
+    graph:
+      nodes:
+        - {id: plan, kind: call, input_tokens: 1000, output_tokens: 100}
+        - {id: test, kind: tool, tool: sandbox, after: [plan]}
+        - {id: answer, kind: call, after: [test], context: history, input_tokens: 200, output_tokens: 100}
+  tools: {sandbox: {seconds: 2, concurrency: 8}}
+  problems: 64
+  concurrency: [8, 32]
+  deadline_s: 12
+search: {objective: cost_per_task}
+"""
+
+
+def test_agents_are_drawn_against_their_deadline(page: Any, address: Any, tmp_path: Path) -> None:
+    page.goto(base(address))
+    shown = run_job(page, address, AGENTS, "reason", "Compare strategies")
+    own = own_answer(tmp_path, AGENTS, "reason")
+    assert unlike(shown, own) == []
+    assert {"candidates.0.deadline_met", "answers.most_in_time.0.load"} <= {path for path, _ in shown}
+    assert page.locator("svg[aria-label^='Problems in time']").count() == 1
+    page.get_by_role("button", name="Write these limits").click()
+    page.locator("textarea").first.wait_for()
+    assert "objective: cost_per_task" in page.locator("textarea").first.input_value()
+
+
 def test_an_assumption_is_stated_at_a_click(page: Any, address: Any) -> None:
     open_scenario(page, address)
     step = page.locator("#page [data-path='step_time_s']").get_attribute("data-value")
@@ -566,6 +596,25 @@ def test_a_link_shares_the_scenario(page: Any, address: Any, browser: Any) -> No
         other.get_by_role("button", name="Download").click()
     assert Path(saved.value.path()).read_text() == text
     other.close()
+
+
+def test_a_link_opens_in_another_studio(page: Any, address: Any, browser: Any, tmp_path: Path) -> None:
+    open_scenario(page, address)
+    text = page.locator("textarea").first.input_value()
+    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
+    command = [sys.executable, "-m", "windtunnel", "studio", f"{base(address)}#/scenario?s={code}", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as other:
+        assert other.stdout is not None
+        theirs = browser.browser.new_context()
+        opened = theirs.new_page()
+        opened.goto(other.stdout.readline().strip())
+        opened.locator(".figure .value").first.wait_for(timeout=60_000)
+        assert opened.locator("textarea").first.input_value() == text
+        step = "#page [data-path='step_time_s']"
+        shown = opened.locator(step).get_attribute("data-value")
+        theirs.close()
+        other.send_signal(signal.SIGINT)
+    assert shown == page.locator(step).get_attribute("data-value")
 
 
 def test_a_file_edited_elsewhere_is_followed(page: Any, address: Any) -> None:

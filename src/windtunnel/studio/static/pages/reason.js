@@ -10,7 +10,7 @@ export const title = "Reason";
 const percent = (x) => `${digits(100 * x, 3)} %`, usd = (x) => money(Number(x.toPrecision(3))), count = (x) => digits(x, 4);
 /** Objective → [words, path of a candidate, its band, how it is told, better where higher]. @type {Record<string, [string, string, string, (x: number) => string, boolean]>} */
 const FIGURE = { accuracy: ["accuracy", "accuracy", "accuracy_interval", percent, true], cost_per_task: ["USD a problem", "cost_usd", "intervals.cost_usd", usd, false], joules_per_task: ["joules a problem", "energy_j", "intervals.energy_j", joules, false],
-  latency_p50_s: ["median latency", "latency_s.p50", "intervals.latency_p50_s", seconds, false], latency_p99_s: ["99 % latency", "latency_s.p99", "intervals.latency_p99_s", seconds, false] };
+  latency_p50_s: ["median latency", "latency_s.p50", "intervals.latency_p50_s", seconds, false], latency_p99_s: ["99 % latency", "latency_s.p99", "intervals.latency_p99_s", seconds, false], deadline_met: ["problems in time", "deadline_met", "intervals.deadline_met", percent, true] };
 const ACROSS = ["cost_per_task", "latency_p99_s", "latency_p50_s", "joules_per_task"];
 
 /** @param {any} page */
@@ -18,23 +18,23 @@ export async function show(page) {
   return workPage(page, { title: "Reason", verb: "reason", start: "Compare strategies", question: "Strategies of a “programs” section, each as the calls that it makes on your devices: accuracy against dollars, joules and seconds, what no other candidate beats, and what keeps to your limits.", draw(answer, at) {
     const r = answer.result, known = (name) => r.candidates.some((p) => typeof pick(p, FIGURE[name][1]) === "number");
     const refused = (r.refused || []).map((one) => `${one.label} on ${one.model}: ${one.why}`), notes = [...new Set(r.candidates.flatMap((p) => p.notes.map((n) => `${p.label}: ${n}`)))];
-    fill(at, head(r), [...refused, ...notes, ...(r.warnings || [])].map((w) => h("div", { class: "warning" }, w)), known("accuracy") ? front(r, known) : candidates(r, () => true, null),
-      budgets(r), worth(r), sizes(r), even(r), assumed(r));
+    fill(at, head(r), [...refused, ...notes, ...(r.warnings || [])].map((w) => h("div", { class: "warning" }, w)), front(r, known),
+      inTime(r), budgets(r), worth(r), sizes(r), reading(r), even(r), assumed(r));
   } });
 }
 
 /** @param {any} r */
 function head(r) {
-  const kept = Object.entries(r.limits || {}).map(([name, x]) => `${FIGURE[name]?.[0] || name} ${name === "accuracy" ? "≥" : "≤"} ${FIGURE[name] ? FIGURE[name][3](x) : x}`).join(", "), of = FIGURE[r.objective] || [r.objective];
-  const known = Object.entries(r.population || {}).map(([model, p]) => `${model ? `${model}: one` : "One"} attempt is right with ${percent(p.pass_1)} (${p.grade}: ${p.why}). ${(p.notes || []).map((n) => `${n[0].toUpperCase()}${n.slice(1)}. `).join("")}`);
+  const kept = Object.entries(r.limits || {}).map(([name, x]) => `${FIGURE[name]?.[0] || name} ${FIGURE[name]?.[4] ? "≥" : "≤"} ${FIGURE[name] ? FIGURE[name][3](x) : x}`).join(", "), of = FIGURE[r.objective] || [r.objective];
+  const known = !r.candidates.some((p) => typeof p.accuracy === "number") ? [] : Object.entries(r.population || {}).map(([model, p]) => `${model ? `${model}: one` : "One"} attempt is right with ${percent(p.pass_1)} (${p.grade}: ${p.why}). ${(p.notes || []).map((n) => `${n[0].toUpperCase()}${n.slice(1)}. `).join("")}`);
   return h("section", { class: "card" }, h("p", {}, r.best ? [`Best ${of[0]}${kept ? ` within ${kept}` : ""}: `, h("strong", {}, r.best.label), " on ", h("strong", {}, r.best.model), "."] : h("strong", {}, kept ? `No candidate keeps ${kept}.` : `No candidate has a figure for ${of[0]}.`)),
-    r.best ? figures(r, [["accuracy", "best.accuracy", percent], ["USD a problem", "best.cost_usd", usd], ["energy a problem", "best.energy_j", joules], ["latency, median", "best.latency_s.p50", seconds], ["latency, 99 %", "best.latency_s.p99", seconds], ["tokens a problem", "best.tokens", count], ["devices", "best.num_devices", count], ["problems simulated", "problems", count]]) : null,
-    h("p", { class: "muted" }, known, "Accuracy comes from this law and is never simulated; dollars, joules and seconds come from the run."));
+    r.best ? figures(r, [["accuracy", "best.accuracy", percent], ["USD a problem", "best.cost_usd", usd], ["energy a problem", "best.energy_j", joules], ["latency, median", "best.latency_s.p50", seconds], ["latency, 99 %", "best.latency_s.p99", seconds], ["tokens a problem", "best.tokens", count], ["problems in time", "best.deadline_met", percent], ["devices", "best.num_devices", count], ["problems simulated", "problems", count]]) : null,
+    h("p", { class: "muted" }, known, known.length ? "Accuracy comes from this law and is never simulated; dollars, joules and seconds come from the run." : "Nothing says how often these programs end right; dollars, joules and seconds come from the run."));
 }
 
 /** Whether a candidate keeps all limits; what is not known keeps none. @param {any} p @param {Record<string, number>} limits */
 function keeps(p, limits) {
-  return Object.entries(limits).every(([name, limit]) => { const x = pick(p, FIGURE[name][1]); return typeof x === "number" && (FIGURE[name][4] ? x >= limit : x <= limit); });
+  return Object.entries(limits).every(([name, limit]) => { if (!FIGURE[name]) return true; const x = pick(p, FIGURE[name][1]); return typeof x === "number" && (FIGURE[name][4] ? x >= limit : x <= limit); });
 }
 
 /** The best candidate by an objective within limits; of equally good ones the cheapest, -1 for none. @param {any} r @param {string} objective @param {Record<string, number>} limits */
@@ -52,9 +52,10 @@ export function bestOf(r, objective, limits) {
 
 /** Candidates of one line: strategy with the knobs that differ, but for the number of attempts; plan and model likewise. @param {any} r @param {any} p */
 function series(r, p) {
-  const same = r.candidates.filter((q) => q.strategy === p.strategy), plan = (q) => (q.label.includes("), ") ? q.label.slice(q.label.lastIndexOf("), ") + 3) : ""), parts = r.candidates.some((q) => q.strategy !== p.strategy) ? [p.strategy] : [];
+  const same = r.candidates.filter((q) => q.strategy === p.strategy), how = (q) => q.method || q.label, plan = (q) => (how(q).includes("), ") ? how(q).slice(how(q).lastIndexOf("), ") + 3) : ""), parts = r.candidates.some((q) => q.strategy !== p.strategy) ? [p.strategy] : [];
   for (const [name, value] of Object.entries(p.knobs)) if (name !== "n" && same.some((q) => JSON.stringify(q.knobs[name]) !== JSON.stringify(value))) parts.push(String(value));
   if (plan(p) && r.candidates.some((q) => plan(q) !== plan(p))) parts.push(plan(p));
+  if (typeof p.load === "number" && r.candidates.some((q) => q.n !== p.n)) parts.push(`${digits(p.load)} ${(r.load_unit || "").replace(/^problems /, "")}`);
   if (r.candidates.some((q) => q.model !== p.model)) parts.push(p.model.split("/").pop());
   return parts.join(", ") || p.strategy;
 }
@@ -62,11 +63,12 @@ function series(r, p) {
 /** The front with limits, and the candidates. @param {any} r @param {(name: string) => boolean} known */
 function front(r, known) {
   const limits = { ...r.limits }, names = Object.keys(FIGURE).filter(known), across = h("select", { "aria-label": "Across", onchange: () => plot.redraw() }, ACROSS.filter(known).map((n) => h("option", { value: n }, FIGURE[n][0])));
-  const objective = h("select", { "aria-label": "Best by", onchange: () => say() }, names.map((n) => h("option", { value: n, selected: n === r.objective }, FIGURE[n][0])));
+  const objective = h("select", { "aria-label": "Best by", onchange: () => say() }, names.filter((n) => n !== "deadline_met").map((n) => h("option", { value: n, selected: n === r.objective }, FIGURE[n][0])));
+  if (!names.includes(r.objective)) objective.value = names[0];
   const lists = [...new Set(r.candidates.map((p) => series(r, p)))], told = h("p", { class: "best", role: "status" }), table = h("div", {});
   const rows = r.candidates.map((p, i) => ({ p, i })), ends = Object.fromEntries(names.map((n) => { const all = rows.map(({ p }) => pick(p, FIGURE[n][1])).filter((x) => typeof x === "number"); return [n, [Math.min(...all), Math.max(...all)]]; }));
   let marks = [], handles = {};
-  const plot = sized((wide) => {
+  const drawable = known("accuracy"), plot = sized((wide) => {
     const name = across.value, [label, path, band, how] = FIGURE[name], seen = rows.filter(({ p }) => typeof p.accuracy === "number" && pick(p, path) > 0);
     if (!seen.length) return h("p", { class: "muted" }, `No candidate has both accuracy and ${label}.`);
     const xs = seen.flatMap(({ p }) => [pick(p, path), pick(p, `${band}.low`), pick(p, `${band}.high`)]).filter((x) => x > 0), ys = seen.flatMap(({ p }) => [p.accuracy, p.accuracy_interval?.low, p.accuracy_interval?.high]).filter((x) => typeof x === "number").map((y) => 100 * y);
@@ -91,7 +93,7 @@ function front(r, known) {
   });
   const sliders = names.map((name) => {
     const [label, , , how, up] = FIGURE[name], [low, high] = ends[name], log = !up && low > 0, place = (x) => (log ? Math.log(x / low) / Math.log(high / low) : (x - low) / (high - low)), back = (t) => (log ? low * (high / low) ** t : low + (high - low) * t);
-    const now = h("span", { class: "now" }), input = h("input", { type: "range", min: 0, max: 1000, disabled: !(high > low), oninput: () => { const t = input.value / 1000, none = up ? t <= 0 : t >= 1; limit(name, none ? undefined : back(t) * (up ? 1 - 1e-9 : 1 + 1e-9)); handles[name]?.put(limits[name] === undefined ? (up ? -1 : 1e99) : (up ? 100 : 1) * limits[name]); } });
+    const now = h("span", { class: "now" }), input = h("input", { type: "range", min: 0, max: 1000, disabled: !(high > low), oninput: () => { const t = input.value / 1000, none = up ? t <= 0 : t >= 1; limit(name, none ? undefined : back(t) * (up ? 1 - 1e-9 : 1 + 1e-9)); handles[name]?.put(limits[name] === undefined ? (up ? -1 : 1e99) : (name === "accuracy" ? 100 : 1) * limits[name]); } });
     return { name, node: h("label", { class: "slider" }, up ? `${label} at least` : `${label} at most`, " ", input, " ", now), show: () => { const x = limits[name], t = x === undefined ? (up ? 0 : 1) : Math.max(0, Math.min(1, place(x))); if (document.activeElement !== input) input.value = Math.round(1000 * t); now.textContent = x === undefined ? "no limit" : how(x); input.setAttribute("aria-valuetext", now.textContent); } };
   });
   function limit(name, value) {
@@ -104,17 +106,17 @@ function front(r, known) {
     for (const s of sliders) s.show();
     dim();
     const best = bestOf(r, objective.value, limits), left = rows.filter(({ p }) => keeps(p, limits)).length, p = r.candidates[best], f = (path, how) => figure(r, `candidates.${best}.${path}`, how);
-    if (p) fill(told, `${left} of ${rows.length} candidates keep to these limits; best ${FIGURE[objective.value][0]}: `, h("strong", {}, p.label), ` on ${p.model}: `, f("accuracy", percent), ", ", f("cost_usd", usd), " USD, ", f("energy_j", joules), ", median ", f("latency_s.p50", seconds), ", 99 % ", f("latency_s.p99", seconds), ".");
+    if (p) fill(told, `${left} of ${rows.length} candidates keep to these limits; best ${FIGURE[objective.value][0]}: `, h("strong", {}, p.label), ` on ${p.model}: `, p.accuracy === null ? "accuracy not known, " : [f("accuracy", percent), " right, "], f("cost_usd", usd), " USD, ", f("energy_j", joules), ", median ", f("latency_s.p50", seconds), ", 99 % ", f("latency_s.p99", seconds), ".");
     else fill(told, h("strong", {}, "No candidate keeps to these limits"), ": give one of them up.");
     fill(table, candidates(r, (q) => keeps(q, limits), best));
   }
   const write = h("button", { onclick: () => {
     let text = state.text || START;
-    for (const [name, value] of [["search.objective", objective.value], ...Object.entries(limits).map(([n, x]) => [`search.limits.${n}`, Number(x.toPrecision(4))])]) text = setField(text, name, value);
+    for (const [name, value] of [["search.objective", objective.value], ...Object.entries(limits).map(([n, x]) => [n === "deadline_met" ? "programs.deadline_share" : `search.limits.${n}`, Number(x.toPrecision(4))])]) text = setField(text, name, value);
     Object.assign(state, { text, answer: null }); tell("written"); location.hash = "#/scenario";
   } }, "Write these limits into the scenario");
-  const card = h("section", { class: "card" }, h("h2", {}, "Front"), h("p", { class: "muted" }, "Each mark is a candidate with the bands of its figures; lines follow the number of attempts. Filled: no other candidate is as good in everything and better in something. The red lines are limits: drag them, or move them with the arrow keys."),
-    h("div", { class: "row" }, sliders.map((s) => s.node)), h("div", { class: "row" }, h("label", {}, "across ", across), h("label", {}, "best by ", objective), write), told, lists.length > 1 ? legend(lists) : null, plot);
+  const card = h("section", { class: "card" }, h("h2", {}, drawable ? "Front" : "Limits"), drawable ? h("p", { class: "muted" }, "Each mark is a candidate with the bands of its figures; lines follow the number of attempts. Filled: no other candidate is as good in everything and better in something. The red lines are limits: drag them, or move them with the arrow keys.") : null,
+    h("div", { class: "row" }, sliders.map((s) => s.node)), h("div", { class: "row" }, drawable ? h("label", {}, "across ", across) : null, h("label", {}, "best by ", objective), write), told, drawable && lists.length > 1 ? legend(lists) : null, drawable ? plot : null);
   say();
   return [card, table];
 }
@@ -127,10 +129,33 @@ function banded(r, at, name) {
 
 /** @param {any} r @param {(p: any) => boolean} kept @param {number|null} best */
 function candidates(r, kept, best) {
-  const several = r.candidates.some((p) => p.model !== r.candidates[0].model), deadline = r.candidates.some((p) => typeof p.deadline_met === "number"), f = (i, path, how) => figure(r, `candidates.${i}.${path}`, how);
-  const cell = (p, i) => { const at = `candidates.${i}`; return [h("span", { class: kept(p) ? "" : "muted" }, i === best ? "★ " : p.on_front ? "● " : "", p.label), ...(several ? [h("span", {}, p.model)] : []), ...Object.keys(FIGURE).map((name) => banded(r, at, name)), f(i, "tokens", count), f(i, "calls", count), f(i, "num_devices", count), f(i, "busy_share", percent), ...(deadline ? [f(i, "deadline_met", percent)] : []), h("span", { class: p.saturated ? "bad" : "" }, f(i, "saturated", (x) => (x ? "yes" : "no")))]; };
+  const several = r.candidates.some((p) => p.model !== r.candidates[0].model), shown = Object.keys(FIGURE).filter((name) => r.candidates.some((p) => typeof pick(p, FIGURE[name][1]) === "number")), f = (i, path, how) => figure(r, `candidates.${i}.${path}`, how);
+  const cell = (p, i) => { const at = `candidates.${i}`; return [h("span", { class: kept(p) ? "" : "muted" }, i === best ? "★ " : p.on_front ? "● " : "", p.label), ...(several ? [h("span", {}, p.model)] : []), ...shown.map((name) => banded(r, at, name)), f(i, "tokens", count), f(i, "calls", count), f(i, "num_devices", count), f(i, "busy_share", percent), h("span", { class: p.saturated ? "bad" : "" }, f(i, "saturated", (x) => (x ? "yes" : "no")))]; };
   return h("section", { class: "card candidates" }, h("h2", {}, "Candidates"), h("p", { class: "muted" }, "★ best within the limits · ● no other candidate beats it · grey: outside the limits. Below each figure its band."),
-    grid(["strategy", ...(several ? ["model"] : []), ...Object.values(FIGURE).map(([words]) => words), "tokens a problem", "calls a problem", "devices", "devices busy", ...(deadline ? ["deadline met"] : []), "saturated"], r.candidates.map(cell), "Candidates"));
+    grid(["strategy", ...(several ? ["model"] : []), ...shown.map((name) => FIGURE[name][0]), "tokens a problem", "calls a problem", "devices", "devices busy", "saturated"], r.candidates.map(cell), "Candidates"));
+}
+
+/** How many at once, or a second, before the deadline breaks. @param {any} r */
+function inTime(r) {
+  const all = r.answers?.most_in_time || [], seen = r.candidates.map((p, i) => ({ p, i })).filter(({ p }) => typeof p.load === "number" && typeof p.deadline_met === "number");
+  if (!all.length || new Set(seen.map(({ p }) => p.load)).size < 2) return null;
+  const name = (p) => `${p.method || p.strategy}${r.candidates.some((q) => q.model !== p.model) ? `, ${p.model.split("/").pop()}` : ""}`, lists = [...new Set(seen.map(({ p }) => name(p)))], f = (i, field, how) => figure(r, `answers.most_in_time.${i}.${field}`, how);
+  return h("section", { class: "card" }, h("h2", {}, "How many before the deadline breaks?"), h("p", { class: "muted" }, `Share of problems that end within ${seconds(r.deadline_s)}, and the load at which ${percent(all[0].share)} of them still do.`), lists.length > 1 ? legend(lists) : null,
+    sized((wide) => {
+      const loads = seen.map(({ p }) => p.load), drawn = lines({ wide, tall: 280, xLog: Math.max(...loads) / Math.min(...loads) > 5, title: `Problems in time against ${r.load_unit}, ${seen.length} candidates; the table of candidates has the figures`, xName: r.load_unit, yName: "problems in time, %", xWords: (x) => digits(x, 3), yWords: (y) => digits(y, 3), also: [0, 100],
+        lines: lists.map((list) => ({ name: list, points: seen.filter(({ p }) => name(p) === list).sort((a, b) => a.p.load - b.p.load).map(({ p }) => [p.load, 100 * p.deadline_met]) })) }), y = drawn.y.place(100 * all[0].share);
+      drawn.svg.append(h("line", { class: "limit", x1: drawn.left, x2: drawn.right, y1: y, y2: y }), h("text", { class: "soft", x: drawn.left + 4, y: y + 14 }, percent(all[0].share)));
+      return drawn.svg;
+    }),
+    grid(["strategy", "model", `most ${r.load_unit} that keep it`, "least that do not", "the border is at about", "USD a problem there"], all.map((m, i) => [m.label, m.model, m.load === null ? h("span", { class: "muted" }, "not even the least") : f(i, "load", count), m.breaks_at === null ? h("span", { class: "muted" }, "none of these") : f(i, "breaks_at", count), f(i, "between", count), f(i, "cost_usd", usd)]), "How many before the deadline breaks"));
+}
+
+/** Work and reading of the cache, in FLOP of their time. @param {any} r */
+function reading(r) {
+  const steps = r.answers?.accuracy_at_eflop || [], f = (i, field, how) => figure(r, `answers.accuracy_at_eflop.${i}.${field}`, how);
+  if (steps.length < 2) return null;
+  return h("section", { class: "card" }, h("h2", {}, "Model size against samples"), h("p", { class: "muted" }, "From each budget on, until the next: FLOP of a problem, with bytes read from the cache as the FLOP of their time (Kinetics). They depend on the model and its lengths, not on what devices cost."),
+    grid(["from FLOP a problem", "accuracy", "of it reading", "strategy", "model"], steps.map((s, i) => [f(i, "eflop", (x) => `${digits(x / 1e12, 4)} T`), f(i, "accuracy", percent), f(i, "share_of_reading", percent), s.label, s.model]), "Model size against samples"));
 }
 
 /** @param {any} r */
