@@ -348,6 +348,25 @@ LEARNED = """learning:
 """
 
 
+def test_deployments_are_searched_too(page: Any, address: Any, tmp_path: Path) -> None:
+    served = SERVED + "search: {target: serving, objective: cost_per_hour}\n"
+    page.goto(base(address))
+    shown = run_job(page, address, served, "search", "Find the best plan")
+    paths = {path for path, _ in shown}
+    assert {"proof.candidates", "best.values.cost_per_hour", "frontier.0.quantiles.ttft_s"} <= paths
+    assert unlike(shown, own_answer(tmp_path, served, "plan")) == []
+    rows = page.locator("[aria-label='Deployments that were simulated'] tbody tr")
+    every = rows.count()
+    assert page.locator("svg .dotted").count() == every
+    slider = page.get_by_label("tokens/s a user at least")
+    if slider.is_enabled():
+        slider.focus()
+        slider.press("End")
+        assert 1 <= rows.count() < every
+    page.get_by_role("button", name="Open as scenario").click()
+    page.locator(".figure .value").first.wait_for(timeout=60_000)
+
+
 def test_a_run_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp_path: Path) -> None:
     page.goto(base(address))
     shown = run_job(page, address, LONG, "run", "Simulate the run")

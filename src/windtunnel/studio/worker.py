@@ -114,6 +114,13 @@ def _loads(source: FieldsInFolder) -> str:
     raise BadInput(Problem("serving.traffic", "has no load to vary; name loads such as rate=1..8"))
 
 
+def _is_deployment(result: Any) -> bool:
+    """Whether a plan is one of servers."""
+    from windtunnel.planner.serving.plan import ServingPlan
+
+    return isinstance(result, ServingPlan)
+
+
 def _html(module: str, result: Any, path: Path) -> None:
     from importlib import import_module
 
@@ -157,7 +164,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
             call, package = VERBS[question["verb"]]
             result, words = call(source, report is not None)
         if report is not None and package:
-            if question["verb"] == "plan" and not hasattr(result, "proof"):
+            if question["verb"] == "plan" and _is_deployment(result):
                 package = "plan_serving"
             if package == "timeline":
                 _html_timeline(result, Path(report))

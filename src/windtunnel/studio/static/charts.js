@@ -15,10 +15,10 @@ export function bars(rows, words, title, path) {
 
 const ORDERED = 12, MANY = 800;
 
-/** Points that a frame can be drawn over. @param {any} what rows, x(row), y(row), xName, yName, kinds (words of x in their order; empty: numbers), group(row), words(row), brush([[name, [low, high]]]), small, title(name)
+/** Points that a frame can be drawn over. @param {any} what rows, x(row), y(row), xName, yName, kinds (words of x in their order; empty: numbers), group(row), words(row), brush([[name, [low, high]]]), small, title(name), told(name, value)
  * @returns {{node: any, mark: (inside: (row: any) => boolean) => void}} */
 export function cloud(what) {
-  const rows = what.rows.filter((r) => typeof what.x(r) === "number" && typeof what.y(r) === "number"), groups = [...new Set(rows.map(what.group))].sort((a, b) => a.localeCompare(b, "en", { numeric: true })), tick = (v) => named(what.xName, v, 3), yTick = (v) => named(what.yName, v, 3);
+  const rows = what.rows.filter((r) => typeof what.x(r) === "number" && typeof what.y(r) === "number"), groups = [...new Set(rows.map(what.group))].sort((a, b) => a.localeCompare(b, "en", { numeric: true })), told = what.told || ((name, v) => named(name, v, 3)), tick = (v) => told(what.xName, v), yTick = (v) => told(what.yName, v);
   const steps = what.kinds.length ? what.kinds.map((_, i) => i) : [...new Set(rows.map(what.x))].sort((a, b) => a - b), ordered = what.kinds.length > 0 || (what.small && steps.length <= ORDERED);  // few values stand side by side
   const place = (r) => (ordered && !what.kinds.length ? steps.indexOf(what.x(r)) : what.x(r)), word = (i) => (Number.isInteger(i) && i >= 0 && i < steps.length ? (what.kinds.length ? what.kinds[i] : tick(steps[i])) : "");
   const spread = (list) => Math.min(...list) > 0 && Math.max(...list) / Math.min(...list) > 20;

@@ -3,6 +3,7 @@ import { h, fill, tell } from "../dom.js";
 import { workPage, open } from "./work.js";
 import { at as pick, seconds, digits } from "../format.js";
 import { axes, figure, figures, grid, sized } from "../plots.js";
+import { cloud } from "../charts.js";
 
 export const title = "Search";
 const gib = (x) => `${digits(x / 2 ** 30, 4)} GiB`, count = (x) => Number(x).toLocaleString("en");
@@ -16,6 +17,7 @@ export async function show(page) {
   return workPage(page, { title: "Search", verb: "plan", start: "Find the best plan", question: "The best plan that keeps to the scenario's limits. What the scenario sets stays; its “search” section says what may vary.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
     const r = answer.result, plan = r.recommended?.scenario || r.scenario;
     const begun = h("div", { class: "row" }, plan && typeof plan === "object" ? h("button", { class: "main", onclick: () => open(plan, "planned") }, "Open as scenario") : null);
+    if (r.slo && Array.isArray(r.frontier)) { deployments(r, at, begun); return; }
     if (!r.proof || !Array.isArray(r.frontier)) { fill(at, h("div", { class: "card" }, begun)); return; }
     fill(at, h("div", { class: "card" }, figures(r, [["best step", "best.step_time_s", seconds], ["its memory", "best.peak_memory_reserved_bytes", gib], ["its MFU", "best.mfu", (x) => `${digits(100 * x, 3)} %`],
       ["recommended step", "recommended.step_time_s", seconds]]), proof(r), begun), plans(r), heat(r), byAxis(r));
@@ -48,7 +50,47 @@ function scenario(r, f) {
 }
 
 /** @param {any} plan */
-const words = (plan) => AXES.filter((n) => plan[n] !== undefined && (n === "tp" || n === "pp" || (plan[n] !== 1 && plan[n] !== "none"))).map((n) => `${n} ${plan[n]}`).join(" · ");
+const words = (plan) => [plan.device, ...AXES.filter((n) => plan[n] !== undefined && (n === "tp" || n === "pp" || (plan[n] !== 1 && plan[n] !== "none"))).map((n) => `${n} ${plan[n]}`)].filter(Boolean).join(" · ");
+
+/** A plan with its device, where plans differ in it. @param {any} f */
+const named = (f) => words(f.cluster?.device ? { device: f.cluster.device, ...f.plan } : f.plan);
+
+/** Figures of a deployment: name → [words, path, how it is told, better where higher]. @type {Record<string, [string, string, (x: number) => string, boolean]>} */
+const SERVED = { cost: ["USD an hour", "values.cost_per_hour", (x) => digits(x), false], devices: ["devices", "values.devices", (x) => digits(x), false], million: ["USD a million tokens", "values.cost_per_million_tokens", (x) => digits(x), false], goodput: ["goodput, requests/s", "values.goodput", (x) => digits(x), true], user: ["tokens/s a user", "values.tokens_per_s_per_user", (x) => digits(x), true],
+  ttft: ["TTFT at the objective's percentile", "quantiles.ttft_s", seconds, false], tpot: ["TPOT at the objective's percentile", "quantiles.tpot_s", seconds, false] };
+
+/** Deployments for a load. @param {any} r @param {any} at @param {any} begun */
+function deployments(r, at, begun) {
+  const p = r.proof, f = (name) => figure(r, `proof.${name}`, count), all = r.frontier.map((one, i) => ({ one, i })), known = Object.keys(SERVED).filter((n) => all.some(({ one }) => typeof pick(one, SERVED[n][1]) === "number")), limits = {};
+  const keeps = (one) => Object.entries(limits).every(([n, x]) => { const v = pick(one, SERVED[n][1]); return typeof v !== "number" || (SERVED[n][3] ? v >= x : v <= x); }), plan = (one) => `${words({ ...one.plan, dp: 1 })} · ${one.plan.replicas ?? 1} ${(one.plan.replicas ?? 1) === 1 ? "instance" : "instances"} · ${[one.plan.engine, one.plan.weights].filter(Boolean).join(" ")}`;
+  const said = [["bound", "cannot be better by their lower bound"], ["too_slow", "answer one request alone too slowly"], ["too_much", "have more work than time"], ["limits", "break a limit"], ["load", "cannot hold the load"], ["settled", "run exactly as another one"], ["refused", "were refused"]].filter(([n]) => p[n]);
+  const select = (label, first) => h("select", { "aria-label": label, onchange: () => plot() }, known.map((n) => h("option", { value: n, selected: n === first }, SERVED[n][0]))), across = select("Across", "cost"), up = select("Up", known.includes("ttft") ? "ttft" : known[1]);
+  const room = h("div", {}), table = h("div", {}), told = h("p", { class: "muted", role: "status" });
+  let drawn = null;
+  function plot() {
+    const value = (n) => ({ one }) => pick(one, SERVED[n][1]);
+    drawn = cloud({ rows: all, x: value(across.value), y: value(up.value), xName: across.value, yName: up.value, kinds: [], group: ({ one }) => [one.plan.device, one.missed?.length ? "misses the objective" : ""].filter(Boolean).join(", "), words: ({ one }) => `${plan(one)}\n${known.map((n) => `${SERVED[n][0]} ${SERVED[n][2](pick(one, SERVED[n][1]))}`).join("\n")}`, brush: (picked) => { for (const [n, [low, high]] of picked) limits[n] = SERVED[n][3] ? low : high; draw(); }, small: false, title: (n) => SERVED[n][0], told: (n, v) => SERVED[n][2](Number(v.toPrecision(3))) });
+    fill(room, drawn.node); draw();
+  }
+  const sliders = known.map((n) => {
+    const list = all.map(({ one }) => pick(one, SERVED[n][1])).filter((x) => typeof x === "number"), low = Math.min(...list), high = Math.max(...list), more = SERVED[n][3], now = h("span", { class: "now" });
+    const input = h("input", { type: "range", min: 0, max: 1000, disabled: !(high > low), oninput: () => { const t = input.value / 1000; if (more ? t <= 0 : t >= 1) delete limits[n]; else limits[n] = low + (high - low) * t; draw(); } });
+    return { node: h("label", { class: "slider" }, `${SERVED[n][0]} at ${more ? "least" : "most"} `, input, " ", now), show: () => { const x = limits[n]; if (document.activeElement !== input) input.value = x === undefined ? (more ? 0 : 1000) : Math.round((1000 * (x - low)) / (high - low || 1)); now.textContent = x === undefined ? "no limit" : SERVED[n][2](x); input.setAttribute("aria-valuetext", now.textContent); } };
+  });
+  function draw() {
+    const kept = all.filter(({ one }) => keeps(one));
+    for (const s of sliders) s.show();
+    drawn?.mark(({ one }) => keeps(one));
+    told.textContent = `${kept.length} of ${all.length} deployments keep to these limits.`;
+    fill(table, grid(["deployment", ...known.map((n) => SERVED[n][0]), "requests within the objective"], kept.map(({ one, i }) => [plan(one), ...known.map((n) => figure(r, `frontier.${i}.${SERVED[n][1]}`, SERVED[n][2])), figure(r, `frontier.${i}.share`, (x) => `${digits(100 * x, 3)} %`)]), "Deployments that were simulated"));
+  }
+  const slo = Object.entries({ "TTFT": r.slo.ttft_s, "TPOT": r.slo.tpot_s, "end to end": r.slo.e2e_s }).filter(([, x]) => typeof x === "number").map(([n, x]) => `${n} ≤ ${seconds(x)}`).join(", ");
+  fill(at, h("section", { class: "card" }, r.best ? h("p", {}, "Best: ", h("strong", {}, plan(r.best)), slo ? `, for ${slo} of ${digits(100 * r.slo.percentile, 3)} % of requests.` : ".") : h("p", {}, "No deployment keeps the objective within the limits."),
+    r.best ? figures(r, known.map((n) => [SERVED[n][0], `best.${SERVED[n][1]}`, SERVED[n][2]])) : null,
+    h("p", { class: "proof" }, "Of ", f("candidates"), " deployments ", said.map(([n, w]) => [f(n), ` ${w}, `]), "and ", f("simulated"), " were simulated. ", p.complete ? "Nothing is left open: no deployment that was counted is better." : [f("open"), " are left open."]), begun, (r.notes || []).map((n) => h("p", { class: "muted" }, n))),
+  all.length ? h("section", { class: "card" }, h("h2", {}, "Deployments that were simulated"), h("p", { class: "muted" }, "Those that nothing beats, and the ones beside them. Sliders, or a frame drawn in the chart, keep to limits."), h("div", { class: "row" }, sliders.map((s) => s.node)), h("div", { class: "row" }, h("label", {}, "across ", across), h("label", {}, "up ", up)), told, room, table) : null);
+  if (all.length) plot();
+}
 
 /** @param {any} r */
 function plans(r) {
@@ -58,7 +100,7 @@ function plans(r) {
   const costs = all.map(({ f }) => cost(r, f, devices(f))), priced = costs.filter((x) => x !== null), dearest = Math.max(...priced), cheapest = Math.min(...priced);
   const limit = { bytes: highest, s: slowest, devices: most, usd: dearest }, below = (x, least) => x === null || x <= least * 1.0000001;
   const left = () => all.filter(({ f, i }) => below(f.reserved_bytes, limit.bytes) && below(f.step_time_s, limit.s) && below(devices(f), limit.devices) && (!priced.length || below(costs[i], limit.usd)));
-  const go = (f) => open(scenario(r, f), `planned ${words(f.plan)}`);
+  const go = (f) => open(scenario(r, f), `planned ${named(f)}`);
   const table = h("div", {}), next = r.proof.next_bound, bounded = typeof next === "number" && r.proof.objective === "step_time";
   const across = h("select", { "aria-label": "Across", onchange: () => plot.redraw() }, Object.entries(ACROSS).map(([id, [words]]) => h("option", { value: id }, words)));
   const plot = sized((wide) => {
@@ -73,21 +115,21 @@ function plans(r) {
     for (const e of seen) {
       const { f, i } = e, cx = drawn.x.place(x(e)), y = drawn.y.place(f.step_time_s), b = drawn.y.place(f.bound_s), kind = f.fits === false ? "k4" : "k0", size = f.reserved_bytes === null ? "" : `, ${gib(f.reserved_bytes)}`;
       drawn.svg.append(h("line", { class: "over", x1: cx, x2: cx, y1: y, y2: b }), h("line", { class: "over", x1: cx - 5, x2: cx + 5, y1: b, y2: b }));
-      const given = { class: `${kind} mark`, tabindex: 0, role: "button", "aria-label": `Open plan ${words(f.plan)}: ${seconds(f.step_time_s)}${size}${f.fits === false ? ", does not fit" : ""}`, "data-path": `frontier.${i}.step_time_s`, "data-value": JSON.stringify(f.step_time_s), onclick: () => go(f), onkeydown: (k) => { if (k.key === "Enter" || k.key === " ") { k.preventDefault(); go(f); } } };
-      drawn.svg.append(h(f.fits === false ? "rect" : "circle", f.fits === false ? { ...given, x: cx - 6, y: y - 6, width: 12, height: 12 } : { ...given, cx, cy: y, r: 7 }, h("title", {}, `${words(f.plan)}\n${seconds(f.step_time_s)}, bound ${seconds(f.bound_s)}${size}\n${name} ${say(x(e))}`)));
+      const given = { class: `${kind} mark`, tabindex: 0, role: "button", "aria-label": `Open plan ${named(f)}: ${seconds(f.step_time_s)}${size}${f.fits === false ? ", does not fit" : ""}`, "data-path": `frontier.${i}.step_time_s`, "data-value": JSON.stringify(f.step_time_s), onclick: () => go(f), onkeydown: (k) => { if (k.key === "Enter" || k.key === " ") { k.preventDefault(); go(f); } } };
+      drawn.svg.append(h(f.fits === false ? "rect" : "circle", f.fits === false ? { ...given, x: cx - 6, y: y - 6, width: 12, height: 12 } : { ...given, cx, cy: y, r: 7 }, h("title", {}, `${named(f)}\n${seconds(f.step_time_s)}, bound ${seconds(f.bound_s)}${size}\n${name} ${say(x(e))}`)));
     }
     return drawn.svg;
   });
   const draw = () => {
     const kept = left();
     told.textContent = `${kept.length} of ${all.length} plans are drawn or listed.`;
-    fill(table, grid(["plan", "step", "lower bound", "memory", "devices", "USD a million tokens", "fits", "open"], kept.map(({ f, i }) => [words(f.plan), figure(r, `frontier.${i}.step_time_s`, seconds), figure(r, `frontier.${i}.bound_s`, seconds),
-      figure(r, `frontier.${i}.reserved_bytes`, gib), digits(devices(f)), costs[i] === null ? "–" : digits(costs[i]), figure(r, `frontier.${i}.fits`, (x) => (x ? "yes" : "no")), h("button", { "aria-label": `Open plan ${words(f.plan)}`, onclick: () => go(f) }, "open")]), "Plans that were simulated"));
+    fill(table, grid(["plan", "step", "lower bound", "memory", "devices", "USD a million tokens", "fits", "open"], kept.map(({ f, i }) => [named(f), figure(r, `frontier.${i}.step_time_s`, seconds), figure(r, `frontier.${i}.bound_s`, seconds),
+      figure(r, `frontier.${i}.reserved_bytes`, gib), digits(devices(f)), costs[i] === null ? "–" : digits(costs[i]), figure(r, `frontier.${i}.fits`, (x) => (x ? "yes" : "no")), h("button", { "aria-label": `Open plan ${named(f)}`, onclick: () => go(f) }, "open")]), "Plans that were simulated"));
     plot.redraw();
   };
   const slider = (name, key, low, high, say) => { const now = h("span", { class: "now" }, say(high)); return h("label", { class: "slider" }, name, " ", h("input", { type: "range", min: 0, max: 1000, value: 1000, disabled: !(high > low), "aria-valuetext": say(high), oninput: (e) => { limit[key] = low + ((high - low) * e.target.value) / 1000; now.textContent = say(limit[key]); e.target.setAttribute("aria-valuetext", now.textContent); draw(); tell(told.textContent); } }), " ", now); };
   const lowest = Math.min(...all.map(({ f }) => f.reserved_bytes ?? Infinity));
-  const card = h("section", { class: "card" }, h("h2", {}, "Plans that were simulated"), h("p", { class: "muted" }, "Each mark is a plan; the stem under it goes down to its lower bound. Squares do not fit the limits. Right of the upright line lie the bounds of all plans that were not simulated. A mark opens as a scenario."),
+  const card = h("section", { class: "card" }, h("h2", {}, "Plans that were simulated"), h("p", { class: "muted" }, "Each mark is a plan; the stem under it goes down to its lower bound. Squares do not fit the limits.", bounded ? " Right of the upright line lie the bounds of all plans that were not simulated." : "", " A mark opens as a scenario. A plan that was simulated for its time alone has no memory here."),
     h("div", { class: "row" }, slider("memory at most", "bytes", Number.isFinite(lowest) ? lowest : 0, highest, gib), slider("step at most", "s", fastest, slowest, seconds), slider("devices at most", "devices", fewest, most, (x) => digits(Math.floor(x + 1e-6))), priced.length ? slider("cost at most", "usd", cheapest, dearest, (x) => `${digits(x)} USD a million tokens`) : null), h("div", { class: "row" }, h("label", {}, "across ", across)), told, plot, table);
   draw();
   return card;
