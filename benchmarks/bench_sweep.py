@@ -18,8 +18,9 @@ from windtunnel.sweeps.axes import read_axes
 from windtunnel.sweeps.define import Asked, define
 from windtunnel.sweeps.definition import Definition
 from windtunnel.sweeps.execute import Progress, Wishes, execute
+from windtunnel.sweeps.shards import duckdb
 from windtunnel.sweeps.start import Where, executor_of
-from windtunnel.sweeps.store import Store, duckdb
+from windtunnel.sweeps.store import Store
 from windtunnel.sweeps.views import query
 
 SCENARIO = Path(__file__).parents[1] / "examples" / "llama3-70b-64xh100.yaml"
@@ -37,7 +38,10 @@ QUERIES = (
     "SELECT * FROM frontier",
     "SELECT * FROM ok ORDER BY step_time_s LIMIT 20",
 )
-SHARD_ROWS = 10_000
+SHARD_ROWS = 100_000
+"""Of what merges leave: 32 times 32 shards of some hundred rows become one."""
+FIGURES = 90
+"""Further columns of a stored row: those of a training step are 106."""
 EXAMPLES = SCENARIO.parent
 SHARES = (0.1, 0.25, 0.5, 0.75)
 ESTIMATED = {
@@ -143,6 +147,7 @@ def stored(rows: int) -> None:
         with Store(folder, definition):
             pass
         connection = duckdb().connect()
+        figures = ", ".join(f"random() AS figure_{k}" for k in range(FIGURES))
         for shard in range(rows // SHARD_ROWS):
             connection.execute(
                 f"COPY (SELECT md5((i + {shard * SHARD_ROWS})::VARCHAR) AS cell, 'train' AS verb, "
@@ -150,7 +155,7 @@ def stored(rows: int) -> None:
                 "CASE WHEN i % 5 = 0 THEN 'plan' ELSE '' END AS reason, "
                 'NULL::BIGINT AS draw, 1::BIGINT AS attempt, (i % 8 + 1)::BIGINT AS "x.plan.tp", i AS "x.n", '
                 "random() AS step_time_s, random() AS peak_memory_reserved_bytes, true AS memory_fits, "
-                f"0.05 AS wall_s FROM range({SHARD_ROWS}) t(i)) "
+                f"{figures}, 0.05 AS wall_s FROM range({SHARD_ROWS}) t(i)) "
                 f"TO '{folder}/cells/part-{shard}.parquet' (FORMAT parquet, COMPRESSION zstd)"
             )
         size = sum(p.stat().st_size for p in (folder / "cells").iterdir()) / 1e6

@@ -1,10 +1,11 @@
-"""SQL of a page over a sweep: in a process of its own, over tables in memory, with every way out closed."""
+"""SQL of a page over a sweep: in a process of its own, which reads the sweep's shards and nothing else."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,30 +39,22 @@ def asked_sql(folder: Path, sql: str) -> dict[str, Any]:
 
 
 def locked_query(folder: Path, sql: str) -> dict[str, Any]:
-    """Run a query with files, extensions and settings out of reach."""
-    from windtunnel.sweeps.store import duckdb
-    from windtunnel.sweeps.views import VIEWS, connect
+    """Run a query with all files but the sweep's shards, extensions and settings out of reach."""
+    from windtunnel.sweeps.shards import duckdb
+    from windtunnel.sweeps.views import asked, lock
 
-    connection = connect(folder)
-    for view in VIEWS:  # as tables in memory, so that nothing has to be read after the lock
-        connection.execute(f"CREATE TABLE _{view} AS SELECT * FROM {view}")
-    for view in reversed((*VIEWS, "attempts")):
-        connection.execute(f"DROP VIEW IF EXISTS {view}")
-    for view in VIEWS:
-        connection.execute(f"ALTER TABLE _{view} RENAME TO {view}")
-    connection.execute("SET memory_limit = '1GB'")
-    connection.execute("SET autoinstall_known_extensions = false")
-    connection.execute("SET autoload_known_extensions = false")
-    connection.execute("SET python_enable_replacements = false")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    try:
+    def work(connection: Any, found: Sequence[str]) -> dict[str, Any]:
+        connection.execute("SET memory_limit = '1GB'")
+        lock(connection, found, sql)
         cursor = connection.execute(sql)
         columns = [name for name, *_ in cursor.description or ()]
         rows = cursor.fetchmany(MOST_ROWS)
+        return {"columns": columns, "rows": [[_plain(value) for value in row] for row in rows]}
+
+    try:
+        return asked(folder, work)
     except duckdb().Error as error:
         return {"problem": str(error).splitlines()[0]}
-    return {"columns": columns, "rows": [[_plain(value) for value in row] for row in rows]}
 
 
 def _plain(value: Any) -> Any:

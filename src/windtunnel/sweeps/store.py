@@ -3,6 +3,8 @@
 ```
 DIR/manifest.json            what the sweep is
 DIR/cells/part-*.parquet     rows; written as .tmp, flushed to disk, then renamed
+DIR/cells/merged-*.parquet   rows of many shards (`windtunnel.sweeps.shards`)
+DIR/merged.json              which shards those are
 DIR/quarantine/              shards whose end is missing
 DIR/lock                     held by the one process that writes
 ```
@@ -25,29 +27,10 @@ from typing import Any
 from windtunnel.errors import BadInput, Problem
 from windtunnel.sweeps.compute import Row
 from windtunnel.sweeps.definition import MANIFEST, Definition, differences, read_manifest
+from windtunnel.sweeps.shards import MERGE, MERGED, duckdb, merge, quarantine, shards, write_shard, write_whole
 
 FLUSH_ROWS = 1000
 FLUSH_S = 5.0
-_FIXED = {
-    "cell": "VARCHAR",
-    "verb": "VARCHAR",
-    "status": "VARCHAR",
-    "reason": "VARCHAR",
-    "draw": "BIGINT",
-    "attempt": "BIGINT",
-    "version": "VARCHAR",
-    "physics": "VARCHAR",
-    "host": "VARCHAR",
-    "started_at": "TIMESTAMP",
-    "wall_s": "DOUBLE",
-}
-
-
-def duckdb() -> Any:
-    """The module that reads and writes Parquet."""
-    import duckdb as module
-
-    return module
 
 
 @dataclass(slots=True)
@@ -90,13 +73,15 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what is left and give the lock back.
+        """Write what is left, merge small shards, and give the lock back.
 
         Raises:
             BadInput: rows cannot be written; not where that has been told already.
         """
         try:
             self.flush()
+            if kind is None:
+                merge(self.folder, ended=True)
         except BadInput:
             if not isinstance(error, BadInput):
                 raise
@@ -137,6 +122,8 @@ class Store:
             ) from None
         self._shard += 1
         self._rows = []
+        if self._shard % MERGE == 0:
+            merge(self.folder)
 
     def _take_lock(self) -> None:
         try:
@@ -168,7 +155,9 @@ class Store:
                 rule = f"holds another sweep ({told}): take another folder, or add this one's cells with --extend"
                 raise BadInput(Problem("--out", rule, str(self.folder)))
             return
-        foreign = [p.name for p in self.folder.iterdir() if p.name not in {"cells", "lock", "quarantine", MANIFEST}]
+        foreign = [
+            p.name for p in self.folder.iterdir() if p.name not in {"cells", "lock", "quarantine", MANIFEST, MERGED}
+        ]
         if not path.exists() and foreign:
             raise BadInput(Problem("--out", f"is a folder with other things in it: {foreign[0]}", str(self.folder)))
         write_whole(path, json.dumps(self.definition.manifest(), indent=1, ensure_ascii=False).encode())
@@ -179,112 +168,6 @@ def _first_line(error: Exception) -> str:
     told = getattr(error, "strerror", None) or str(error)
     number = re.search(r'"errno":\s*"?(\d+)', told)
     return os.strerror(int(number[1])) if number else " ".join(told.split("\n")[0].split())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.rename(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder outlast a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_shard(rows: Sequence[Row], path: Path) -> None:
-    """Write rows as one Parquet file, whole or not at all. Columns are typed by what they hold."""
-    import pandas as pd
-
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    frame = pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
-    casts = []
-    for name in names:
-        kind = _FIXED.get(name) or _kind([row.get(name) for row in rows], name.startswith("x."))
-        quoted = name.replace('"', '""')
-        casts.append(f'CAST("{quoted}" AS {kind}) AS "{quoted}"')
-        if kind == "VARCHAR":
-            frame[name] = [None if v is None else str(v) for v in frame[name]]
-    temporary = path.with_name(f".{path.name}.tmp")
-    connection = duckdb().connect()
-    try:
-        connection.register("given", frame)
-        target = str(temporary).replace("'", "''")
-        typed = f"SELECT {', '.join(casts)} FROM given"
-        connection.execute(f"COPY ({typed}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.rename(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        connection.close()
-    sync_folder(path.parent)
-
-
-def _kind(values: Sequence[Any], whole: bool) -> str:
-    """Type of a column; whole numbers keep theirs on axes, and are DOUBLE in figures, which no shard may differ in."""
-    held = [v for v in values if v is not None]
-    if held and all(isinstance(v, bool) for v in held):
-        return "BOOLEAN"
-    if whole and held and all(isinstance(v, int) and not isinstance(v, bool) for v in held):
-        return "BIGINT"
-    if held and all(isinstance(v, int | float) and not isinstance(v, bool) for v in held):
-        return "DOUBLE"
-    return "VARCHAR" if held else "DOUBLE"
-
-
-def whole_shard(path: Path) -> bool:
-    """Whether a Parquet file has its end: magic bytes and a footer of a length that fits."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as stream:
-            if stream.read(4) != b"PAR1" or size < 12:
-                return False
-            stream.seek(-8, os.SEEK_END)
-            length = int.from_bytes(stream.read(4), "little")
-            return stream.read(4) == b"PAR1" and 0 < length <= size - 12
-    except OSError:
-        return False
-
-
-def quarantine(folder: Path) -> tuple[str, ...]:
-    """Set damaged shards and leftovers of writes aside; returns their names."""
-    moved = []
-    for path in sorted((folder / "cells").iterdir()):
-        if path.suffix == ".parquet" and whole_shard(path) and _readable(path):
-            continue
-        (folder / "quarantine").mkdir(exist_ok=True)
-        path.rename(folder / "quarantine" / path.name.lstrip("."))
-        moved.append(path.name)
-    return tuple(moved)
-
-
-def _readable(path: Path) -> bool:
-    """Whether DuckDB reads the footer of a shard."""
-    connection = duckdb().connect()
-    try:
-        connection.execute("SELECT count(*) FROM parquet_metadata(?)", [str(path)]).fetchall()
-        return True
-    except duckdb().Error:
-        return False
-    finally:
-        connection.close()
-
-
-def shards(folder: Path) -> list[str]:
-    """Paths of a sweep's shards."""
-    return sorted(str(path) for path in (folder / "cells").glob("part-*.parquet"))
 
 
 def done_cells(folder: Path) -> dict[str, tuple[str, int]]:

@@ -6,17 +6,20 @@ has quantiles over the draws of each combination, and `frontier` the cells that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.sweeps.definition import Definition, read_manifest
-from windtunnel.sweeps.store import duckdb, shards
+from windtunnel.sweeps.shards import duckdb, shards
 
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
+TRIES = 3
+"""Times that shards are read, where they are merged meanwhile."""
 OBJECTIVES = {
     "train": ("step_time_s", "peak_memory_reserved_bytes"),
     "fit": ("reserved_bytes",),
@@ -30,14 +33,17 @@ OBJECTIVES = {
 least of them."""
 
 
-def connect(folder: Path) -> Any:
+def connect(folder: Path, found: Sequence[str]) -> Any:
     """A DuckDB connection with the views of a sweep.
+
+    Args:
+        folder: Of the sweep.
+        found: Its shards.
 
     Raises:
         BadInput: the folder is no sweep, or has no rows yet.
     """
     definition = read_manifest(folder)
-    found = shards(folder)
     if not found:
         raise BadInput(Problem("DIR", "has no rows yet", str(folder)))
     connection = duckdb().connect()
@@ -68,20 +74,45 @@ def query(folder: Path, sql: str, *, unlocked: bool = False) -> pd.DataFrame:
     Raises:
         BadInput: the query cannot be read, is not allowed, or names what is not there.
     """
-    connection = connect(folder)
-    try:
+
+    def work(connection: Any, found: Sequence[str]) -> pd.DataFrame:
         if not unlocked:
-            _lock(connection, shards(folder))
-            _check_reads_only(connection, sql)
+            lock(connection, found, sql)
         frame: pd.DataFrame = connection.execute(sql).df()
         return frame
+
+    try:
+        return asked(folder, work)
     except duckdb().PermissionException as error:
         rule = f"{_first_lines(error)} (--unlocked lets SQL read and write files and load extensions)"
         raise BadInput(Problem("SQL", rule, sql)) from None
     except duckdb().Error as error:
         raise BadInput(Problem("SQL", _first_lines(error), sql)) from None
-    finally:
-        connection.close()
+
+
+def asked(folder: Path, work: Callable[[Any, Sequence[str]], T]) -> T:
+    """What some work on the views of a sweep gives; begun anew where shards were merged while it read them.
+
+    Args:
+        folder: Of the sweep.
+        work: Is given a connection with the views, and the shards that these read.
+
+    Raises:
+        BadInput: the folder is no sweep, or has no rows yet.
+    """
+    for tries_left in reversed(range(TRIES)):
+        there = shards(folder)
+        connection = None
+        try:
+            connection = connect(folder, there)
+            return work(connection, there)
+        except duckdb().IOException:
+            if not tries_left or shards(folder) == there:
+                raise
+        finally:
+            if connection is not None:
+                connection.close()
+    raise AssertionError("the last try returns or raises")
 
 
 def _first_lines(error: Exception) -> str:
@@ -89,10 +120,13 @@ def _first_lines(error: Exception) -> str:
     return " ".join(lines[:2])
 
 
-def _lock(connection: Any, allowed: Sequence[str]) -> None:
+def lock(connection: Any, allowed: Sequence[str], sql: str) -> None:
     """Leave a connection nothing of the machine but some files, and no way to change that.
 
-    Allowed files could be written to as well: only what `_check_reads_only` has seen may follow.
+    Files could be written to as well, so that `sql` must be the one `SELECT` that follows.
+
+    Raises:
+        BadInput: there are several statements, or one that is no `SELECT`.
     """
     connection.execute(f"SET allowed_paths = [{', '.join(_text(path) for path in allowed)}]")
     connection.execute("SET autoinstall_known_extensions = false")
@@ -100,6 +134,7 @@ def _lock(connection: Any, allowed: Sequence[str]) -> None:
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+    _check_reads_only(connection, sql)
 
 
 def _check_reads_only(connection: Any, sql: str) -> None:
@@ -136,17 +171,19 @@ def export(folder: Path, target: Path, view: str) -> int:
         problems.append(Problem("FILE", f"must end in {', '.join(_FORMATS)}", str(target)))
     if problems:
         raise BadInput(problems)
-    connection = connect(folder)
     temporary = target.with_name(f".{target.name}.tmp")
-    try:
-        written = str(temporary).replace("'", "''")
-        (rows,) = connection.execute(f"COPY (SELECT * FROM {view}) TO '{written}' {_FORMATS[target.suffix]}").fetchone()
-        temporary.rename(target)
+    form = _FORMATS[target.suffix]
+
+    def work(connection: Any, _: Sequence[str]) -> int:
+        (rows,) = connection.execute(f"COPY (SELECT * FROM {view}) TO {_text(str(temporary))} {form}").fetchone()
         return int(rows)
+
+    try:
+        rows = asked(folder, work)
+        temporary.rename(target)
+        return rows
     except (duckdb().Error, OSError) as error:
         raise BadInput(Problem("FILE", f"cannot be written: {str(error).splitlines()[0]}", str(target))) from None
-    finally:
-        connection.close()
 
 
 def _quoted(name: str) -> str:
@@ -200,10 +237,14 @@ def _frontier_view(connection: Any, definition: Definition) -> None:
         return
     a, b = goals
     best = f"coalesce(min({b}) OVER (ORDER BY {a}, {b} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 1e308)"
-    connection.execute(
-        f"CREATE VIEW frontier AS SELECT * EXCLUDE (before) FROM (SELECT *, {best} AS before FROM {able}) "
-        f"WHERE {b} < before ORDER BY {a}"
-    )
+    before = f"(SELECT *, {best} AS before FROM {able})"
+    if definition.draws:
+        connection.execute(
+            f"CREATE VIEW frontier AS SELECT * EXCLUDE (before) FROM {before} WHERE {b} < before ORDER BY {a}"
+        )
+        return
+    chosen = f"(SELECT cell FROM {before} WHERE {b} < before)"  # chosen by three columns, before all are read
+    connection.execute(f"CREATE VIEW frontier AS SELECT * FROM ok SEMI JOIN {chosen} USING (cell) ORDER BY {a}")
 
 
 def _goal(connection: Any, view: str, name: str, middle: str) -> str:

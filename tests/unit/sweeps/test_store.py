@@ -14,7 +14,8 @@ from windtunnel.errors import BadInput
 from windtunnel.sweeps.axes import read_axes
 from windtunnel.sweeps.compute import head
 from windtunnel.sweeps.definition import Definition
-from windtunnel.sweeps.store import Store, _first_line, done_cells, shards, whole_shard, write_shard
+from windtunnel.sweeps.shards import shards, whole_shard, write_shard
+from windtunnel.sweeps.store import Store, _first_line, done_cells
 from windtunnel.sweeps.views import export, query
 
 DEFINITION = Definition(
