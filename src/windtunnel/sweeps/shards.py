@@ -12,9 +12,10 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from windtunnel.sweeps.compute import Row
+if TYPE_CHECKING:
+    from windtunnel.sweeps.compute import Row
 
 MERGED = "merged.json"
 """Merged shard → the shards whose rows it has, which no longer count."""

@@ -22,12 +22,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.sweeps.compute import Row
 from windtunnel.sweeps.definition import MANIFEST, Definition, differences, read_manifest
 from windtunnel.sweeps.shards import MERGE, MERGED, duckdb, merge, quarantine, shards, write_shard, write_whole
+
+if TYPE_CHECKING:
+    from windtunnel.sweeps.compute import Row
 
 FLUSH_ROWS = 1000
 FLUSH_S = 5.0
