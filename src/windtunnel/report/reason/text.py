@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.quantities import assumed_text, seconds
@@ -29,6 +29,8 @@ _LIMITS: dict[str, Callable[[float], str]] = {
     "latency_p50_s": lambda x: f"a median of at most {seconds(x)}",
     "latency_p99_s": lambda x: f"99 % of problems within {seconds(x)}",
 }
+MOST_KNOBS = 3
+"""Knobs that have columns of their own."""
 LEGEND = (
     "● no other candidate is as good in everything and better in something · ★ best · accuracy with the band of the "
     "population; dollars, joules and seconds come from the run"
@@ -36,18 +38,16 @@ LEGEND = (
 
 
 def titles(result: ReasonResult) -> list[str]:
-    """Heads of the columns of `row`."""
-    heads = ["model"] if _several_models(result) else []
-    heads += ["strategy", "accuracy", "USD a problem", "J a problem", "median", "p99"]
+    """Heads of the columns of `row`; what is the same for all candidates has none."""
+    heads = [*_named(result), "accuracy", "USD a problem", "J a problem", "median", "p99"]
     heads += ["in time"] if _has_deadline(result) else []
-    return [*heads, "tokens", "calls", "devices"]
+    return [*heads, "tokens", "calls", *(["devices"] if _unlike_devices(result) else [])]
 
 
 def row(result: ReasonResult, point: Point) -> list[str]:
     """Cells of a candidate under `titles`."""
-    cells = [point.model] if _several_models(result) else []
-    cells += [
-        point.label,
+    cells = [
+        *_named(result, point),
         accuracy(point),
         usd(point.cost_usd),
         "not known" if point.energy_j is None else number(point.energy_j),
@@ -56,20 +56,50 @@ def row(result: ReasonResult, point: Point) -> list[str]:
     ]
     if _has_deadline(result):
         cells.append("not stated" if point.deadline_met is None else share(point.deadline_met))
-    return [*cells, f"{point.tokens:,.0f}", f"{point.calls:,.4g}", f"{point.num_devices}"]
+    devices = [f"{point.num_devices}"] if _unlike_devices(result) else []
+    return [*cells, f"{point.tokens:,.0f}", f"{point.calls:,.4g}", *devices]
 
 
-def _several_models(result: ReasonResult) -> bool:
-    return len({p.model for p in result.points}) > 1
+def _named(result: ReasonResult, point: Point | None = None) -> list[str]:
+    """Heads of the columns that tell candidates apart, or the cells of one.
+
+    Candidates of one strategy have a column for each knob in which they differ, others one column with the label.
+    """
+    points = result.points
+    out = []
+    if len(models := {p.model for p in points}) > 1:
+        short = {model: model.rpartition("/")[2] for model in models}
+        alone = len(set(short.values())) == len(models)
+        out.append("model" if point is None else short[point.model] if alone else point.model)
+    if knobs := _telling_knobs(points):
+        return out + [name if point is None else _knob(point.knobs.get(name)) for name in knobs]
+    return [*out, "strategy" if point is None else point.label]
+
+
+def _telling_knobs(points: Sequence[Point]) -> list[str]:
+    """Knobs by which candidates of one strategy are told apart; none where it takes more than those."""
+    names = list(dict.fromkeys(name for p in points for name in p.knobs))
+    names = [name for name in names if len({_knob(p.knobs.get(name)) for p in points}) > 1]
+    told = {(p.strategy, p.model, *(_knob(p.knobs.get(name)) for name in names)) for p in points}
+    alone = len(told) == len(points) and len({p.strategy for p in points}) == 1
+    return names if alone and len(names) <= MOST_KNOBS else []
+
+
+def _knob(value: Any) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _has_deadline(result: ReasonResult) -> bool:
     return any(p.deadline_met is not None for p in result.points)
 
 
+def _unlike_devices(result: ReasonResult) -> bool:
+    return len({p.num_devices for p in result.points}) > 1
+
+
 def left_columns(result: ReasonResult) -> int:
     """How many of the columns are words."""
-    return 1 + _several_models(result)
+    return len(_named(result))
 
 
 def number(value: float) -> str:
