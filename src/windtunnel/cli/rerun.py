@@ -30,7 +30,8 @@ def rerun(
 
     stored = stored_result(result)
     served = stored_serving(result) if stored is None else None
-    if served is None and (stored is None or not stored.get("scenario")):
+    kept = (served or stored or {}).get("scenario")
+    if not kept or not isinstance(kept, dict):
         raise BadInput(f"{result}: not a result of `train --json` or `serve --json` (no figures, or no scenario in it)")
     with progress("simulating"):
         if served is not None:

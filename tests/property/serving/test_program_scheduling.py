@@ -148,3 +148,28 @@ def test_balanced_work_gives_each_instance_its_seconds() -> None:
     less = (unlike("workload_balance", alpha=0.0, slower_share=0.5).instance == 0).mean()
     assert less == pytest.approx(0.6, abs=0.05)
     assert (unlike("workload_balance", alpha=1.0).instance == 0).all()
+
+
+@pytest.mark.parametrize("queue", ["program_deadline", "program_slack", "program_rest", "stage_urgency"])
+def test_programs_are_ordered_in_split_pools_too(queue: str) -> None:
+    from windtunnel import api
+
+    agent = {
+        "name": "research",
+        "latency_s": 60,
+        "calls": [
+            {"id": "plan", "input_tokens": 250, "output_tokens": 20},
+            {"id": "search", "after": ["plan"], "repeat": 2, "input_tokens": 300, "output_tokens": 20, "tool_s": 0.1},
+        ],
+    }
+    result = api.simulate_serving(
+        {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
+            "serving": {
+                "pools": [{"role": role, "plan": {"tp": 1}, "queue": queue} for role in ("prefill", "decode")],
+                "traffic": {"num_requests": 24, "rate_per_s": 8, "agents": [agent]},
+            },
+        }
+    )
+    assert result.to_dict()["completed"] == 72

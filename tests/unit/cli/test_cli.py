@@ -244,6 +244,13 @@ def test_rerun_says_whether_it_is_equal(
     assert run(["rerun", str(file)]) == 2
 
 
+def test_rerun_refuses_a_scenario_that_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(make_result(trace=False, m=8).to_dict() | {"scenario": [[1]]}))
+    assert run(["rerun", str(file)]) == 2
+    assert "no scenario in it" in capsys.readouterr().err
+
+
 def test_rerun_accepts_every_form_of_train_json(
     calls: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -46,16 +46,21 @@ class OfPrograms(Keyed):
     def due(self, q: Request) -> float:
         """When its program is to be over; infinite without an objective."""
         rest = self.context.rest
-        return float("inf") if rest is None else self.begun[q.group] + float(rest.deadline_s[q.index])
+        return float("inf") if rest is None else self.begun[q.group] + float(rest.deadline_s[_call(q)])
 
     def rest_s(self, one: Instance, q: Request) -> float:
         """Seconds that the rest of its program would take on this instance, with as many sequences as run now."""
         rest = self.context.rest
         if rest is None:
             return self.seconds(one, q.input, q.output)
-        return self.seconds(one, float(rest.prompt_tokens[q.index]), float(rest.output_tokens[q.index]))
+        return self.seconds(one, float(rest.prompt_tokens[_call(q)]), float(rest.output_tokens[_call(q)]))
 
     def seconds(self, one: Instance, prompt_tokens: float, output_tokens: float) -> float:
         """Seconds of prompts and of generated tokens on an instance, with as many sequences as run now."""
         step_s = self.forecast.step_s(one, one.running + 1)
         return self.forecast.prefill_s(one, prompt_tokens, 0) + output_tokens * step_s
+
+
+def _call(q: Request) -> int:
+    """Number of the call; the answer of a split pool is a request of its own behind its prompt's."""
+    return q.index if q.prompt is None else q.prompt.index
