@@ -51,15 +51,15 @@ ESTIMATED = {
     "serve 70B": Asked(
         source=EXAMPLES / "serving" / "llama3-70b-4xh100.yaml",
         vary=(
-            "serving.traffic.rate_per_s=0.5..8:12",
+            "serving.traffic.rate_per_s=0.5..8:24",
             "serving.pools.0.limits.max_num_seqs=16,64,256",
-            "serving.traffic.num_requests=500,2000",
+            "serving.traffic.num_requests=4000,20000",
             "serving.precision.weights=[bf16, fp8]",
         ),
     ),
     "learn": Asked(
         source=EXAMPLES / "learning" / "diloco-1b-four-sites.yaml",
-        vary=("learning.steps=30,60,120,240", "learning.seed=1..12:+1"),
+        vary=("learning.steps=60,120,240,480", "learning.seed=1..36:+1"),
         overrides=("learning.seeds=1",),
     ),
 }
