@@ -132,19 +132,25 @@ def deploy(
     programs = scenario.programs
     assert programs is not None
     assumed: list[tuple[str, Any, str]] = []
+    of_others: list[tuple[str, Any, str]] = []
     where = "serving" if model is None else "programs.models"
+    verifier, taken = None, 0
+    if scored and programs.verifier is not None and programs.verifier.model:
+        verifier = _deployment(source, folder, programs.verifier, "programs.verifier", of_others, beside=True)
+        taken += 0 if programs.verifier.cluster else verifier.num_devices
+    further = []
+    for name in roles:
+        own = programs.roles[name]
+        further.append((name, _deployment(source, folder, own, f"programs.roles.{name}", of_others, beside=True)))
+        taken += 0 if own.cluster else further[-1][1].num_devices
+    if model is not None and model.cluster:
+        taken = 0
     try:
-        answers = _deployment(source, folder, model, where, assumed, plan)
+        answers = _deployment(source, folder, model, where, assumed, plan, taken=taken)
     except BadInput as error:
         place = -1 if model is None or model not in programs.models else programs.models.index(model)
         raise BadInput([_placed(problem, place) for problem in error.problems]) from None
-    verifier = None
-    if scored and programs.verifier is not None and programs.verifier.model:
-        verifier = _deployment(source, folder, programs.verifier, "programs.verifier", assumed, beside=True)
-    further = [
-        (name, _deployment(source, folder, programs.roles[name], f"programs.roles.{name}", assumed, beside=True))
-        for name in roles
-    ]
+    assumed += of_others
     stated = model.model if model else source.get("model")
     name = stated if isinstance(stated, str) else answers.model.name
     return Deployed(
@@ -216,6 +222,8 @@ class _Wanted:
     """Field that states them."""
     beside: bool
     """Whether they serve beside those that answer."""
+    taken: int
+    """Devices of the cluster that others have."""
 
     def deployment(self, plan: dict[str, Any], replicas: int) -> Deployment:
         """The deployment under a plan.
@@ -259,8 +267,9 @@ def _deployment(
     plan: ServingPlan | None = None,
     *,
     beside: bool = False,
+    taken: int = 0,
 ) -> Deployment:
-    """One model's instances: as the scenario states them, else the least tp that holds it on all devices."""
+    """One model's instances: as the scenario states them, else the least tp that holds it on devices that are free."""
     own = {name: fields[name] for name in _SECTIONS if name in fields}
     serving = {**(own.get("serving") or {}), "traffic": traffic_of(fields["programs"])}
     pools = serving.pop("pools", None)
@@ -286,6 +295,7 @@ def _deployment(
         folder=folder,
         where=where,
         beside=beside,
+        taken=taken,
     )
     return _sized(wanted, assumed)
 
@@ -303,8 +313,10 @@ def _sized(wanted: _Wanted, assumed: list[tuple[str, Any, str]]) -> Deployment:
     if replicas is None and wanted.beside:
         assumed.append((f"{wanted.where}.replicas", 1, "not stated: one instance, beside those that answer"))
     elif replicas is None:
-        fits = max(found.cluster.num_devices // found.pool.plan.num_devices, 1)
-        assumed.append((f"{wanted.where}.replicas", fits, "as many as the cluster's devices hold"))
+        free = found.cluster.num_devices - wanted.taken
+        fits = max(free // found.pool.plan.num_devices, 1)
+        others = f" beside {wanted.taken} for the verifier and further models" if wanted.taken else ""
+        assumed.append((f"{wanted.where}.replicas", fits, f"as many as the cluster's devices hold{others}"))
         found = wanted.deployment(plan, fits) if fits > 1 else found
     return found
 

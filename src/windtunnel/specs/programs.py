@@ -52,12 +52,12 @@ class ServedModel(Spec):
     model: str = Field(min_length=1)
     """Catalogue id, or a `config.json` beside the scenario."""
     cluster: str | ClusterRef = ""
-    """Devices of another kind: a cluster's catalogue id, or what `cluster` of a scenario would hold."""
+    """Devices of its own: a cluster's catalogue id, or what `cluster` of a scenario holds; absent: the scenario's."""
     plan: ServingPlan | None = None
     """How one instance is spread over devices; absent: the least tp that holds the model."""
     replicas: Count | None = None
-    """Absent: as many as the cluster's devices hold; under `rate_per_s` no more of these than the rate keeps busy for
-    `programs.busy` of the time."""
+    """Absent: one of a verifier or a role; of a model that answers as many as the cluster's devices hold beside those,
+    under `rate_per_s` no more of these than the rate keeps busy for `programs.busy` of the time."""
 
 
 class VerifierSpec(ServedModel):

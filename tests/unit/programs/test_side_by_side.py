@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.side_by_side import serve_side_by_side
@@ -86,3 +87,30 @@ def test_tiers_are_of_the_model_that_states_them() -> None:
     answered, scored = serve_side_by_side(pair, programs(scored=True).finish().requests)
     assert "host" in answered.kv_tiers and not scored.kv_tiers
     assert answered.completed == scored.completed == 4
+
+
+@pytest.mark.parametrize(
+    ("of_its_own", "answering", "devices"), [({}, 3, 4), ({"cluster": "dgx-h100"}, 4, 5), ({"replicas": 2}, 2, 4)]
+)
+def test_a_verifier_takes_devices_of_the_cluster_unless_it_has_its_own(
+    of_its_own: dict[str, Any], answering: int, devices: int
+) -> None:
+    result = api.simulate_programs(
+        {
+            "model": "Qwen/Qwen3-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+            "programs": {
+                "strategies": [{"best_of_n": {"n": 2, "selector": s}} for s in ("verifier", "majority")],
+                "verifier": {"model": "Qwen/Qwen3-0.6B", "plan": {"tp": 1}, "separation": 0.8, **of_its_own},
+                "problems": 8,
+                "offline": True,
+                "input_tokens": 50,
+                "output_tokens": 20,
+            },
+            "population": {"beta": {"a": 1.0, "b": 1.0}},
+        }
+    )
+    scored, voted = result.points
+    assert (scored.num_devices, voted.num_devices) == (devices, 4)
+    told = {str(value) for field, value, _ in result.assumed if field == "serving.replicas"}
+    assert str(answering) in " ".join(told)
