@@ -65,15 +65,20 @@ class ScaleOut(Spec):
     """The network between nodes (between scale-up domains)."""
 
     nics_per_node: int = Field(gt=0)
+    """Network ports of a node."""
     nic_bytes_per_s: BytesPerS = Field(gt=0)
     """One direction, per NIC."""
     latency_s: Seconds = Field(default=5e-6, ge=0)
+    """Seconds of an empty message between two nodes."""
     topology: Literal["fat-tree", "rail-optimised", "dragonfly", "torus", "star", "mesh", "wan"] = "fat-tree"
+    """How switches join the ports."""
     oversubscription: float = Field(default=1.0, ge=1.0)
+    """Ports below a leaf switch over its links upwards; 1 is none."""
     fabric: Fabric | None = None
     """Explicit switches and paths, on which collectives of all groups meet; absent: rates and `oversubscription` alone
     describe the network."""
     in_network_reduction: bool = False
+    """Whether switches add up what they forward (SHARP)."""
     family: str = "infiniband"
 
 
@@ -99,13 +104,20 @@ class ClusterRef(Spec):
     """What a scenario writes under `cluster:`; `catalog.resolve_cluster` turns it into a `ClusterSpec`."""
 
     device: str | DeviceSpec
+    """Catalogue id (`windtunnel devices`), a profile of `windtunnel calibrate`, or a data sheet of one's own."""
     nodes: Count = 1
+    """Nodes of the cluster."""
     devices_per_node: Count = 8
+    """Devices of a node."""
     scale_up: str | LinkSpec | None = None
+    """Network between the devices of a node: a link's catalogue id or its own figures; absent: that of the device's
+    usual node."""
     scale_out: str | ScaleOut | None = None
+    """Network between nodes: `8 x infiniband-ndr`, or its own figures; absent: that of the device's usual node."""
     scale_up_domain: Count | None = None
     """Devices that share one scale-up network when it is larger than a node (72 on NVL72)."""
     host_memory_bytes: Bytes | None = None
+    """Memory of a node's host."""
     host_memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
     """Sustained rate of a node's host memory, reads and writes together."""
     host_cores: Count | None = None
@@ -113,12 +125,17 @@ class ClusterRef(Spec):
     devices_per_host_link: Count | None = None
     """Devices whose copies share one link to the host (behind a PCIe switch)."""
     storage: Storage | None = None
+    """Drives of a node, for offloading and checkpoints."""
     cxl: CxlMemory | None = None
+    """Memory behind CXL cards of a node."""
     power_cap_w: float | None = Field(default=None, gt=0)
+    """Watts that one device may draw; its clock follows."""
     clock_share: float | None = Field(default=None, ge=0.3, le=1)
     """A lock on the devices' clock, of the one that they run at otherwise; memory and links keep theirs. Serving."""
     memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    """Measured or stated rate of the device's memory, in place of the data sheet's."""
     memory_bytes: Bytes | None = Field(default=None, gt=0)
+    """Memory of a device, in place of the data sheet's."""
     price_per_device_hour: float | None = Field(default=None, ge=0)
     """US dollars that one device costs an hour."""
 

@@ -150,7 +150,9 @@ class LearningSpec(Spec):
     """
 
     task: Named = "markov-lm"
+    """Small task that is trained for real (`windtunnel learn --list`)."""
     workers: Annotated[int, Field(gt=0, le=100_000)] = 8
+    """Workers, each with its own part of the data."""
     steps: Annotated[int, Field(gt=0, le=10_000_000)] = 1500
     """Local steps of each worker."""
     batch: Annotated[int, Field(gt=0, le=100_000)] = 8
@@ -162,15 +164,18 @@ class LearningSpec(Spec):
     lr: Annotated[float, Field(gt=0, le=1e6)] | LearningRateSpec | None = None
     """Absent: the inner optimizer's own for the task."""
     split: SplitSpec | Literal["iid"] = "iid"
+    """How data are divided among workers."""
     seeds: Annotated[int, Field(gt=0, le=1000)] = 1
     """Runs with seeds from `seed` on."""
     seed: int = Field(default=1, ge=0, le=2**31)
+    """Seed of everything that is drawn."""
     gate: bool = True
     """Whether runs at twice the learning rate and of one worker alone judge if the order of algorithms may be believed.
     They are made where there are two seeds and two algorithms or more, and about double the work."""
     evaluate_every: Count | None = None
     """Local steps between points of a curve; absent: 100 points."""
     target: TargetSpec | None = None
+    """Value that counts as reached, for times and costs to it."""
     law: str | None = None
     """Published law that says the loss of a model of the target's size, beside the curves: `diloco-scaling`. The small
     task never does."""

@@ -366,6 +366,7 @@ class PlanSpec(CarriedSwitches):
     """Axis sizes and policies. `dp: auto` is devices / (tp·pp·cp)."""
 
     tp: Annotated[Count, Switch(axis="layout", free_search=True, exported=WRITTEN_BY_TARGETS)] = 1
+    """Tensor parallelism: devices that share each layer's matrices."""
     sp: Annotated[
         bool | None,
         Switch(
@@ -379,9 +380,11 @@ class PlanSpec(CarriedSwitches):
     ] = None
     """Sequence parallelism on the tensor axis; absent means on when tp > 1 (off for 2021 software)."""
     pp: Annotated[Count, Switch(axis="layout", free_search=True, block_prices=False, exported=WRITTEN_BY_TARGETS)] = 1
+    """Pipeline parallelism: stages that the layers are cut into."""
     vpp: Annotated[Count, Switch(axis="layout", free_search=True, block_prices=False, exported=WRITTEN_BY_TARGETS)] = 1
     """Model chunks per pipeline stage."""
     cp: Annotated[Count, Switch(axis="layout", free_search=True, exported=WRITTEN_BY_TARGETS)] = 1
+    """Context parallelism: devices that share each sequence."""
     cp_kind: Annotated[
         Literal["ring", "all_to_all", "hybrid", "all_gather", "token_ring"],
         Switch(axis="policy", ignored_when=cp_is_1, exported=WRITTEN_BY_TARGETS),
@@ -408,9 +411,11 @@ class PlanSpec(CarriedSwitches):
     ] = 1
     """`hybrid`: size of the inner all-to-all axis; divides cp."""
     ep: Annotated[Count, Switch(axis="layout", free_search=True, exported=WRITTEN_BY_TARGETS)] = 1
+    """Expert parallelism: devices that share the experts of a layer."""
     etp: Annotated[
         Count, Switch(axis="layout", free_search=True, ignored_when=no_experts, exported=WRITTEN_BY_TARGETS)
     ] = 1
+    """Tensor parallelism of the experts."""
     expert_tokens: Annotated[
         Literal["split", "replicated", "dropped"],
         Switch(
@@ -426,9 +431,11 @@ class PlanSpec(CarriedSwitches):
     dp: Annotated[
         Count | Literal["auto"], Switch(free_search=True, block_prices=False, exported=WRITTEN_BY_TARGETS)
     ] = "auto"
+    """Data parallelism: replicas of the model; `auto` is what the devices leave."""
     zero: Annotated[
         int, Switch(axis="policy", block_prices=False, assumed=Assumed(origin="default"), exported=WRITTEN_BY_TARGETS)
     ] = Field(default=1, ge=0, le=3)
+    """ZeRO stage: what replicas shard: 0 nothing, 1 optimizer, 2 gradients too, 3 parameters too."""
     shard_group: Annotated[
         Count | None,
         Switch(
@@ -493,6 +500,7 @@ class PlanSpec(CarriedSwitches):
     mbs: Annotated[
         Count, Switch(axis="layout", free_search=True, assumed=Assumed(origin="default"), exported=WRITTEN_BY_TARGETS)
     ] = 1
+    """Micro-batch size: sequences of one micro-batch of a replica."""
     schedule: Annotated[
         str | None,
         Switch(
@@ -514,8 +522,11 @@ class PlanSpec(CarriedSwitches):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = Recompute()
+    """Activations that are computed again in the backward pass: `none`, `selective`, `full`, or modules."""
     offload: Annotated[Offload, Switch(axis="policy", block_prices=False, exported=WRITTEN_BY_TARGETS)] = Offload()
+    """What is kept in host memory or on drives."""
     overlap: Annotated[Overlap, Switch(axis="policy", exported=WRITTEN_BY_TARGETS)] = Overlap()
+    """Communication that runs beside computation."""
     stage_layers: Annotated[
         tuple[int, ...] | None,
         Switch(

@@ -23,7 +23,9 @@ class BetaSpec(Spec):
     """
 
     a: Annotated[float, Field(gt=0, le=1e9)]
+    """Weight of success: small a and b put most problems near never or always."""
     b: Annotated[float, Field(gt=0, le=1e9)]
+    """Weight of failure."""
     log_sd_a: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Standard deviation of the error of ln a."""
     log_sd_b: Annotated[float, Field(ge=0, le=10)] = 0.0

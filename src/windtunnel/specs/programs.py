@@ -81,7 +81,9 @@ class ApiPriceSpec(Spec):
     """What a provider asks for the same tokens, in USD per million."""
 
     input: Usd
+    """Of prompt tokens."""
     output: Usd
+    """Of generated tokens."""
     cached_input: Usd | None = None
     """Of prompt tokens that the provider finds in its cache; absent: as `input`."""
 

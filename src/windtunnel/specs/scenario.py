@@ -31,16 +31,24 @@ class Scenario(Spec):
     """Model, cluster, work and plan. `search` is what `plan` chooses from."""
 
     schema_version: Literal[1] = 1
+    """Version of this format; 1 is the only one."""
     name: str = ""
+    """Title of results and reports."""
     model: str | ModelFile | ModelSpec = ""
     """Absent where only `jobs` is stated: jobs bring their own."""
     cluster: str | ClusterRef | MixedClusterRef = ""
     """Absent only where `jobs.nodes` names a list of nodes."""
     training: TrainingSpec | None = None
+    """What one training step works on: batch, sequence length, formats, framework."""
     plan: PlanSpec = PlanSpec()
+    """How model and work are spread over the devices."""
     techniques: tuple[str | dict[str, dict[str, Any]], ...] = ()
+    """Ids of published techniques that are switched on (`windtunnel techniques list`), each with its knobs where they
+    are stated."""
     serving: ServingSpec | None = None
+    """Pools of instances, their traffic and objectives, for `windtunnel serve`."""
     search: SearchSpec | None = None
+    """Objective, limits and space of what `windtunnel plan` chooses from."""
     jobs: JobsSpec | None = None
     """Jobs that share the cluster, for `windtunnel cluster`."""
     run: RunSpec | None = None

@@ -10,49 +10,29 @@ import ast
 import inspect
 import json
 import sys
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
 
 from windtunnel.specs.base import Spec
-from windtunnel.specs.cluster import ClusterRef, MixedClusterRef, ScaleOut
-from windtunnel.specs.device import DeviceSpec, LinkSpec
-from windtunnel.specs.model import ModelSpec, Provenance
-from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, Overlap, PlanSpec, Recompute
-from windtunnel.specs.scenario import ModelFile, Scenario
-from windtunnel.specs.workload import ExpertLoad, LoraSpec, TrainingSpec
+from windtunnel.specs.plan import RECOMPUTE_MODULES
+from windtunnel.specs.scenario import Scenario
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-RECORDS: tuple[type[BaseModel], ...] = (
-    Scenario,
-    ModelFile,
-    ModelSpec,
-    Provenance,
-    ClusterRef,
-    MixedClusterRef,
-    ScaleOut,
-    DeviceSpec,
-    LinkSpec,
-    TrainingSpec,
-    LoraSpec,
-    ExpertLoad,
-    PlanSpec,
-    Recompute,
-    Offload,
-    Overlap,
-)
 
 
 def scenario_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a scenario file, with the descriptions that the records carry in their source."""
     schema = Scenario.model_json_schema()
     definitions = schema["$defs"]
-    for record in RECORDS:
-        target = schema if record is Scenario else definitions[record.__name__]
+    for record in _records(Spec):
+        key = record.__name__ if record.__name__ in definitions else f"{record.__module__}.{record.__name__}"
+        target = schema if record is Scenario else definitions.get(key.replace(".", "__"), {})
         for name, text in field_docs(record).items():
-            target["properties"][name].setdefault("description", text)
+            if name in target.get("properties", {}):
+                target["properties"][name].setdefault("description", text)
     plan = definitions["PlanSpec"]["properties"]
     module = {"enum": sorted({"none", "selective", "full", *RECOMPUTE_MODULES}), "type": "string"}
     listed = {"type": "array", "items": {"enum": list(RECOMPUTE_MODULES), "type": "string"}}
@@ -115,10 +95,26 @@ def field_docs(record: type[BaseModel]) -> dict[str, str]:
     return found
 
 
+def _records(base: type[Spec]) -> Iterator[type[Spec]]:
+    """A record and all that extend it."""
+    yield base
+    for record in base.__subclasses__():
+        yield from _records(record)
+
+
 def _own_docs(record: type[BaseModel]) -> dict[str, str]:
     """Field name → the string that follows it in the body of this class."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
-    assert isinstance(body, ast.ClassDef)
+    return _docs_of(record.__module__).get(record.__name__, {})
+
+
+@cache
+def _docs_of(module: str) -> dict[str, dict[str, str]]:
+    """Class of a module → field name → the string that follows it."""
+    body = ast.parse(inspect.getsource(sys.modules[module])).body
+    return {node.name: _docs_in(node) for node in body if isinstance(node, ast.ClassDef)}
+
+
+def _docs_in(body: ast.ClassDef) -> dict[str, str]:
     found: dict[str, str] = {}
     for field, after in zip(body.body, body.body[1:], strict=False):
         named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)

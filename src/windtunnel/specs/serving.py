@@ -40,7 +40,9 @@ class ServingPlan(Spec):
     """How one instance is spread over devices: tp · dp · pp · cp of them."""
 
     tp: Count = 1
+    """Tensor parallelism: devices that share each layer's matrices."""
     pp: Count = 1
+    """Pipeline parallelism: stages that the layers are cut into."""
     dp: Count = 1
     """Ranks of attention data parallelism: attention and its cache are replicated, experts are shared."""
     ep: Count = 1
@@ -72,8 +74,11 @@ class ServingLimits(Spec):
     """Batch limits and memory knobs of an instance. Absent: the engine's own default."""
 
     max_num_seqs: Count | None = None
+    """Sequences that run at once, at most."""
     max_num_batched_tokens: Count | None = None
+    """Tokens that one iteration computes, at most."""
     max_model_len: Count | None = None
+    """Tokens of a prompt and its answer together, at most."""
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
     """vLLM: share of device memory for weights, activations and cache."""
     mem_fraction_static: float | None = Field(default=None, gt=0, le=1)
@@ -81,7 +86,9 @@ class ServingLimits(Spec):
     free_gpu_memory_fraction: float | None = Field(default=None, gt=0, le=1)
     """TensorRT-LLM: share of what weights and activations leave free that the cache takes."""
     chunked_prefill: bool | None = None
+    """Whether prompts are computed in chunks beside decoding."""
     cuda_graphs: bool | None = None
+    """Whether decoding replays CUDA graphs."""
     cuda_graph_sizes: tuple[Count, ...] = ()
     """Sequences of the captured graphs: a decode step is padded to the next of them. Absent: graphs of every size."""
     max_cudagraph_capture_size: int | None = Field(default=None, ge=0)
@@ -148,13 +155,17 @@ class PoolSpec(Spec):
     group: int | str | None = None
     """Group of a mixed cluster that its devices are of: its number, or its device's id where only one group has it."""
     replicas: Count = 1
+    """Instances of the pool."""
     plan: ServingPlan = ServingPlan()
+    """How one instance is spread over devices."""
     sm_split: SmSplitSpec | None = None
     """Prompts and answers side by side, each on a share of the SMs; absent: one after the other."""
     attention_pool: AttentionPoolSpec | None = None
     """Devices that keep the cache and compute decode attention; set by the technique `lamina`."""
     limits: ServingLimits = ServingLimits()
+    """What a batch may hold."""
     kv: KvSpec = KvSpec()
+    """Blocks and reuse of the KV cache."""
     policy: str | None = None
     """How batches are formed: a policy id; absent: the engine's own."""
     queue: Named = "fcfs"
@@ -177,8 +188,11 @@ class ServingSpec(Spec):
     """`serving:` of a scenario."""
 
     engine: Engine = "vllm"
+    """Serving engine, whose defaults, memory rule and measured coefficients hold."""
     engine_version: str = ""
+    """Release of the engine; absent: the newest that is known."""
     precision: ServingPrecision = ServingPrecision()
+    """Number formats of weights, products and cache."""
     pools: tuple[PoolSpec, ...] = ()
     """Absent: one mixed pool with the scenario's own tp, pp, ep and dp."""
     mesh: MeshSpec | None = None
@@ -190,7 +204,9 @@ class ServingSpec(Spec):
     transfer: TransferSpec = TransferSpec()
     """Between prefill and decode pools."""
     traffic: TrafficSpec
+    """Requests: arrivals, lengths, sessions, tenants, programs or a trace."""
     slo: SloSpec = SloSpec()
+    """Objectives that requests keep, for goodput and attainment."""
     speculation: SpeculationSpec | None = None
     """Drafted tokens that are verified together; absent: one token a step."""
     streaming: bool = True

@@ -133,11 +133,13 @@ class TrafficSpec(Spec):
     """Requests: how they arrive and how long they are, or a trace of both."""
 
     rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9)
+    """Requests (or programs) that arrive a second."""
     concurrency: Count | None = None
     """Closed loop: this many requests are in flight; the next is sent when one ends."""
     offline: bool = False
     """All requests are there at the start."""
     process: Literal["poisson", "gamma", "constant", "bursty", "diurnal"] = "poisson"
+    """How arrivals follow one another: `constant` evenly, `bursty` and `diurnal` with peaks."""
     burstiness: float = Field(default=1.0, gt=0)
     """Shape of gamma arrivals, as in vLLM's bench: 1 is Poisson, below 1 burstier."""
     period_s: Seconds = 86400.0
@@ -145,16 +147,21 @@ class TrafficSpec(Spec):
     peak_to_mean: float = Field(default=2.0, ge=1)
     """`diurnal`, `bursty`: rate at the peak over the mean rate; at most 2 for `diurnal`, a sine."""
     num_requests: Count | None = None
+    """Requests of the run."""
     duration_s: Seconds | None = None
+    """Seconds in which requests arrive, in place of a number of them."""
     warmup_requests: int = Field(default=0, ge=0)
     """First requests that metrics leave out."""
     input_tokens: Count | Lengths | None = None
+    """Tokens of prompts: one number, or a distribution."""
     output_tokens: Count | Lengths | None = None
+    """Tokens of answers: one number, or a distribution."""
     correlation: float = Field(default=0.0, ge=-1, le=1)
     """Rank correlation of prompt and answer lengths."""
     shared_prefix_tokens: int = Field(default=0, ge=0)
     """First tokens that all prompts share (a system prompt)."""
     sessions: Sessions | None = None
+    """Conversations whose turns go on from each other."""
     tenants: tuple[Tenant, ...] = ()
     """Who sends the requests; absent: one tenant. Their results are reported beside the whole."""
     agents: tuple[Agent, ...] = ()
@@ -178,6 +185,7 @@ class TrafficSpec(Spec):
     time_scale: float = Field(default=1.0, gt=0)
     """Factor on a trace's arrival rate."""
     seed: int = Field(default=0, ge=0)
+    """Seed of arrivals and lengths."""
 
     @model_validator(mode="after")
     def _one_process(self) -> TrafficSpec:

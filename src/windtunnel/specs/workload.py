@@ -144,6 +144,7 @@ class TrainingSpec(Spec):
     """One training step's work."""
 
     seq_len: Annotated[Count, Switch(exported=WRITTEN_BY_TARGETS)]
+    """Tokens of a sequence."""
     decoder_seq_len: Annotated[
         Count | None,
         Switch(
@@ -160,7 +161,9 @@ class TrainingSpec(Spec):
     global_batch: Annotated[Count, Switch(resolved_as="m", block_prices=False, exported=WRITTEN_BY_TARGETS)]
     """Sequences per optimizer step."""
     precision: Annotated[Precision, Switch(assumed=Assumed(origin="default"), exported=WRITTEN_BY_TARGETS)] = "bf16"
+    """Number format of products."""
     phase: Annotated[Literal["pretrain", "sft", "lora"], Switch(exported=WRITTEN_BY_TARGETS)] = "pretrain"
+    """All weights from the start, all weights in fine-tuning (`sft`), or low-rank adapters (`lora`)."""
     lora: Annotated[
         LoraSpec | None,
         Switch(
@@ -168,15 +171,18 @@ class TrainingSpec(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Low-rank adapters in place of the weights themselves."""
     framework: Annotated[
         Framework, Switch(assumed=Assumed(origin="default; it sets what is not said below"), exported=NOT_LAUNCHED)
     ] = "megatron_core"
+    """Training framework, whose defaults and measured coefficients hold."""
     framework_version: Annotated[str, Switch(ignored_when=lambda x: x.release_note, exported=NOT_LAUNCHED)] = ""
     """Release, container (24.07) or date (2024, 2024-07) whose defaults hold; empty: the newest."""
     optimizer: Annotated[
         Literal["adam", "adam8bit", "sgd", "momentum", "adafactor", "lion", "muon", "none"],
         Switch(exported=WRITTEN_BY_TARGETS),
     ] = "adam"
+    """Optimizer and its state."""
     gradients: Annotated[Literal["backward", "zeroth_order"], Switch(exported=WRITTEN_BY_TARGETS)] = "backward"
     """`zeroth_order`: two forward passes with weights moved to either side along one random direction, and a step along
     it by the difference of their losses; no backward, no gradients, no optimizer state."""
@@ -213,6 +219,7 @@ class TrainingSpec(Spec):
         Literal["auto", "unfused", "flash1", "flash2", "flash3", "cudnn", "sdpa"],
         Switch(assumed=Assumed(origin="as {framework}"), exported=WRITTEN_BY_TARGETS),
     ] = "auto"
+    """Attention kernel; absent: what the framework takes on this device."""
     compile: Annotated[
         bool | None,
         Switch(
@@ -220,6 +227,7 @@ class TrainingSpec(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Whether blocks are compiled and fused."""
     autocast: Annotated[bool | None, Switch(ignored_when=_no_autocast, exported=NOT_LAUNCHED)] = None
     """Mixed precision by `torch.autocast`: weights stay fp32 and every pass casts them; absent: the framework's way."""
     fused_cross_entropy: Annotated[
@@ -230,6 +238,7 @@ class TrainingSpec(Spec):
         Literal["none", "attention", "moe", "layer", "full"] | None,
         Switch(framework_default="cuda_graphs", exported=WRITTEN_BY_TARGETS),
     ] = None
+    """Whether launches are replayed as CUDA graphs."""
     moe_dispatcher: Annotated[
         Literal["alltoall", "allgather", "deepep", "hybridep", "einsum"] | None,
         Switch(
@@ -259,6 +268,7 @@ class TrainingSpec(Spec):
             exported=Export(otherwise=_router_decides),
         ),
     ] = ExpertLoad()
+    """How unevenly tokens fall on experts."""
     mean_document_length: Annotated[float | None, Switch(exported=WRITTEN_BY_TARGETS)] = Field(default=None, gt=0)
     """Packed data: attention is block-diagonal with blocks of this mean length."""
     lengths: Annotated[
@@ -277,6 +287,7 @@ class TrainingSpec(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Whether dropout runs, which keeps its masks."""
     padded_vocab: Annotated[bool | None, Switch(exported=WRITTEN_BY_TARGETS)] = None
     """Whether the vocabulary is padded to a multiple of 128 on each tensor rank; absent: as the framework does."""
     float8_all_gather: Annotated[

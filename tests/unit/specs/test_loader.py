@@ -261,3 +261,14 @@ def test_the_schema_describes_fields_and_short_forms() -> None:
     assert set(schema["$defs"]["TrainingSpec"]["properties"]) == set(TrainingSpec.model_fields)
     memory = schema["$defs"]["ClusterRef"]["properties"]["memory_bytes"]["anyOf"][0]
     assert memory == {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
+
+
+def test_every_record_of_a_scenario_brings_its_descriptions() -> None:
+    definitions = scenario_schema()["$defs"]
+    assert definitions["ClusterRef"]["properties"]["device"]["description"].startswith("Catalogue id")
+    for record, field in (("ProgramsSpec", "pause"), ("LearningSpec", "task"), ("SearchSpec", "objective")):
+        assert definitions[record]["properties"][field]["description"]
+    described = [
+        "description" in field for record in definitions.values() for field in record.get("properties", {}).values()
+    ]
+    assert sum(described) > 0.7 * len(described)
