@@ -50,8 +50,6 @@ def _value(field: str, told: Any, scenario: Mapping[str, Any], plan: Mapping[str
         return told
     if field in ("training.master_weights", "training.grad_reduce_precision"):
         return _format_of(field, told, scenario.get("training") or {})
-    if field == "plan.overlap.tp" and told == "off":
-        return None  # libraries that overlap in bulk do so until the field is stated
     if told in _SWITCHES:
         return _SWITCHES[told]
     if _NUMBER.fullmatch(told):

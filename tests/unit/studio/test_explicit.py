@@ -49,7 +49,7 @@ def assumed(field: str, value: Any) -> list[dict[str, Any]]:
     [
         ("serving.engine_version", "newest known"),
         ("run.failures", "1 of 1 rates drawn anew in each replication"),
-        ("plan.overlap.tp", "off"),
+        ("plan.overlap.tp", "in bulk"),
         ("serving.pools[0].kv.block_size", "16"),
         ("serving.replicas", "4"),
     ],

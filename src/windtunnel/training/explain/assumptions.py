@@ -23,6 +23,8 @@ SEARCHED = ("plan.recompute", "plan.zero")
 """Fields of a plan that a planner decides with the mapping, whether or not it writes them."""
 _DECIDED_BY = {"attention": "attention", "grad_reduce_precision": "grad_bytes"}
 """Fields of the workload without a `framework_default` of their own → field of the framework's behaviour."""
+IN_BULK = "in bulk"
+"""Collectives of the backward pass beside the gradients, whole: what layers do until the overlap is stated."""
 
 
 def assumptions(scenario: Scenario, prepared: PreparedStep, folder: Path) -> tuple[Assumption, ...]:
@@ -114,6 +116,8 @@ def _value(path: str, x: PreparedStep) -> str:
         return str(training.target_length(x.model.family))
     if path == "training.expert_load":
         return "even"
+    if path == "plan.overlap.tp" and x.plan.tp_bulk_overlap and not x.plan.overlap_tp:
+        return IN_BULK
     section, _, name = path.rpartition(".")
     switch = switches_of({"training": TrainingSpec, "plan": PlanSpec, "plan.overlap": Overlap}[section])[name]
     decided = switch.resolved_as or name
