@@ -95,6 +95,18 @@ def base(address: tuple[str, Path, int]) -> str:
     return address[0].split("?")[0]
 
 
+def room_of(page: Any, element: Any) -> dict[str, float]:
+    """Where an element stands once it keeps still: charts are drawn anew when the window changes."""
+    before: dict[str, float] | None = None
+    for _ in range(100):
+        own = element.bounding_box()
+        if own and own["height"] > 0 and own == before:
+            return own
+        before = own
+        page.wait_for_timeout(200)
+    raise AssertionError(f"the element does not keep still: {before}")
+
+
 def open_scenario(page: Any, address: tuple[str, Path, int]) -> None:
     """The scenario of the folder, predicted."""
     page.goto(base(address) + "#/")
@@ -266,7 +278,7 @@ def test_a_load_curve_is_drawn_as_the_terminal_tells_it(page: Any, address: Any,
     line.press("Home")
     assert "no load" in told.inner_text()
     line.scroll_into_view_if_needed()
-    box, value = line.bounding_box(), float(line.get_attribute("aria-valuenow"))
+    box, value = room_of(page, line), float(line.get_attribute("aria-valuenow"))
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2 + 2)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] - 300, steps=4)
@@ -434,7 +446,7 @@ def test_limits_of_strategies_are_moved_by_keys_mouse_and_sliders(page: Any, add
     cost.press("ArrowLeft")
     accuracy = page.get_by_role("slider", name="Least accuracy")
     accuracy.scroll_into_view_if_needed()
-    box = accuracy.bounding_box()
+    box = room_of(page, accuracy)
     page.mouse.move(box["x"] + 40, box["y"] + box["height"] / 2)
     page.mouse.down()
     page.mouse.move(box["x"] + 40, box["y"] - 120, steps=4)
@@ -716,10 +728,9 @@ def test_a_sweep_is_drawn_and_asked(page: Any, address: Any) -> None:
     page.get_by_role("button", name="Frontier").click()
     page.get_by_text("6 of 6 cells").wait_for(timeout=30_000)
     page.locator("td").first.wait_for(timeout=30_000)
-    assert page.locator("#page tbody tr").first.evaluate("e => e.getBoundingClientRect().height") < 80
+    assert room_of(page, page.locator("#page tbody tr").first)["height"] < 80
     page.set_viewport_size({"width": 390, "height": 900})
-    page.locator("svg text").first.wait_for()
-    assert page.locator("svg text").first.evaluate("e => e.getBoundingClientRect().height") > 9
+    assert room_of(page, page.locator("svg text").first)["height"] > 9
 
 
 def test_points_of_a_sweep_are_brushed(page: Any, address: Any) -> None:
@@ -728,7 +739,7 @@ def test_points_of_a_sweep_are_brushed(page: Any, address: Any) -> None:
     every = page.locator("#page tbody tr").count()
     chart = page.locator("svg[aria-label^='step_time_s against plan.tp']")
     chart.scroll_into_view_if_needed()
-    room = chart.bounding_box()
+    room = room_of(page, chart)
     page.mouse.move(room["x"] + 70, room["y"] + 28)
     page.mouse.down()
     page.mouse.move(room["x"] + room["width"] * 0.5, room["y"] + room["height"] - 45, steps=4)
