@@ -28,8 +28,7 @@ def scenario_schema() -> dict[str, Any]:
     schema = Scenario.model_json_schema()
     definitions = schema["$defs"]
     for record in _records(Spec):
-        key = record.__name__ if record.__name__ in definitions else f"{record.__module__}.{record.__name__}"
-        target = schema if record is Scenario else definitions.get(key.replace(".", "__"), {})
+        target = schema if record is Scenario else definitions.get(record.__name__, {})
         for name, text in field_docs(record).items():
             if name in target.get("properties", {}):
                 target["properties"][name].setdefault("description", text)
