@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from windtunnel.report.quantities import gib, percent, seconds
+from windtunnel.quantities import gib, percent, seconds
 
 pytestmark = pytest.mark.slow
 

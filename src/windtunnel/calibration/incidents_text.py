@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.calibration.text import table
-from windtunnel.report.quantities import duration, seconds
+from windtunnel.quantities import duration, seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

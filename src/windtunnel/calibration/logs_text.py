@@ -9,7 +9,7 @@ from windtunnel.calibration.text import equal_line, meaning, seconds_axis, table
 from windtunnel.charts.chart import Chart
 from windtunnel.charts.colours import BLUE
 from windtunnel.charts.forms import dots
-from windtunnel.report.quantities import percent, seconds, signed_percent
+from windtunnel.quantities import percent, seconds, signed_percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

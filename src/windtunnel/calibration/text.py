@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from windtunnel.charts.chart import Axis, Chart, Layer, layer
 from windtunnel.charts.colours import GREY, SERIES
 from windtunnel.charts.forms import dots, time_ticks
-from windtunnel.report.quantities import gib, percent, seconds, signed_percent
+from windtunnel.quantities import gib, percent, seconds, signed_percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

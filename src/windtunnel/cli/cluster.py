@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.output import check_targets, print_json, progress, show
 from windtunnel.cli.sources import scenario_source
 
 
@@ -27,16 +27,12 @@ def cluster(
 
     with progress("simulating"):
         result = api.simulate_cluster(scenario_source(scenario), overrides=tuple(overrides or ()))
-    if report is not None:
-        from windtunnel.report.cluster import html
+    if report is not None or not as_json:
+        from windtunnel.views.cluster import view
 
-        note(f"report  {html.write(result, report)}")
+        show(view(result), report, terminal=not as_json)
     if as_json:
         print_json(result.to_dict())
-    else:
-        from windtunnel.report.cluster.terminal import summary
-
-        console().print(summary(result))
 
 
 def register(app: typer.Typer) -> None:

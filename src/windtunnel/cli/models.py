@@ -98,7 +98,7 @@ def _experts(spec: ModelSpec) -> str:
 
 
 def _billions(spec: ModelSpec) -> str:
-    from windtunnel.report.quantities import count
+    from windtunnel.quantities import count
 
     total, active = spec.num_parameters_published, spec.num_active_parameters_published
     if not total:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from windtunnel.views.view import View
+
 PRINTED: list[bool] = []
 """An entry for each JSON document that this command has printed."""
 _PATIENCE_S = 1.0
@@ -40,6 +42,24 @@ def console() -> Console:
     told = os.environ.get("COLUMNS", "")
     width = max(int(told), 40) if told.isdigit() and int(told) > 0 else 120
     return Console(highlight=False, width=None if sys.stdout.isatty() else width)
+
+
+def show(view: View, report: Path | None = None, *, terminal: bool = True) -> None:
+    """Draw what a command found: as a report where a file is named, and on the terminal.
+
+    Args:
+        view: what to draw.
+        report: file of `--report`.
+        terminal: whether to print.
+    """
+    if report is not None:
+        from windtunnel.writers import html
+
+        note(f"report  {html.write(view, report)}")
+    if terminal:
+        from windtunnel.writers.terminal import render
+
+        console().print(render(view))
 
 
 def note(message: str) -> None:

@@ -92,7 +92,7 @@ def _published(text: str | None) -> Published | None:
     if text is None:
         return None
     from windtunnel.errors import BadInput
-    from windtunnel.report.quantities import read_seconds
+    from windtunnel.quantities import read_seconds
     from windtunnel.report.training.terminal import Published
 
     try:

@@ -27,7 +27,7 @@ def document(title: str, body: Sequence[str], *, script: str = "") -> str:
 
 def asset(name: str) -> str:
     """Text of a file in `assets/`."""
-    return files("windtunnel.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("windtunnel.writers").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def card(title: str, hint: str, content: str) -> str:

@@ -124,6 +124,11 @@ def _is_deployment(result: Any) -> bool:
 def _html(module: str, result: Any, path: Path) -> None:
     from importlib import import_module
 
+    if module in ("cluster",):
+        from windtunnel.writers import html
+
+        html.write(import_module(f"windtunnel.views.{module}").view(result), path)
+        return
     import_module(f"windtunnel.report.{module}.html").write(result, path)
 
 

@@ -22,8 +22,9 @@ from windtunnel.clusters.task_policies import TASK_POLICIES
 from windtunnel.clusters.traces import JOB_TRACES
 from windtunnel.clusters.traces.base import read_trace
 from windtunnel.errors import BadInput
-from windtunnel.report.cluster.html import render
 from windtunnel.specs.jobs import OutagesSpec
+from windtunnel.views.cluster import view
+from windtunnel.writers import html
 
 CLUSTER = {"device": "v100-sxm-32gb", "nodes": 2, "devices_per_node": 4}
 LINES = ["job_id,user,submit_s,num_gpus,duration_s,deadline_s", "a,u,0,4,100,120", "b,v,10,4,50,200", "c,u,20,8,30,90"]
@@ -167,9 +168,9 @@ def test_the_report_shows_failures_and_watts(tmp_path: Path) -> None:
     cause = {"name": "software", "per_job_day": 100.0, "radius": "process", "detect_s": 30}
     outages = {"failures": {"causes": [cause]}, "save_interval_s": 300}
     result = _jobs_run(_scenario(tmp_path, outages=outages, idle_watts_per_device=50))
-    page = render(result)
+    page = html.render(view(result))
     assert result.outage_kills > 0 and "failed" in page and "of work lost" in page and "Power of the room" in page
-    assert "failed" not in render(_jobs_run(_scenario(tmp_path)))
+    assert "failed" not in html.render(view(_jobs_run(_scenario(tmp_path))))
 
 
 def test_profiles_of_failures_are_checked(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from windtunnel.clusters import prepare
 from windtunnel.clusters.replica_figures import ReplicaFigures
 from windtunnel.clusters.result import ClusterResult
 from windtunnel.errors import BadInput
-from windtunnel.report.cluster.html import render
+from windtunnel.views.cluster import view
+from windtunnel.writers import html
 
 CLUSTER = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 JOBS = ["submit_s,num_gpus,duration_s,priority", "0,8,20000,0", "0,4,9000,0", "3700,8,4000,0", "9000,2,30000,0"]
@@ -173,9 +174,9 @@ def test_loads_of_days_and_of_files(tmp_path: Path, replica: None) -> None:
 
 
 def test_the_report_shows_fleets(tmp_path: Path, replica: None) -> None:
-    page = render(_run(_source(tmp_path, {"name": "chat & co", "load": [15.0, 25.0]})))
+    page = html.render(view(_run(_source(tmp_path, {"name": "chat & co", "load": [15.0, 25.0]}))))
     assert "chat &amp; co" in page and "Replicas" in page and "requests unmet" in page
-    assert "Replicas" not in render(_run(_source(tmp_path)))
+    assert "Replicas" not in html.render(view(_run(_source(tmp_path))))
 
 
 def test_what_cannot_be_is_said_in_a_line_each(

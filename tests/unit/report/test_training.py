@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 from training_result import make_result
 
+from windtunnel import quantities
 from windtunnel.exporters import perfetto
-from windtunnel.report import quantities
 from windtunnel.report.training import html
 from windtunnel.report.training.compare import comparison_summary, difference
 from windtunnel.report.training.explain import explain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.report.quantities import count, dollars, duration, gib, percent, seconds
+from windtunnel.quantities import count, dollars, duration, gib, percent, seconds
 from windtunnel.report.training.compare import signed_gib
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windtunnel.learning.figures import ACROSS, loss_chart, shown
+from windtunnel.quantities import assumed_text
 from windtunnel.report.html_shell import card, document, plot, table
 from windtunnel.report.learning.text import (
     goal_line,
@@ -19,7 +20,6 @@ from windtunnel.report.learning.text import (
     target_line,
     verdict_lines,
 )
-from windtunnel.report.quantities import assumed_text
 
 if TYPE_CHECKING:
     from windtunnel.learning.results import LearningResult

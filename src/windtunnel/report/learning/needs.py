@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.table import Table
 
-from windtunnel.report.quantities import percent, seconds
+from windtunnel.quantities import percent, seconds
 
 if TYPE_CHECKING:
     from windtunnel.learning.link_needs import LinkNeeds

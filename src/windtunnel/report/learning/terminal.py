@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windtunnel.learning.figures import ACROSS, Across, seed_band, shown
+from windtunnel.quantities import assumed_text, duration
 from windtunnel.report.learning.text import (
     goal_line,
     headline,
@@ -22,7 +23,6 @@ from windtunnel.report.learning.text import (
     target_line,
     verdict_lines,
 )
-from windtunnel.report.quantities import assumed_text, duration
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from windtunnel.report.quantities import count, dollars, duration, percent, seconds, signed_percent
+from windtunnel.quantities import count, dollars, duration, percent, seconds, signed_percent
 
 if TYPE_CHECKING:
     from windtunnel.learning.records import AlgorithmFigures

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from windtunnel.quantities import seconds
 from windtunnel.report.plan.text import plan_words
-from windtunnel.report.quantities import seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

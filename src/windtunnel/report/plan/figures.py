@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.charts.chart import Axis, Chart, Layer, layer
 from windtunnel.charts.colours import BLUE, GREEN, GREY, INK, MUTED, ORANGE, PAPER, RED, shade
 from windtunnel.charts.forms import Bar, Bars, Cell, Grid, dots, vertical
+from windtunnel.quantities import gib, seconds
 from windtunnel.report.plan.text import (
     RESOURCES,
     best_row,
@@ -18,7 +19,6 @@ from windtunnel.report.plan.text import (
     quantity,
     scale_text,
 )
-from windtunnel.report.quantities import gib, seconds
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import Why

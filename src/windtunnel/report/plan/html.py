@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windtunnel.quantities import count, gib, percent, seconds, signed_percent
 from windtunnel.report.html_shell import card, document, plot, table, tile
 from windtunnel.report.plan.figures import front_figure, heat_figure, memory_figure, stability_figure
 from windtunnel.report.plan.text import (
@@ -30,7 +31,6 @@ from windtunnel.report.plan.text import (
     worse,
 )
 from windtunnel.report.plan.whole_run import HEAD, finalist_rows, run_line, run_proof_words
-from windtunnel.report.quantities import count, gib, percent, seconds, signed_percent
 from windtunnel.report.training.compare import difference
 from windtunnel.report.training.one_line import fit_line, next_lines, workload_line
 from windtunnel.training.results.serialise import plain

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from windtunnel.quantities import gib, percent, seconds, signed_percent
 from windtunnel.report.plan.text import (
     best_row,
     best_words,
@@ -32,7 +33,6 @@ from windtunnel.report.plan.text import (
     worse,
 )
 from windtunnel.report.plan.whole_run import HEAD, finalist_rows, run_line, run_proof_words
-from windtunnel.report.quantities import gib, percent, seconds, signed_percent
 from windtunnel.report.training.compare import signed_seconds, without_crumbs
 from windtunnel.report.training.one_line import next_lines
 from windtunnel.report.training.terminal import bar

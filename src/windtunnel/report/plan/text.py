@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import dollars, gib, seconds
+from windtunnel.quantities import dollars, gib, seconds
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import ClusterBest, LimitCost, TpPpBest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.quantities import gib, percent, seconds
 from windtunnel.report.plan.text import best_row, metric_words, nodes_words, plan_words, quantity
-from windtunnel.report.quantities import gib, percent, seconds
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.run_finalists import Finalist

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windtunnel.quantities import seconds
 from windtunnel.report import html_shell
 from windtunnel.report.plan_serving.text import (
     autoscale_words,
@@ -25,7 +26,6 @@ from windtunnel.report.plan_serving.text import (
     where_words,
     why_words,
 )
-from windtunnel.report.quantities import seconds
 
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan import Deployment, ServingPlan

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from windtunnel.quantities import seconds
 from windtunnel.report.plan_serving.text import (
     autoscale_words,
     certain_words,
@@ -27,7 +28,6 @@ from windtunnel.report.plan_serving.text import (
     where_words,
     why_words,
 )
-from windtunnel.report.quantities import seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

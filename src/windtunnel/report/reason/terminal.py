@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import duration
+from windtunnel.quantities import duration
 from windtunnel.report.reason.text import (
     LEGEND,
     answer_lines,

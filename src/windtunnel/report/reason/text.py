@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import assumed_text, seconds
+from windtunnel.quantities import assumed_text, seconds
 
 if TYPE_CHECKING:
     from windtunnel.programs.result import Point, ReasonResult

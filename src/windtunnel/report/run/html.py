@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windtunnel.quantities import assumed_text
 from windtunnel.report.html_shell import card, document, plot, table, tile
-from windtunnel.report.quantities import assumed_text
 from windtunnel.report.run.text import (
     checkpoint_line,
     checkpoint_rows,

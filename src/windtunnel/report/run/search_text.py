@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.report.quantities import count, percent, seconds
+from windtunnel.quantities import count, percent, seconds
 
 if TYPE_CHECKING:
     from windtunnel.runs.search import RunChoice, RunSearchResult

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import duration, percent
+from windtunnel.quantities import duration, percent
 from windtunnel.report.run.text import (
     assumed_rows,
     checkpoint_line,

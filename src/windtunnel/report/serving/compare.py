@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import count, dollars, percent, signed_percent
+from windtunnel.quantities import count, dollars, percent, signed_percent
 from windtunnel.report.serving.text import short
 from windtunnel.report.training.compare import changed, flat, shown_value, signed_seconds
 from windtunnel.training.results.training_result import deltas

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import percent, seconds
+from windtunnel.quantities import percent, seconds
 from windtunnel.report.serving.text import deployment_line, objective_text, short, slo_of, traffic_line
 
 if TYPE_CHECKING:

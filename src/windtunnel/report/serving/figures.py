@@ -11,7 +11,7 @@ from windtunnel.arrays import Floats, Ints
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, layer
 from windtunnel.charts.colours import BLUE, GREEN, MUTED, ORANGE, PAPER, RED, SERIES, VIOLET
 from windtunnel.charts.forms import Bar, Bars, area, dots, horizontal, line, time_ticks, vertical
-from windtunnel.report.quantities import seconds
+from windtunnel.quantities import seconds
 from windtunnel.report.serving.text import short, slo_of
 
 if TYPE_CHECKING:

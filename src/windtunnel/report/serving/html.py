@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windtunnel.charts.colours import IDLE
+from windtunnel.quantities import assumed_text, count, dollars, gib, percent, seconds
 from windtunnel.report.html_shell import card, document, fill, plot, tile
 from windtunnel.report.html_shell import table as html_table
-from windtunnel.report.quantities import assumed_text, count, dollars, gib, percent, seconds
 from windtunnel.report.serving import pools, tenants_and_scaling
 from windtunnel.report.serving.figures import (
     composition_figure,

@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windtunnel.quantities import percent, seconds
 from windtunnel.report.html_shell import card, plot, table
-from windtunnel.report.quantities import percent, seconds
 from windtunnel.report.serving import html as serving_html
 from windtunnel.report.serving.load_sweep_figures import goodput_curve, load_curve, users_figure
 from windtunnel.report.serving.load_sweep_terminal import knee_words, load_text, shown_points

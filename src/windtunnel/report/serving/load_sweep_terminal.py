@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import count, percent, seconds
+from windtunnel.quantities import count, percent, seconds
 from windtunnel.report.serving.text import deployment_line, objective_text, short, slo_of, traffic_line
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from windtunnel.quantities import dollars, percent
 from windtunnel.report.html_shell import card
-from windtunnel.report.quantities import dollars, percent
 from windtunnel.report.serving.text import short
 
 if TYPE_CHECKING:

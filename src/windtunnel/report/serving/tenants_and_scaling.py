@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from windtunnel.quantities import count, percent
 from windtunnel.report.html_shell import card
-from windtunnel.report.quantities import count, percent
 from windtunnel.report.serving.text import short
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import assumed_text, count, dollars, gib, percent, seconds
+from windtunnel.quantities import assumed_text, count, dollars, gib, percent, seconds
 from windtunnel.report.serving import pools, tenants_and_scaling
 from windtunnel.report.serving.text import (
     SATURATED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import count, percent, seconds
+from windtunnel.quantities import count, percent, seconds
 from windtunnel.report.training.one_line import cluster_text, model_text
 
 if TYPE_CHECKING:

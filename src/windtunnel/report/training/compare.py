@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.charts.chart import Axis
 from windtunnel.charts.forms import Bar, Bars
-from windtunnel.report.quantities import count, gib, percent, seconds, signed_number, signed_percent, value_text
+from windtunnel.quantities import count, gib, percent, seconds, signed_number, signed_percent, value_text
 from windtunnel.training.compare_results import between
 from windtunnel.training.results.training_result import deltas
 

@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windtunnel.quantities import count, gib, percent, seconds, signed_percent
 from windtunnel.report.html_shell import card, document, plot, table
-from windtunnel.report.quantities import count, gib, percent, seconds, signed_percent
 from windtunnel.report.training.compare import Comparison, shown_value, signed_gib
 from windtunnel.report.training.one_line import fit_line, plan_line, workload_line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.report.quantities import count, percent
+from windtunnel.quantities import count, percent
 
 
 def document_lines(lengths: dict[str, Any]) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.report.quantities import percent, read_seconds, seconds
+from windtunnel.quantities import percent, read_seconds, seconds
 from windtunnel.report.training.one_line import fit_line, next_lines
 from windtunnel.training.results.figures import ordered_breakdown
 

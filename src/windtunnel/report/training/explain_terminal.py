@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.report.quantities import count, percent, seconds
+from windtunnel.quantities import count, percent, seconds
 from windtunnel.report.training.explain import Explanation
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import gib, percent
+from windtunnel.quantities import gib, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.charts.colours import IDLE, css_variable
+from windtunnel.quantities import assumed_text, count, gib, percent, seconds, signed_percent, value_text
 from windtunnel.report.html_shell import asset, card, document, fill, plot, table
-from windtunnel.report.quantities import assumed_text, count, gib, percent, seconds, signed_percent, value_text
 from windtunnel.report.training.one_line import (
     band_text,
     fit_line,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import dollars, gib, percent
+from windtunnel.quantities import dollars, gib, percent
 
 if TYPE_CHECKING:
     from windtunnel.training.results.records import Interval, NextMeasurement

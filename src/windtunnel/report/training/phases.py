@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.quantities import count, gib, percent, seconds
 
 if TYPE_CHECKING:
     from windtunnel.training.results.training_result import TrainingResult

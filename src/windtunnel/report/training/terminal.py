@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import assumed_text, count, gib, percent, seconds, signed_percent
+from windtunnel.quantities import assumed_text, count, gib, percent, seconds, signed_percent
 from windtunnel.report.training.documents import document_lines
 from windtunnel.report.training.one_line import (
     band_text,

@@ -11,7 +11,7 @@ from windtunnel.charts.chart import Axis, Chart, Panels, Row, layer
 from windtunnel.charts.colours import BLUE, GREEN, ORANGE, RED, SERIES
 from windtunnel.charts.forms import area, horizontal, line
 from windtunnel.clusters.event_loop.records import FAILED
-from windtunnel.report.quantities import seconds
+from windtunnel.quantities import seconds
 
 if TYPE_CHECKING:
     from windtunnel.clusters.result import ClusterResult, PodResult
