@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup extras demo test test-browser test-long lint bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz clean
+.PHONY: help setup extras demo test test-browser test-long lint bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz mutants mutants-index clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -49,6 +49,15 @@ targets:  ## .venv-targets: the programs that launch files are for, as far as th
 
 fuzz: setup  ## damaged scenarios, configs, launch files, traces and tables through every verb: make fuzz CASES=10000 FIRST=0
 	$(BIN)/python tests/fuzz/fuzz_run.py --cases $(or $(CASES),10000) --first $(or $(FIRST),0) --out $(OUT)/fuzz.jsonl
+
+mutants: $(COMPILED)  ## damage 300 executed lines, one at a time: which do tests not notice? (an hour; MUTANTS=300 SEED=29 ONLY=network/)
+	PYTHONPATH=tests/mutants $(BIN)/python tests/mutants/mutants_run.py --mutants $(or $(MUTANTS),300) --seed $(or $(SEED),29) \
+		--jobs $(JOBS) --only "$(ONLY)"
+
+mutants-index: $(COMPILED)  ## record which test executes which lines, for make mutants; files recorded as they are stay (half an hour for all)
+	-PYTHONPATH=tests/mutants $(BIN)/pytest -q -p mutant_coverage -n $(JOBS) --dist loadgroup -m "not slow" --benchmark-disable
+	-PYTHONPATH=tests/mutants NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -p mutant_coverage -n $(JOBS) --dist loadgroup \
+		-m "not slow" --benchmark-disable tests/unit/engine tests/unit/serving tests/unit/clusters tests/unit/runs tests/property
 
 torch: setup  ## PyTorch into .venv, where the index has it
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 \
