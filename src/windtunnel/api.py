@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from windtunnel.planner.serving.plan import ServingPlan
     from windtunnel.programs.result import ReasonResult
     from windtunnel.report.serving.explain import ServingExplanation
-    from windtunnel.report.training.compare import Comparison
-    from windtunnel.report.training.explain import Explanation
     from windtunnel.runs.results import RunResult
     from windtunnel.runs.search import RunSearchResult
     from windtunnel.serving.results.serving_result import ServingResult
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
     from windtunnel.sweeps.estimate import Estimate
     from windtunnel.sweeps.execute import Progress as SweepProgress
     from windtunnel.sweeps.start import Sweep, Where
+    from windtunnel.training.comparison import Comparison
+    from windtunnel.training.explanation import Explanation
     from windtunnel.training.predict import prepare, simulate_training
 
 __all__ = [
@@ -167,7 +167,7 @@ def with_recommended_plan(
     from windtunnel.errors import Infeasible
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.result import Progress as TrainingProgress
-    from windtunnel.report.training.one_line import plan_line
+    from windtunnel.training.results.one_line import plan_line
 
     own = scenario.search is not None
     coarse = () if own else tuple(f"search.space.{a}={v}" for a, v in _COARSE if {"plan", f"plan.{a}"} & {*left})
@@ -464,7 +464,7 @@ def export_sweep(folder: str | Path, target: str | Path, view: str = "cells") ->
 
 def compare(a: Source, b: Source) -> Comparison:
     """Where the difference between two scenarios comes from."""
-    from windtunnel.report.training.compare import difference
+    from windtunnel.training.comparison import difference
     from windtunnel.training.predict import simulate_training
 
     return difference(simulate_training(a), simulate_training(b))
@@ -481,7 +481,7 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
     Raises:
         BadInput: everything wrong with the scenario; a trace that cannot be used.
     """
-    from windtunnel.report.training.explain import explain_source
+    from windtunnel.training.explanation import explain_source
 
     taken, settings, _ = with_recommended_plan(source, overrides)
     chosen = chosen_by_planner(source, overrides, taken)

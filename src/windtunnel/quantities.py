@@ -114,6 +114,26 @@ def signed_number(value: float, digits: int = 1) -> str:
     return text if nothing else ("+" if value > 0 else "−") + text
 
 
+def signed_seconds(value: float) -> str:
+    """A difference of times with its sign.
+
+    Example:
+        >>> signed_seconds(-0.25), signed_seconds(1.5)
+        ('−250.00 ms', '+1.50 s')
+    """
+    return ("+" if value > 0 else "−" if value < 0 else "") + seconds(abs(value))
+
+
+def signed_gib(value: float) -> str:
+    """A difference of sizes with its sign.
+
+    Example:
+        >>> signed_gib(-2.0 * 2**30)
+        '−2.00 GiB'
+    """
+    return ("+" if value > 0 else "−" if value < 0 else "") + gib(abs(value))
+
+
 def dollars(value: float) -> str:
     """An amount of money: prices of the catalogue are in US dollars, and so are those that a scenario gives.
 
@@ -155,6 +175,13 @@ def value_text(value: Any, name: str = "") -> str:
             return seconds(value)
         return f"{value:,.6g}" if abs(value) < 1e6 else count(value)
     return "not set" if value is None else str(value)
+
+
+def shown_value(value: Any) -> str:
+    """A field's value, equal lists shortened."""
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:,.0f}"
+    return "not given" if value is None else value_text(value)
 
 
 def assumed_text(field: str, value: Any) -> str:

@@ -11,7 +11,8 @@ from rich.console import Console
 
 import windtunnel as wt
 from windtunnel.report.serving.terminal import summary as serving_summary
-from windtunnel.report.training.terminal import summary
+from windtunnel.views import train
+from windtunnel.writers.terminal import render
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = "plan cluster training serving pools kv limits traffic router autoscale transfer engine".split()
@@ -44,7 +45,7 @@ def terms(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["llama3-70b-64xh100", "qwen3-30b-a3b-16xh100-moe", "gpt3-13b-16xa100-one-port"])
 def test_terms_of_training_output_are_explained(name: str) -> None:
-    shown = terms(printed(summary(wt.simulate_training(ROOT / f"examples/{name}.yaml"))))
+    shown = terms(printed(render(train.view(wt.simulate_training(ROOT / f"examples/{name}.yaml")))))
     headings = {"where the time goes", "memory at the peak", "what 10 % more would buy", "stages"}
     assert len(shown) > 20
     assert shown - headings <= glossary()

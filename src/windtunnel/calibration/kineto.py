@@ -18,10 +18,10 @@ from windtunnel.calibration.logs import resolved
 from windtunnel.calibration.profile import Calibration
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.kineto import KernelTrace, read_kineto
-from windtunnel.report.training.trace_gap import compare_with_trace, predicted_kernels
 from windtunnel.specs.device import MeasuredValue, Profile
 from windtunnel.training.explain.build_chain import build_chain
 from windtunnel.training.explain.time_chain import Chain
+from windtunnel.training.explain.trace_gap import compare_with_trace, predicted_kernels
 from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import simulate_step
 from windtunnel.training.step_setup import PreparedStep

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.output import check_targets, console, note, print_json, progress, show
 from windtunnel.cli.sources import result_of, serves, serving_figures
 
 
@@ -33,7 +33,7 @@ def compare(
     of serving are compared figure by figure, and iteration by iteration. --set changes B only.
     """
     from windtunnel.errors import BadInput
-    from windtunnel.report.training.compare import comparison_summary, difference
+    from windtunnel.training.comparison import difference
 
     if b is None and not overrides:
         raise BadInput("compare: needs a second scenario or result, or --set changes to the first")
@@ -45,14 +45,11 @@ def compare(
         first = result_of(a, ())
         second = result_of(b if b is not None else a, tuple(overrides or ()))
     result = difference(first, second)
-    if report is not None:
-        from windtunnel.report.training import compare_html as html_compare
+    from windtunnel.views.compare import view
 
-        note(f"report  {html_compare.write(result, report)}")
+    show(view(result), report, terminal=not as_json)
     if as_json:
         print_json(result.to_dict())
-    else:
-        console().print(comparison_summary(result))
 
 
 def _serving(a: str, b: str | None, overrides: tuple[str, ...], report: Path | None, *, as_json: bool) -> None:

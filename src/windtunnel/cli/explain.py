@@ -8,11 +8,11 @@ import typer
 
 from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import console, print_json, progress
+from windtunnel.cli.output import console, print_json, progress, show
 from windtunnel.cli.sources import planner_choices, read_result, scenario_source, stored_result
 
 if TYPE_CHECKING:
-    from windtunnel.report.training.explain import Explanation
+    from windtunnel.training.explanation import Explanation
 
 
 def explain(
@@ -56,7 +56,6 @@ def explain(
     `serving`, each rate and coefficient is moved by 1 %: its exponent says how an iteration at the mean batch follows.
     """
     from windtunnel.errors import BadInput
-    from windtunnel.report.training.explain_terminal import explanation_summary
 
     data = stored_result(scenario) if scenario != "-" else None
     source = scenario if data is not None else scenario_source(scenario)
@@ -73,7 +72,9 @@ def explain(
     if as_json:
         print_json(_document(explanation, time_class, term))
     else:
-        console().print(explanation_summary(explanation, time_class=time_class, term=term))
+        from windtunnel.views.explain import view
+
+        show(view(explanation, time_class=time_class, term=term))
 
 
 def _serving(source: Any, overrides: tuple[str, ...], asked: tuple[str | None, ...], as_json: bool) -> None:
@@ -102,8 +103,8 @@ def _explanation(
 ) -> Explanation:
     """Explain a scenario, the scenario inside a stored result, or a stored result alone."""
     from windtunnel.errors import BadInput
-    from windtunnel.report.training.explain import explain as explain_result
-    from windtunnel.report.training.explain import explain_source, read_against
+    from windtunnel.training.explanation import explain as explain_result
+    from windtunnel.training.explanation import explain_source, read_against
 
     if data is None:
         from windtunnel.cli.planned import planned
@@ -126,7 +127,7 @@ def _explanation(
 
 def _document(explanation: Explanation, time_class: str | None, term: str | None) -> dict[str, Any]:
     from windtunnel.errors import BadInput
-    from windtunnel.report.training.explain_terminal import NO_CHAIN, find_class, find_terms
+    from windtunnel.training.explain.find_terms import NO_CHAIN, find_class, find_terms
 
     if time_class is None and term is None:
         return explanation.to_dict()

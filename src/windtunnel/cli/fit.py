@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import console, print_json, progress
+from windtunnel.cli.output import print_json, progress, show
 from windtunnel.cli.sources import scenario_source
 
 
@@ -21,9 +21,9 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
     if as_json:
         print_json(result.to_dict())
     else:
-        from windtunnel.report.training.fit import fit_summary
+        from windtunnel.views.fit import view
 
-        console().print(fit_summary(result.to_dict()))
+        show(view(result.to_dict()))
     if not result.fits and result.largest_mbs is None and result.fewest_devices is None:
         from windtunnel.errors import Infeasible
         from windtunnel.units import GiB

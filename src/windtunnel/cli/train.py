@@ -18,13 +18,12 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress, write_references
+from windtunnel.cli.output import check_targets, note, print_json, progress, show, write_references
 from windtunnel.cli.planned import planned
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
-    from windtunnel.report.training.terminal import Published
-    from windtunnel.training.results.training_result import TrainingResult
+    from windtunnel.views.train import Published
 
 
 def train(
@@ -65,7 +64,14 @@ def train(
         result = api.simulate_training(
             source, overrides=changes, trace=bool(trace or report or curves), chosen_by_planner=taken.chosen
         )
-    _write(result, trace, report, published)
+    if trace is not None:
+        from windtunnel.exporters import perfetto
+
+        note(f"trace   {perfetto.write(result, trace)}  (open in ui.perfetto.dev)")
+    if report is not None or not as_json:
+        from windtunnel.views.train import view
+
+        show(view(result, published=published, interval=interval), report, terminal=not as_json)
     if cite is not None:
         write_references(cite, result.techniques, result.citations)
     if as_json:
@@ -81,10 +87,6 @@ def train(
         if exported is not None:
             data["export"] = exported.to_dict()
         print_json(data)
-    else:
-        from windtunnel.report.training.terminal import summary
-
-        console().print(summary(result, published=published, interval=interval))
     end_export(exported, force=force)
 
 
@@ -93,7 +95,7 @@ def _published(text: str | None) -> Published | None:
         return None
     from windtunnel.errors import BadInput
     from windtunnel.quantities import read_seconds
-    from windtunnel.report.training.terminal import Published
+    from windtunnel.views.train import Published
 
     try:
         ends = read_seconds(text)
@@ -102,17 +104,6 @@ def _published(text: str | None) -> Published | None:
     if ends is None:
         raise BadInput(f"--against = {text}: must be seconds above 0, such as 14.65, 950ms or 14.6-14.7")
     return Published(*ends)
-
-
-def _write(result: TrainingResult, trace: Path | None, report: Path | None, published: Published | None) -> None:
-    if trace is not None:
-        from windtunnel.exporters import perfetto
-
-        note(f"trace   {perfetto.write(result, trace)}  (open in ui.perfetto.dev)")
-    if report is not None:
-        from windtunnel.report.training import html
-
-        note(f"report  {html.write(result, report, published=published)}")
 
 
 def register(app: typer.Typer) -> None:

@@ -53,9 +53,11 @@ def _with_curves(source: Any, _: bool) -> Any:
 def _html_timeline(result: Any, path: Path) -> None:
     """The timeline alone, and beside it the trace for Perfetto."""
     from windtunnel.exporters import perfetto
-    from windtunnel.report.training.html import write_timeline
+    from windtunnel.views.timeline import timeline
+    from windtunnel.views.view import View, sections
+    from windtunnel.writers import html
 
-    write_timeline(result, path)
+    html.write(View(title=result.scenario_name or "Training step", sections=sections(timeline(result))), path)
     perfetto.write(result, path.with_suffix(".json"))
 
 
@@ -124,7 +126,7 @@ def _is_deployment(result: Any) -> bool:
 def _html(module: str, result: Any, path: Path) -> None:
     from importlib import import_module
 
-    if module in ("cluster",):
+    if module in ("cluster", "train"):
         from windtunnel.writers import html
 
         html.write(import_module(f"windtunnel.views.{module}").view(result), path)
@@ -133,7 +135,7 @@ def _html(module: str, result: Any, path: Path) -> None:
 
 
 VERBS: dict[str, tuple[Callable[[Any, bool], Any], str]] = {
-    "train": (_train, "training"),
+    "train": (_train, "train"),
     "timeline": (_train, "timeline"),
     "memory": (_with_curves, ""),
     "serve": (lambda source, _: (api.simulate_serving(source), ""), "serving"),

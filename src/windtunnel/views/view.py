@@ -23,6 +23,8 @@ class Text:
     """Whether it is something to type."""
     share: float | None = None
     """Length of a bar that stands before the text, from 0 to 1."""
+    start: float = 0.0
+    """Where the bar begins, from 0 to 1: bars of a column share one scale."""
     colour: str = ""
     """Colour of the bar, or of a swatch before the text, as on a light page (`#rrggbb`)."""
     spark: tuple[float, ...] = ()
@@ -118,6 +120,8 @@ class Table:
     rows: tuple[tuple[Words, ...], ...]
     totals: int = 0
     """How many of the last rows stand below a line."""
+    most: int = 0
+    """How many rows the terminal prints, the first two thirds and the last; 0: all."""
 
     @property
     def headed(self) -> bool:

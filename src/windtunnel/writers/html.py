@@ -45,9 +45,8 @@ def texted(words: v.Words) -> str:
         text = f'<span class="t-{words.tone}">{text}</span>'
     if words.share is not None:
         tint = f";background:{css_variable(words.colour)}" if words.colour else ""
-        return (
-            f'<div class="minibar"><i style="width:{100 * min(max(words.share, 0.0), 1.0):.1f}%{tint}"></i></div>{text}'
-        )
+        place = f"left:{100 * words.start:.1f}%;width:{100 * min(max(words.share, 0.0), 1.0):.1f}%"
+        return f'<div class="minibar"><i style="{place}{tint}"></i></div>{text}'
     if words.spark:
         return f"{_spark(words)}{text}"
     if words.colour:

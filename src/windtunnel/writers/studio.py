@@ -27,8 +27,13 @@ def _plain(value: Any, charts: bool) -> Any:
         return None
     if is_dataclass(value):
         held = {one.name: getattr(value, one.name) for one in fields(value)}
-        told = {name: _plain(own, charts) for name, own in held.items() if own not in ("", (), None, False)}
+        told = {name: _plain(own, charts) for name, own in held.items() if not _empty(own)}
         return told if isinstance(value, v.View) else {"kind": type(value).__name__.lower(), **told}
     if isinstance(value, tuple):
         return [one for one in (_plain(part, charts) for part in value) if one is not None]
     return value
+
+
+def _empty(value: Any) -> bool:
+    """Whether a field says nothing, so that it is left out."""
+    return value is None or (isinstance(value, (str, tuple, bool)) and not value)

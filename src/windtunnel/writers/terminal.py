@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from rich import box
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _STYLES = {"": "", "good": "green", "bad": "bold red", "warn": "yellow", "dim": "dim", "accent": "cyan"}
 _BAR, _INDENT = 28, 2
 _HEIGHTS = "▁▂▃▄▅▆▇█"
-_LONGEST_WORD = 40
+_LONGEST_WORD = 24
 """Characters of a word beyond which a column may break it: an address, a path."""
 
 
@@ -52,7 +52,7 @@ def styled(words: v.Words, style: str = "") -> Styled:
     own = _STYLES[words.tone] or style
     out = Styled(style="bold" if words.strong else "")
     if words.share is not None:
-        out.append(bar(words.share), style=words.colour or own)
+        out.append(" " * round(words.start * _BAR) + bar(words.share), style=words.colour or own)
     if words.spark:
         out.append(spark(words.spark), style=words.colour or own)
     drawn = len(out) and words.text
@@ -141,11 +141,19 @@ def _block(block: v.Block) -> RenderableType | None:
         case v.Table():
             return _Rows(block) if block.rows else None
         case v.Lines():
-            mark = "· " if block.marked else ""
-            return Group(*(Styled(mark).append(styled(line)) for line in block.lines)) if block.lines else None
+            return _lines(block) if block.lines else None
         case v.Code():
             return Styled(block.text, no_wrap=True)
     return None
+
+
+def _lines(block: v.Lines) -> RenderableType:
+    if not block.marked:
+        return Group(*map(styled, block.lines))
+    items = Grid(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+    for line in block.lines:
+        items.add_row("•", styled(line))
+    return items
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +164,12 @@ class _Rows:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """One grid, or several below each other, each with the first column in front."""
-        own = self.table
+        own = _shortened(self.table)
         cells = [
             [styled(row[at], _STYLES[c.tone]) if at < len(row) else Styled() for row in own.rows]
             for at, c in enumerate(own.columns)
         ]
-        least = [_least(column, texts) for column, texts in zip(own.columns, cells, strict=True)]
+        least = [_least(own, at, texts) for at, texts in enumerate(cells)]
         wish = [max((_longest(text.plain) for text in texts), default=0) for texts in cells]
         wish = [max(size, len(column.name)) for size, column in zip(wish, own.columns, strict=True)]
         gap = 3 if own.headed or own.totals else 2
@@ -169,7 +177,7 @@ class _Rows:
             widths = _shared(
                 [least[at] for at in group], [wish[at] for at in group], options.max_width - gap * (len(group) - 1)
             )
-            yield self._grid(group, widths, cells)
+            yield _grid(own, group, widths, cells)
 
     def _kept(self, least: Sequence[int], gap: int, room: int) -> list[int]:
         """Columns that a terminal of this width shows."""
@@ -181,34 +189,43 @@ class _Rows:
             kept.remove(max(droppable, key=lambda at: self.table.columns[at].drop))
         return kept
 
-    def _grid(self, group: Sequence[int], widths: Sequence[int], cells: Sequence[Sequence[Styled]]) -> Grid:
-        own = self.table
-        lines = box.SIMPLE if own.totals else box.SIMPLE_HEAD if own.headed else None
-        grid = Grid(
-            box=lines, show_header=own.headed, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim"
-        )
-        for at, width in zip(group, widths, strict=True):
-            side: Literal["left", "right"] = "right" if own.columns[at].numeric else "left"
-            grid.add_column(own.columns[at].name, justify=side, width=max(width, 1), overflow="fold")
-        for row in range(len(own.rows)):
-            if own.totals and row == len(own.rows) - own.totals:
-                grid.add_section()
-            grid.add_row(*(cells[at][row] for at in group))
-        return grid
+
+def _shortened(table: v.Table) -> v.Table:
+    """The table with its first and its last rows, where the terminal prints only so many."""
+    if not table.most or len(table.rows) <= table.most:
+        return table
+    last = table.most // 3
+    gap = tuple("…" for _ in table.columns)
+    return replace(table, rows=(*table.rows[: table.most - last], gap, *table.rows[len(table.rows) - last :]))
+
+
+def _grid(own: v.Table, group: Sequence[int], widths: Sequence[int], cells: Sequence[Sequence[Styled]]) -> Grid:
+    lines = box.SIMPLE if own.totals else box.SIMPLE_HEAD if own.headed else None
+    grid = Grid(
+        box=lines, show_header=own.headed, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim"
+    )
+    for at, width in zip(group, widths, strict=True):
+        side: Literal["left", "right"] = "right" if own.columns[at].numeric else "left"
+        grid.add_column(own.columns[at].name, justify=side, width=max(width, 1), overflow="fold")
+    for row in range(len(own.rows)):
+        if own.totals and row == len(own.rows) - own.totals:
+            grid.add_section()
+        grid.add_row(*(cells[at][row] for at in group))
+    return grid
 
 
 def _longest(text: str) -> int:
     return max(map(len, text.split("\n")))
 
 
-def _least(column: v.Column, texts: Sequence[Styled]) -> int:
-    """Narrowest width of a column that breaks nothing."""
-    if column.numeric:
-        words: Iterable[str] = (line for text in texts for line in text.plain.split("\n"))
-    else:
-        words = (word for text in texts for word in re.split(r"\s+", text.plain))
+def _least(table: v.Table, at: int, texts: Sequence[Styled]) -> int:
+    """Narrowest width of a column that breaks nothing: numbers and bars stay whole, other texts break between words."""
+    column, cells = table.columns[at], [row[at] for row in table.rows if at < len(row)]
+    whole = column.numeric or any(isinstance(cell, v.Text) and cell.share is not None for cell in cells)
+    split = r"\n" if whole else r"\s+"
+    longest = max((len(word) for text in texts for word in re.split(split, text.plain)), default=0)
     head = max(map(len, column.name.split()), default=0)
-    return max(head, min(max(map(len, words), default=0), _LONGEST_WORD))
+    return max(head, longest if whole else min(longest, _LONGEST_WORD))
 
 
 def _groups(kept: Sequence[int], least: Sequence[int], gap: int, room: int) -> Iterator[list[int]]:

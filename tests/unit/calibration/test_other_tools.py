@@ -203,8 +203,8 @@ def _trace(folder: Path, gemm_s: float, memory_s: float) -> Path:
 
 
 def test_a_traces_kernels_set_the_fractions(tmp_path: Path) -> None:
-    from windtunnel.report.training.trace_gap import predicted_kernels
     from windtunnel.training.explain.build_chain import build_chain
+    from windtunnel.training.explain.trace_gap import predicted_kernels
     from windtunnel.training.predict import prepare
 
     scenario = tmp_path / "s.json"

@@ -76,7 +76,7 @@ def test_the_report_is_one_file_that_says_everything(result: Any) -> None:
         "Scenario of the best plan",
     ):
         assert title in outside, title
-    assert outside.count('<figure class="chart') == 5
+    assert outside.count('<figure class="chart') == 4
 
 
 def test_figures_show_what_the_search_found(result: Any) -> None:

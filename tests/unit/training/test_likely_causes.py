@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from windtunnel import api
-from windtunnel.report.training.explain import Explanation
 from windtunnel.training.explain.likely_causes import DOUBTFUL, Cause, subject_of
+from windtunnel.training.explanation import Explanation
 
 _OPEN: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -10,9 +10,10 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.report.training.html import render
 from windtunnel.techniques.limits import merged
 from windtunnel.training.results.read_result import result_from_dict
+from windtunnel.views.train import view
+from windtunnel.writers import html
 
 CASE: dict[str, Any] = {
     "model": "gpt3-1.3b",
@@ -91,7 +92,7 @@ def test_without_phases_nothing_changes_and_results_keep_them(tmp_path: Path) ->
     assert plain.run == () and "run" not in plain.scenario["training"]
     again = result_from_dict(json.loads(json.dumps(whole.to_dict())))
     assert again.run == tuple(whole.to_dict()["run"])
-    assert "Phases of the run" in render(whole) and "Phases of the run" not in render(plain)
+    assert "Phases of the run" in html.render(view(whole)) and "Phases of the run" not in html.render(view(plain))
 
 
 @pytest.mark.parametrize(

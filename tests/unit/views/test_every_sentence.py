@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from view_texts import fragments, missing, printed
 
 from windtunnel import api
-from windtunnel.views import cluster
+from windtunnel.views import cluster, compare, explain, fit, train
 from windtunnel.views.view import View
 
 TRACE = ["submit_s,num_gpus,duration_s,priority", "0,8,20000,0", "0,4,9000,1", "3700,8,4000,0", "9000,2,30000,0"]
@@ -34,3 +35,41 @@ def test_cluster(tmp_path: Path, case: str) -> None:
     trace = str(tmp_path / "jobs.csv")
     result = api.simulate_cluster({"name": case, "cluster": MACHINES, "jobs": {"trace": trace, **JOBS[case]}})
     _holds(cluster.view(result), "4 jobs on", "Utilisation", "list price of the device")
+
+
+MODEL = "openai-community/gpt2"
+ONE_NODE = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
+SMALL = {"name": "small & <b>", "model": MODEL, "cluster": ONE_NODE, "training": {"seq_len": 1024, "global_batch": 64}}
+STEPS: dict[str, dict[str, Any]] = {
+    "replicas": {"plan": {"tp": 1, "mbs": 4}},
+    "pipeline": {"plan": {"tp": 2, "pp": 2, "mbs": 1, "recompute": "full"}},
+}
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_train(case: str) -> None:
+    result = api.simulate_training({**SMALL, **STEPS[case]}, trace=True)
+    found = train.view(result, published=train.Published(0.1, 0.2))
+    _holds(found, "published 0.1 to 0.2 s", "Where the time goes", "gemm", "capacity", "matrix throughput", "fits")
+
+
+@pytest.mark.parametrize(("model", "verdict"), [(MODEL, "fits: "), ("meta-llama/Llama-3.1-70B", "does not fit: ")])
+def test_fit(model: str, verdict: str) -> None:
+    found = api.fit({**SMALL, "model": model, "plan": {"tp": 1, "mbs": 4}})
+    _holds(fit.view(found.to_dict()), verdict, "largest micro-batch that fits", "weights")
+
+
+@pytest.mark.parametrize(
+    ("against", "focus"),
+    [(None, {}), (0.9, {}), (None, {"time_class": "gemm"}), (None, {"term": "memory"})],
+    ids=["chain", "gap", "class", "term"],
+)
+def test_explain(against: float | None, focus: dict[str, str]) -> None:
+    found = api.explain({**SMALL, "plan": {"tp": 2, "mbs": 4}}, against=against)
+    _holds(explain.view(found, **focus), "exposed" if against is None else "measured step of")
+
+
+def test_compare() -> None:
+    first = {**SMALL, "plan": {"tp": 1, "mbs": 4}}
+    found = api.compare(first, {**SMALL, "plan": {"tp": 2, "mbs": 2}})
+    _holds(compare.view(found), "plan.tp", "From A to B", "B against A", "step time of B against A")

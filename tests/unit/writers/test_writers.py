@@ -109,7 +109,7 @@ def test_what_only_pages_show_is_not_printed() -> None:
 def test_the_studio_is_given_plain_data() -> None:
     data = studio.plain(VIEW, charts=True)
     assert json.loads(json.dumps(data)) == data
-    assert data["tiles"][0]["value"] == {"kind": "text", "text": "1.00 s", "path": "step_time_s"}
+    assert data["tiles"][0]["value"] == {"kind": "text", "text": "1.00 s", "start": 0.0, "path": "step_time_s"}
     assert "<svg" in data["sections"][2]["blocks"][0]["html"]
 
 

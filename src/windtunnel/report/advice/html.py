@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.charts.chart import Axis, Chart
 from windtunnel.charts.forms import Bar, Bars
+from windtunnel.quantities import signed_gib
 from windtunnel.report.advice.terminal import (
     GROUPS,
     SHOWN,
@@ -24,7 +25,6 @@ from windtunnel.report.advice.terminal import (
     signed,
 )
 from windtunnel.report.html_shell import card, document, plot, table
-from windtunnel.report.training.compare import signed_gib
 
 if TYPE_CHECKING:
     from windtunnel.advice import Advice, Suggestion

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.quantities import count, dollars, duration, gib, percent, seconds
-from windtunnel.report.training.compare import signed_gib
+from windtunnel.quantities import count, dollars, duration, gib, percent, seconds, signed_gib
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

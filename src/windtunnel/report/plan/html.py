@@ -31,9 +31,11 @@ from windtunnel.report.plan.text import (
     worse,
 )
 from windtunnel.report.plan.whole_run import HEAD, finalist_rows, run_line, run_proof_words
-from windtunnel.report.training.compare import difference
-from windtunnel.report.training.one_line import fit_line, next_lines, workload_line
+from windtunnel.training.comparison import difference
+from windtunnel.training.results.one_line import fit_line, next_lines, workload_line
 from windtunnel.training.results.serialise import plain
+from windtunnel.views.compare import waterfall
+from windtunnel.writers.html import _block
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import Why
@@ -212,11 +214,11 @@ def _why(result: PlanResult) -> str:
             verdict = p.verdict.replace("A is", "the best is").replace("B is", "the next is")
             sure = f'<p class="sub">{escape(verdict)}</p>'
         more = signed_percent(why.runner_up.step_time_s / result.best.step_time_s - 1)
-        figure = compared.figure("best", "next layout")
+        figure = _block(waterfall("best", result.best.step_time_s, compared.seconds_by_class, "next layout"))
         hint = f"{words}: {seconds(why.runner_up.step_time_s)}, {more}"
         if result.objectives[0] != "step_time":
             hint += f"; {metric_words(result.objectives[0])} {100 * why.runner_up_worse:.1f} % worse"
-        left = card("Why not another layout", hint, sure + plot(figure, "half"))
+        left = card("Why not another layout", hint, sure + figure)
     return f'<div class="row two">{left}{_axes(why)}</div>' if left else _axes(why)
 
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.quantities import gib, percent, seconds, signed_percent
+from windtunnel.quantities import gib, percent, seconds, signed_percent, signed_seconds
 from windtunnel.report.plan.text import (
     best_row,
     best_words,
@@ -33,9 +33,9 @@ from windtunnel.report.plan.text import (
     worse,
 )
 from windtunnel.report.plan.whole_run import HEAD, finalist_rows, run_line, run_proof_words
-from windtunnel.report.training.compare import signed_seconds, without_crumbs
-from windtunnel.report.training.one_line import next_lines
 from windtunnel.report.training.terminal import bar
+from windtunnel.training.comparison import without_crumbs
+from windtunnel.training.results.one_line import next_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

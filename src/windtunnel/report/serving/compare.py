@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import count, dollars, percent, signed_percent
+from windtunnel.quantities import count, dollars, percent, shown_value, signed_percent, signed_seconds
 from windtunnel.report.serving.text import short
-from windtunnel.report.training.compare import changed, flat, shown_value, signed_seconds
+from windtunnel.training.comparison import changed, flat
 from windtunnel.training.results.training_result import deltas
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from windtunnel.charts.chart import Axis, Chart, Panels
 from windtunnel.charts.forms import line, time_ticks
+from windtunnel.quantities import shown_value
 from windtunnel.report.html_shell import card, document, plot, table
 from windtunnel.report.serving.figures import composition_figure
 from windtunnel.report.serving.text import SATURATED, short
-from windtunnel.report.training.compare import shown_value
 
 if TYPE_CHECKING:
     from windtunnel.report.serving.compare import ServingComparison

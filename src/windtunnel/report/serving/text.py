@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.quantities import count, percent, seconds
-from windtunnel.report.training.one_line import cluster_text, model_text
+from windtunnel.training.results.one_line import cluster_text, model_text
 
 if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.charts.page import figures_table, in_notebook
-from windtunnel.training.results.figures import breakdown_figure, duration
+from windtunnel.training.results.charts import breakdown_chart, duration
 
 
 def figures(result: Any) -> list[tuple[str, str]]:
@@ -28,7 +28,7 @@ def figures(result: Any) -> list[tuple[str, str]]:
 def html(result: Any) -> str:
     """Table and figure as HTML."""
     title = result.scenario_name or "training step"
-    return in_notebook(figures_table(title, figures(result)) + breakdown_figure(result).html("notebook"))
+    return in_notebook(figures_table(title, figures(result)) + breakdown_chart(result).html("notebook"))
 
 
 def line(result: Any) -> str:

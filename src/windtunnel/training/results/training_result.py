@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windtunnel.charts.chart import Panels
-from windtunnel.training.results.figures import training_figure
+from windtunnel.training.results.charts import training_charts
 from windtunnel.training.results.records import Assumption, Interval, MemoryReport, NextMeasurement, TraceEvents
 from windtunnel.training.results.serialise import result_to_dict
 
@@ -115,7 +115,7 @@ class TrainingResult:
         A notebook shows them; `figure().save("step.svg")` writes them, `figure().spec()` is their Vega-Lite
         specification.
         """
-        return training_figure(self)
+        return training_charts(self)
 
     def _repr_html_(self) -> str:
         from windtunnel.training.results.notebook import html

@@ -8,7 +8,7 @@ import pytest
 import windtunnel as wt
 from windtunnel.engine.memory import bytes_by_tensor, memory_curve
 from windtunnel.program.tables import MemoryEvents, Timeline
-from windtunnel.training.results.figures import memory_figure
+from windtunnel.training.results.charts import memory_chart
 
 SCENARIO = {
     "model": "openai-community/gpt2",
@@ -36,7 +36,7 @@ def test_gradients_appear_in_the_first_backward_and_are_as_large_as_they_are() -
     at_peak = int(memory.curve_bytes.argmax())
     for kind in ("weights", "optimizer"):
         assert memory.curve_by_kind[kind][at_peak] == pytest.approx(memory.at_peak[kind], rel=1e-6)
-    assert {"gradients", "logits and head"} <= set(memory_figure(result).series)
+    assert {"gradients", "logits and head"} <= set(memory_chart(result).series)
 
 
 def test_shares_of_kinds_are_those_of_the_events() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windtunnel.report.training.one_line import fit_line
 from windtunnel.training.predict import prepare, simulate_training
+from windtunnel.training.results.one_line import fit_line
 from windtunnel.training.results.read_result import result_from_dict
 from windtunnel.training.results.serialise import result_to_dict
 from windtunnel.training.results.training_result import TrainingResult

@@ -188,8 +188,8 @@ def test_runs_that_share_nothing_take_both_bands() -> None:
 
 def test_compare_says_how_sure_it_is() -> None:
     from windtunnel import api
-    from windtunnel.report.training.compare import comparison_summary
-    from windtunnel.report.training.compare_html import render
+    from windtunnel.views.compare import view
+    from windtunnel.writers import html
 
     base = {
         "model": "meta-llama/Llama-3.1-8B",
@@ -201,6 +201,6 @@ def test_compare_says_how_sure_it_is() -> None:
     assert isinstance(paired, PairedDifference) and paired.pairs > 0 and paired.grade == "fitted"
     assert paired.low < comparison.b.step_time_s / comparison.a.step_time_s < paired.high
     assert comparison.to_dict()["paired"]["verdict"] == paired.verdict
-    assert paired.verdict[1:] in render(comparison) and comparison_summary(comparison)
+    assert paired.verdict[1:] in html.render(view(comparison))
     same = api.compare({**base, "plan": {"tp": 1, "mbs": 1}}, {**base, "plan": {"tp": 1, "mbs": 1}})
     assert same.paired is not None and same.paired.verdict == "the same plan"

@@ -9,11 +9,11 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.report.training.documents import document_lines
 from windtunnel.specs.batches import DocumentLengths
 from windtunnel.techniques.limits import merged
 from windtunnel.training.variable_length.packing import packed
 from windtunnel.training.variable_length.rank_lanes import coupled
+from windtunnel.views.train import documents
 
 CASE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -97,11 +97,11 @@ def test_every_layout_trains_the_same_tokens_and_none_beats_the_products(groups:
 
 
 def test_a_result_says_what_its_documents_are() -> None:
-    said = dict(document_lines(run(lengths(), {"plan": {"zero": 3}}).lengths))
+    said = dict(documents(run(lengths(), {"plan": {"zero": 3}}).lengths))
     assert said["waiting"] == "4 meet in every micro-batch"
     assert said["ranks that share a document"] == "4"
     assert "padding" in said["tokens of documents"]
-    assert document_lines(run().lengths) == []
+    assert documents(run().lengths) == []
 
 
 def test_a_pipeline_takes_unlike_micro_batches() -> None:

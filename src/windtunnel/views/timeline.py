@@ -1,4 +1,4 @@
-"""The simulated step packed for the canvas of the HTML report: sorted, delta-coded columns, deflated."""
+"""The simulated step packed for the canvas of a page: sorted, delta-coded columns, deflated."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.training.results.colours import colour
+from windtunnel.views.view import Section, Timeline
 
 if TYPE_CHECKING:
     from windtunnel.arrays import Ints, Mask
@@ -94,3 +95,22 @@ def _shown_stages(stage: np.ndarray[Any, np.dtype[np.int32]]) -> np.ndarray[Any,
         return np.ones(len(stage), bool)
     kept = stages[np.unique(np.linspace(0, len(stages) - 1, MAX_STAGES).astype(int))]
     return np.isin(stage, kept)
+
+
+def timeline(result: TrainingResult) -> Section | None:
+    """The pipeline's timeline for pages; None without a trace."""
+    if result.trace is None:
+        return None
+    meta, data = pack(result)
+    used = sorted({int(tag) for tag in result.trace.tag})
+    hint = (
+        "Drag pans, hover follows a micro-batch. Once clicked or focused: the wheel, + and − zoom, arrows pan, Home "
+        "shows all."
+    )
+    if meta["chunks"] > 1:
+        hint += " Lighter shades are later model chunks."
+    if meta["dropped"]:
+        hint += f" {meta['dropped']:,} events are not shown."
+    kinds = tuple((result.trace.tags[tag], colour(result.trace.tags[tag])) for tag in used)
+    block = Timeline(meta, data, kinds, len({lane[0] for lane in meta["lanes"]}))
+    return Section("Pipeline timeline", (block,), hint, pages_only=True)

@@ -14,12 +14,13 @@ import windtunnel as wt
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
-from windtunnel.report.training.explain import Explanation, read_against
-from windtunnel.report.training.explain_terminal import explanation_summary
-from windtunnel.report.training.trace_gap import predicted_kernels
 from windtunnel.training.explain.build_chain import build_chain
 from windtunnel.training.explain.time_chain import Chain
+from windtunnel.training.explain.trace_gap import predicted_kernels
+from windtunnel.training.explanation import Explanation, read_against
 from windtunnel.training.predict import prepare
+from windtunnel.views.explain import view
+from windtunnel.writers.terminal import render
 
 SCENARIO: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -118,7 +119,7 @@ def trace_of(chain: Chain, path: Path, scale: dict[str, float] | None = None, *,
 
 def shown(explanation: Explanation, width: int = 120, **which: str) -> str:
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False).print(explanation_summary(explanation, **which))
+    Console(file=out, width=width, highlight=False).print(render(view(explanation, **which)))
     return out.getvalue()
 
 

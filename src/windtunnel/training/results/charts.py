@@ -96,7 +96,7 @@ def _coverage(start: Floats, end: Floats, bins: int) -> Floats:
     return np.asarray(np.diff(running))
 
 
-def breakdown_figure(result: StepFigures) -> Chart:
+def breakdown_chart(result: StepFigures) -> Chart:
     """Waterfall of the step: classes of time one after another, then the whole step."""
     items = ordered_breakdown(result)
     bars, start = [], 0.0
@@ -119,7 +119,7 @@ def duration(value: float) -> str:
     return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.0f} µs"
 
 
-def memory_figure(result: StepFigures) -> Chart:
+def memory_chart(result: StepFigures) -> Chart:
     """Memory of the stage that peaks highest over the step, stacked by kind, under the device's capacity."""
     memory, gib = result.memory, 2.0**30
     kinds = memory.curve_by_kind or {"allocated": memory.curve_bytes}
@@ -162,7 +162,7 @@ def _told_memory(memory: MemoryReport, drawn: list[str], kept: Ints) -> Layer:
     return layer("rule", rows, strokeWidth=12, opacity=0.0)
 
 
-def sensitivity_figure(result: StepFigures) -> Chart:
+def sensitivity_chart(result: StepFigures) -> Chart:
     """Change of the step time, in per cent, with 10 % more of each resource."""
     items = sorted(result.sensitivities.items(), key=lambda item: item[1])
     bars = []
@@ -180,7 +180,7 @@ def sensitivity_figure(result: StepFigures) -> Chart:
     )
 
 
-def timeline_figure(result: StepFigures, *, bins: int = 400) -> Chart:
+def timeline_chart(result: StepFigures, *, bins: int = 400) -> Chart:
     """Pipeline timeline: stages over time, each slice in the colour of the tag that fills most of it.
 
     The size of the figure does not grow with the trace.
@@ -210,13 +210,13 @@ def timeline_figure(result: StepFigures, *, bins: int = 400) -> Chart:
     )
 
 
-def training_figure(result: StepFigures) -> Panels:
+def training_charts(result: StepFigures) -> Panels:
     """Timeline (where a trace was kept), memory curve and breakdown."""
-    charts = [breakdown_figure(result)]
+    charts = [breakdown_chart(result)]
     if len(result.memory.curve_time_s):
-        charts.insert(0, memory_figure(result))
+        charts.insert(0, memory_chart(result))
     if result.trace is not None:
-        charts.insert(0, timeline_figure(result))
+        charts.insert(0, timeline_chart(result))
     return Panels(tuple(replace(chart, heading=True) for chart in charts))
 
 

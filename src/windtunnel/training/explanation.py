@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
 from windtunnel.quantities import percent, read_seconds, seconds
-from windtunnel.report.training.one_line import fit_line, next_lines
-from windtunnel.training.results.figures import ordered_breakdown
+from windtunnel.training.results.charts import ordered_breakdown
+from windtunnel.training.results.one_line import fit_line, next_lines
 
 if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
-    from windtunnel.report.training.trace_gap import TraceComparison
     from windtunnel.specs.source import Source
     from windtunnel.training.explain.gap_hypotheses import Candidate, Uncertain
     from windtunnel.training.explain.likely_causes import Cause
     from windtunnel.training.explain.time_chain import Chain
+    from windtunnel.training.explain.trace_gap import TraceComparison
     from windtunnel.training.results.training_result import TrainingResult
 
 _RELEVANT = 0.01
@@ -268,8 +268,8 @@ def _against_trace(
     result: TrainingResult, chain: Chain, trace: KernelTrace, candidates: list[Candidate]
 ) -> TraceComparison:
     """The comparison, and which alternatives bring the classes closer to the trace."""
-    from windtunnel.report.training.trace_gap import compare_with_trace, distance
     from windtunnel.training.explain.build_chain import build_chain
+    from windtunnel.training.explain.trace_gap import compare_with_trace, distance
 
     comparison = compare_with_trace(chain, trace, result)
     apart = distance(chain, trace)

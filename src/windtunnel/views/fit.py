@@ -1,0 +1,42 @@
+"""What `windtunnel fit` shows: whether a plan fits, what is largest, and the nearest plans that fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.quantities import gib, percent
+from windtunnel.views.view import Column, Section, Table, Text, View, pairs
+
+
+def view(fit: dict[str, Any]) -> View:
+    """The answer of a fit.
+
+    Args:
+        fit: `api.FitResult.to_dict()`.
+    """
+    reserved, capacity = fit["reserved_bytes"], fit["capacity_bytes"]
+    room = f"{gib(capacity - reserved)} free" if fit["fits"] else f"{gib(fit['over_bytes'])} too much"
+    words = f"{'fits' if fit['fits'] else 'does not fit'}: {gib(reserved)} of {gib(capacity)} reserved, {room}"
+    if (likely := fit.get("fit_probability")) is not None:
+        words += f"; probability to fit {percent(likely)}"
+    at_peak = sorted(fit["at_peak"].items(), key=lambda item: -item[1])
+    numbers = (Column(), Column(numeric=True), Column(numeric=True))
+    peak = Table(numbers, tuple((kind, gib(size), percent(size / capacity)) for kind, size in at_peak))
+    nearest = [
+        ("largest micro-batch that fits", _or_none(fit["largest_mbs"], "none at this global batch")),
+        ("fewest devices that fit", _or_none(fit["fewest_devices"], "none found with this tp, pp and cp")),
+    ]
+    for change in fit.get("changes", ()):
+        nearest.append((f"fits with {', '.join(change['settings'])}", f"on {change['devices']:,} devices"))
+    return View(
+        title="Fit in memory",
+        verdict=Text(words, "good" if fit["fits"] else "bad"),
+        sections=(
+            Section(f"At the peak, stage {fit['stage']}", (peak,)),
+            Section("What fits", (pairs(nearest),)),
+        ),
+    )
+
+
+def _or_none(value: int | None, otherwise: str) -> str:
+    return otherwise if value is None else f"{value:,}"
