@@ -17,7 +17,7 @@ from windtunnel.engine import simulate
 from windtunnel.errors import ProblemList
 from windtunnel.graph import Batch
 from windtunnel.parallel.resolve import resolve
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 from windtunnel.training.accounting.breakdown import breakdown
 from windtunnel.training.predict import prepare, simulate_training
 from windtunnel.training.simulate import memory_of

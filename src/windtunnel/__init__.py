@@ -53,7 +53,7 @@ _HOME = {
     "scenario": "windtunnel.fluent",
     "explore": "windtunnel.notebook.explore",
     "sweep": "windtunnel.fluent",
-    "load_scenario": "windtunnel.specs.loader",
+    "load_scenario": "windtunnel.scenarios.load",
     "Scenario": "windtunnel.specs.scenario",
     "TrainingResult": "windtunnel.training.results.training_result",
     "ServingResult": "windtunnel.serving.results.serving_result",

@@ -14,8 +14,8 @@ from windtunnel.errors import WindtunnelError as WindtunnelError
 from windtunnel.fluent import scenario as scenario
 from windtunnel.fluent import sweep as sweep
 from windtunnel.notebook.explore import explore as explore
+from windtunnel.scenarios.load import load_scenario as load_scenario
 from windtunnel.serving.results.serving_result import ServingResult as ServingResult
-from windtunnel.specs.loader import load_scenario as load_scenario
 from windtunnel.specs.scenario import Scenario as Scenario
 from windtunnel.training.results.training_result import TrainingResult as TrainingResult
 

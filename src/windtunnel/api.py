@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.specs.source import Source
+from windtunnel.scenarios.source import Source
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -157,7 +157,7 @@ def with_recommended_plan(
         BadInput: everything wrong with the scenario, at once.
     """
     from windtunnel.catalog.load import load
-    from windtunnel.specs.loader import axes_left_to_planner
+    from windtunnel.scenarios.open_plan import axes_left_to_planner
 
     given = tuple(overrides)
     scenario, _, _ = load(source, given)
@@ -205,7 +205,7 @@ def chosen_by_planner(source: Source, overrides: Sequence[str], taken: Source) -
         overrides: `key=value` settings as `--set` takes them.
         taken: The scenario that `with_recommended_plan` returned.
     """
-    from windtunnel.specs.loader import axes_left_to_planner
+    from windtunnel.scenarios.open_plan import axes_left_to_planner
 
     return () if taken is source else axes_left_to_planner(source, overrides)
 
@@ -282,7 +282,7 @@ def simulate_programs(
     See `windtunnel.programs.simulate.simulate_programs`; `programs.plans: planner` asks the serving planner first.
     """
     from windtunnel.programs.simulate import simulate_programs as simulate
-    from windtunnel.specs.source import load
+    from windtunnel.scenarios.load import load
 
     asked = load(source, overrides)[0].programs
     if asked is not None and asked.plans_by == "planner":

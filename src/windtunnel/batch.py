@@ -20,7 +20,7 @@ from typing import Any
 from windtunnel import api
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
-from windtunnel.specs.source import is_serving
+from windtunnel.scenarios.load import is_serving
 
 MAX_LINE_BYTES = 1_000_000
 _FIELDS = ("id", "verb", "scenario", "set")

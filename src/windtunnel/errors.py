@@ -33,7 +33,7 @@ UNSET = _Unset()
 
 
 class SourceLines(Protocol):
-    """Where fields were written; `specs.loader.SourceMap` is one."""
+    """Where fields were written; `scenarios.fields.SourceMap` is one."""
 
     def where(self, field: str) -> tuple[str | None, int | None]:
         """File and line (1-based) of a dotted field path, or of its nearest written parent."""
@@ -95,6 +95,10 @@ class Problem:
         if self.file is not None:
             text += f" ({self.file}:{self.line})" if self.line is not None else f" ({self.file})"
         return text
+
+    def under(self, prefix: str) -> Problem:
+        """The same problem of a field below `prefix`."""
+        return replace(self, field=".".join(part for part in (prefix, self.field) if part))
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`: field, value (absent when it is about the field itself), rule, nearest, file, line."""
@@ -160,11 +164,11 @@ class GateFailed(WindtunnelError):
 
 
 def _located(problem: Problem, source: SourceLines, prefix: str) -> Problem:
-    field = ".".join(part for part in (prefix, problem.field) if part)
+    problem = problem.under(prefix)
     if problem.file is not None:
-        return replace(problem, field=field)
-    file, line = source.where(field)
-    return replace(problem, field=field, file=file, line=line)
+        return problem
+    file, line = source.where(problem.field)
+    return replace(problem, file=file, line=line)
 
 
 class ProblemList:
@@ -189,7 +193,7 @@ class ProblemList:
         if self._source is not None:
             problem = _located(problem, self._source, self._prefix)
         elif self._prefix:
-            problem = replace(problem, field=".".join(part for part in (self._prefix, field) if part))
+            problem = problem.under(self._prefix)
         self._problems.append(problem)
 
     def extend(self, problems: Iterable[Problem]) -> None:

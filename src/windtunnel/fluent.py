@@ -54,7 +54,7 @@ def scenario(source: str | Path | Mapping[str, Any] | None = None, /, *settings:
     if isinstance(source, Mapping):
         data = _copied(source)
     elif source is not None:
-        from windtunnel.specs.loader import read_mapping
+        from windtunnel.scenarios.read import read_mapping
 
         data, folder = read_mapping(Path(source)), Path(source).parent
     return ScenarioDraft(data, tuple(settings), folder).with_(**fields)
@@ -90,7 +90,7 @@ def sweep(
         BadInput: everything wrong with the question, at once. What single combinations have wrong is in their rows.
     """
     from windtunnel import api
-    from windtunnel.specs.source import FieldsInFolder
+    from windtunnel.scenarios.source import FieldsInFolder
     from windtunnel.sweeps.define import Asked
     from windtunnel.sweeps.start import Where, listed
 
@@ -159,7 +159,7 @@ class ScenarioDraft:
         Raises:
             BadInput: everything wrong with it, at once.
         """
-        from windtunnel.specs.loader import load_scenario
+        from windtunnel.scenarios.load import load_scenario
 
         return load_scenario(_rooted(self.data, self.folder), self.settings)
 
@@ -218,7 +218,7 @@ class ScenarioDraft:
         Raises:
             BadInput: everything wrong with the scenario, at once.
         """
-        from windtunnel.specs.loader import dump_scenario
+        from windtunnel.scenarios.load import dump_scenario
 
         return dump_scenario(self.resolved())
 

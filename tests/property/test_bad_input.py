@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 pytestmark = pytest.mark.property
 

@@ -18,9 +18,9 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.scenarios.load import load_scenario
 from windtunnel.serving.simulate import prepare
 from windtunnel.specs.cluster import ClusterRef
-from windtunnel.specs.loader import load_scenario
 from windtunnel.techniques import REGISTRY, Technique, applied
 from windtunnel.techniques.limits import FREE, Limits, free_case, merged, more, with_technique
 

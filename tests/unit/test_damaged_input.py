@@ -18,7 +18,7 @@ from windtunnel.importers import formats
 from windtunnel.importers.hf_config import from_hf_config
 from windtunnel.importers.kineto import read_kineto
 from windtunnel.importers.launch import Wanted
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 CONFIG: dict[str, Any] = {
     "model_type": "mixtral",

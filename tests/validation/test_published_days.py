@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from windtunnel import api
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 from windtunnel.validation.accuracy.published_days import cases, published_days, scenario_of
 
 pytestmark = pytest.mark.validation

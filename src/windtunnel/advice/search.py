@@ -26,9 +26,9 @@ from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
 from windtunnel.catalog.load import load
 from windtunnel.errors import BadInput
+from windtunnel.scenarios.source import Source
 from windtunnel.serving.iteration import pricing_cache
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import Source
 from windtunnel.techniques import applied, idle
 
 PAIRED, SAVERS = 10, 8

@@ -16,9 +16,9 @@ from windtunnel.calibration.session import drift
 from windtunnel.catalog.load import load
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.model import resolve_model
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import Source
 from windtunnel.training.results.training_result import TrainingResult
 
 HIDDEN, LAYERS, VOCAB, SEQ_LEN, INTERMEDIATE = 512, 4, 8192, 256, 2048

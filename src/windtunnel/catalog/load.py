@@ -10,31 +10,31 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.catalog.run_tables import failure_profile, grid
 from windtunnel.errors import BadInput, Problem
-from windtunnel.specs import source
+from windtunnel.scenarios.fields import SourceMap
+from windtunnel.scenarios.load import load as load_checked
+from windtunnel.scenarios.load import unchecked
+from windtunnel.scenarios.source import Source
+from windtunnel.scenarios.validate import validated_scenario
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import Source
 
 
-def load(scenario: Source, overrides: Sequence[str] = ()) -> tuple[Scenario, Any, Path]:
-    """As `specs.source.load`, with unknown models, devices and clusters among the problems.
+def load(source: Source, overrides: Sequence[str] = ()) -> tuple[Scenario, SourceMap, Path]:
+    """As `scenarios.load.load`, with unknown models, devices and clusters among the problems.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
     """
+    if isinstance(source, Scenario):
+        return load_checked(source, overrides)
+    fields = unchecked(source, overrides)
     try:
-        return source.load(scenario, overrides)
+        return validated_scenario(fields), fields.lines, fields.folder
     except BadInput as error:
-        raise BadInput([*error.problems, *_unknown_names(scenario, overrides)]) from None
+        raise BadInput([*error.problems, *_unknown_names(fields.data, fields.lines)]) from None
 
 
-def _unknown_names(scenario: Source, overrides: Sequence[str]) -> list[Problem]:
+def _unknown_names(data: dict[str, Any], lines: SourceMap) -> list[Problem]:
     """Names that the catalogue does not know, in a scenario that cannot be checked as a whole."""
-    from windtunnel.specs.loader import fields_of
-
-    try:
-        data, lines = fields_of(scenario, overrides) if not isinstance(scenario, Scenario) else ({}, None)
-    except BadInput:  # not even YAML: that has been said
-        return []
     cluster = data.get("cluster")
     asked: list[tuple[str, Any, Callable[[str], object]]] = [("model", data.get("model"), catalog.model)]
     if isinstance(cluster, str):
@@ -50,6 +50,6 @@ def _unknown_names(scenario: Source, overrides: Sequence[str]) -> list[Problem]:
         try:
             look_up(name)
         except BadInput as error:
-            file, line = lines.where(field) if lines is not None else (None, None)
+            file, line = lines.where(field)
             problems += [replace(p, field=field, file=file, line=line) for p in error.problems]
     return problems

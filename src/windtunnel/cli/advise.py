@@ -54,7 +54,7 @@ def advise(
         )
     if write is not None:
         from windtunnel.advice.advice import best_scenario
-        from windtunnel.specs.loader import dump_scenario, load_scenario
+        from windtunnel.scenarios.load import dump_scenario, load_scenario
 
         write.write_text(dump_scenario(load_scenario(best_scenario(advice))), encoding="utf-8")
         note(f"scenario  {write}")

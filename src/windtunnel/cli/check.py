@@ -175,7 +175,7 @@ def _figures(file: Path, overrides: tuple[str, ...]) -> dict[str, Any]:
     """Every number and truth value of a prediction by its dotted JSON path."""
     from windtunnel import api
     from windtunnel.cli.planned import planned
-    from windtunnel.specs.loader import load_scenario
+    from windtunnel.scenarios.load import load_scenario
 
     scenario = load_scenario(file, overrides)
     if scenario.programs is not None:

@@ -59,7 +59,7 @@ def explain(
 
     data = stored_result(scenario) if scenario != "-" else None
     source = scenario if data is not None else scenario_source(scenario)
-    from windtunnel.specs.source import is_serving
+    from windtunnel.scenarios.load import is_serving
 
     if data is None and is_serving(source, tuple(overrides or ())):
         _serving(source, tuple(overrides or ()), (against, time_class, term), as_json)

@@ -11,7 +11,7 @@ from windtunnel.cli.output import note, progress
 
 if TYPE_CHECKING:
     from windtunnel.exporters.launch import Exported
-    from windtunnel.specs.source import Source
+    from windtunnel.scenarios.source import Source
 
 ExportTarget = Annotated[
     str | None,

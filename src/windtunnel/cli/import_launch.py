@@ -208,7 +208,7 @@ def _checked(launch: Launch, wanted: Wanted) -> None:
         raise BadInput(launch.problems)
     try:
         if launch.format == "load":
-            from windtunnel.specs.loader import load_traffic_spec
+            from windtunnel.scenarios.load import load_traffic_spec
 
             load_traffic_spec(launch.scenario()["serving"]["traffic"])
         elif serving:

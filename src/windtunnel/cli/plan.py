@@ -15,7 +15,7 @@ import typer
 if TYPE_CHECKING:
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan import ServingPlan
-    from windtunnel.specs.source import Source
+    from windtunnel.scenarios.source import Source
 
 from windtunnel.cli.export import (
     ExportDir,

@@ -23,8 +23,8 @@ from windtunnel.cli.output import check_targets, console, note, print_json, prog
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
+    from windtunnel.scenarios.source import Source
     from windtunnel.serving.results.serving_result import ServingResult
-    from windtunnel.specs.source import Source
 
 _TABLES = (".csv", ".json", ".parquet")
 

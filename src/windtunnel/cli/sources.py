@@ -20,7 +20,8 @@ def scenario_source(scenario: str) -> str | dict[str, Any]:
         _refuse_other_formats(scenario)
         return scenario
     from windtunnel.errors import BadInput
-    from windtunnel.specs.loader import MAX_BYTES, parse_mapping
+    from windtunnel.scenarios.read import parse_mapping
+    from windtunnel.scenarios.yaml_text import MAX_BYTES
 
     try:
         return parse_mapping(sys.stdin.read(MAX_BYTES + 1), "standard input")
@@ -31,7 +32,7 @@ def scenario_source(scenario: str) -> str | dict[str, Any]:
 def _refuse_other_formats(path: str) -> None:
     """Say of a launch file or a model config that `import` reads it, in place of a line for each of its fields."""
     from windtunnel.errors import BadInput
-    from windtunnel.specs.loader import parse_mapping
+    from windtunnel.scenarios.read import parse_mapping
 
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -76,7 +77,7 @@ def stored_serving(path: str) -> dict[str, Any] | None:
 def serves(path: str) -> bool:
     """Whether a file is a scenario of serving alone, or a result of `serve --json`."""
     from windtunnel.errors import BadInput
-    from windtunnel.specs.loader import parse_mapping
+    from windtunnel.scenarios.read import parse_mapping
 
     try:
         if path == "-" or stored_serving(path) is not None:

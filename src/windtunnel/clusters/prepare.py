@@ -45,11 +45,12 @@ from windtunnel.clusters.traces.base import MOST_PROBLEMS, read_trace
 from windtunnel.errors import UNSET, BadInput, Problem, SourceLines, WindtunnelError, nearest_name
 from windtunnel.registry import Registry
 from windtunnel.runs.intensity import intensity_of, year_mean
+from windtunnel.scenarios.load import load
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.base import named
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.jobs import JobsSpec, ServingFleetSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import Source, load
 from windtunnel.techniques import Applied, applied, idle, on_jobs_section, remarks
 
 AnyPolicy = QueuePolicy | RoundPolicy | SharingPolicy | TaskPolicy | ElasticPolicy

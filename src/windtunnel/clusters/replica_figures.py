@@ -71,7 +71,7 @@ def replica_figures(file: Path, room: ClusterRef, label: str) -> ReplicaFigures:
         BadInput: the scenario, or what it asks of the room's devices.
         Infeasible: the model does not fit, or no load meets the objective.
     """
-    from windtunnel.specs.loader import load_scenario
+    from windtunnel.scenarios.load import load_scenario
 
     return _simulated(load_scenario(file).model_dump_json(exclude_unset=True), room.model_dump_json(), label)
 
@@ -80,7 +80,7 @@ def replica_figures(file: Path, room: ClusterRef, label: str) -> ReplicaFigures:
 def _simulated(scenario_json: str, room_json: str, label: str) -> ReplicaFigures:
     import json
 
-    from windtunnel.specs.loader import load_scenario
+    from windtunnel.scenarios.load import load_scenario
 
     scenario, room = load_scenario(json.loads(scenario_json)), ClusterRef.model_validate_json(room_json)
     d = _one_replica(scenario, room, label)

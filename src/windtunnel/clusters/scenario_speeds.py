@@ -75,7 +75,7 @@ class StepTimes:
         return self.known[at]
 
     def _simulated(self, file: Path, layout: Layout, lock: float) -> Step:
-        from windtunnel.specs.loader import load_scenario
+        from windtunnel.scenarios.load import load_scenario
         from windtunnel.training.predict import simulate_training
 
         scenario = load_scenario(file)

@@ -21,7 +21,7 @@ from windtunnel.exporters.target import TARGETS, options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from windtunnel.specs.source import Source
+    from windtunnel.scenarios.source import Source
     from windtunnel.training.step_setup import PreparedStep
 
 GIB = 2**30

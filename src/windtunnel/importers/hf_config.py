@@ -31,7 +31,8 @@ from windtunnel.importers.huggingface.known_types import (
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.towers import tower_parameters
 from windtunnel.importers.huggingface.value_kinds import check_values
-from windtunnel.specs.loader import explain, lines_of
+from windtunnel.scenarios.explain import explain
+from windtunnel.scenarios.read import lines_of
 from windtunnel.specs.model import ModelSpec, Provenance
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -300,9 +301,7 @@ class _Reader:
         try:
             model = ModelSpec.model_validate(fields)
         except ValidationError as error:
-            problems = ProblemList()
-            explain(ModelSpec, fields, error, problems)
-            raise BadInput([self._located(problem) for problem in problems]) from None
+            raise BadInput(self._located(problem) for problem in explain(ModelSpec, fields, error)) from None
         return HfImport(model, tuple(self.assumed))
 
     def _refuse_foreign(self) -> None:

@@ -206,16 +206,13 @@ class Launch:
         """Use spelled-out dimensions, by catalogue name where an entry has the very same ones."""
         from pydantic import ValidationError
 
-        from windtunnel.errors import ProblemList
-        from windtunnel.specs.loader import explain
+        from windtunnel.scenarios.explain import explain
         from windtunnel.specs.model import ModelSpec
 
         try:
             spec = ModelSpec.model_validate(fields)
         except ValidationError as error:
-            problems = ProblemList(prefix="")
-            explain(ModelSpec, fields, error, problems)
-            for problem in problems:
+            for problem in explain(ModelSpec, fields, error):
                 said, line = lines.get(problem.field, ("", None))
                 name = f"{said} ({problem.field})" if said else f"model.{problem.field}"
                 self.wrong(name, problem.rule, problem.value, line)

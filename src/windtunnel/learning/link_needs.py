@@ -15,9 +15,9 @@ from windtunnel.learning.timing.bandwidth import bandwidth_for
 from windtunnel.learning.timing.lock_step import LockStepRun
 from windtunnel.learning.timing.on_target import built_on_target, with_work_of
 from windtunnel.learning.timing.schedule import read_schedule
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.base import named
 from windtunnel.specs.learning import LearningSpec
-from windtunnel.specs.source import Source
 from windtunnel.techniques import applied
 
 ROUNDS = 20

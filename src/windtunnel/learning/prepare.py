@@ -32,11 +32,11 @@ from windtunnel.learning.timing.on_target import with_work_of
 from windtunnel.learning.timing.schedule import read_schedule
 from windtunnel.machine_memory import require_bytes
 from windtunnel.registry import Registry
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.base import Named, named
 from windtunnel.specs.learning import LearningRateSpec, LearningSpec, SplitSpec
 from windtunnel.specs.run import FailureProfile
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import Source
 from windtunnel.techniques import Applied, applied, remarks
 from windtunnel.techniques.knobs import with_defaults
 

@@ -18,7 +18,7 @@ from windtunnel.learning.laws import LawCase
 from windtunnel.learning.prepare import PreparedLearning, prepare_learning
 from windtunnel.learning.records import AlgorithmFigures
 from windtunnel.learning.results import LearningResult
-from windtunnel.specs.source import Source
+from windtunnel.scenarios.source import Source
 
 Report = Callable[[int, int], None]
 """Called with curves learned and curves in all."""

@@ -234,8 +234,8 @@ class Tools:
         Raises:
             BadInput: it names files that may not be read.
         """
-        from windtunnel.specs.loader import parse_mapping, read_mapping
-        from windtunnel.specs.source import FieldsInFolder
+        from windtunnel.scenarios.read import parse_mapping, read_mapping
+        from windtunnel.scenarios.source import FieldsInFolder
 
         folder = self.root or Path("/nonexistent")
         data: dict[str, Any]
@@ -271,7 +271,7 @@ class Tools:
 
     def _start(self, verb: str, scenario: Scenario, settings: dict[str, Any] | None, words: Sequence[str]) -> Job:
         def work() -> Job:
-            from windtunnel.specs.source import folder_of
+            from windtunnel.scenarios.source import folder_of
 
             refuse_files_outside(settings or {}, self.root or Path(), self.root)
             source = self._source(scenario)

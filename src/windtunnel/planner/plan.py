@@ -8,8 +8,8 @@ from windtunnel.catalog.load import load
 from windtunnel.planner.plan_one_cluster import plan_one_cluster
 from windtunnel.planner.request import PlanRequest
 from windtunnel.planner.result import PlanResult, ReportProgress
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.cluster import MixedClusterRef
-from windtunnel.specs.source import Source
 
 
 def plan(

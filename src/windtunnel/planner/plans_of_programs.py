@@ -17,8 +17,9 @@ from windtunnel.errors import Infeasible
 from windtunnel.planner.serving.plan import plan_serving
 from windtunnel.programs.result import Point, ReasonResult
 from windtunnel.programs.simulate import simulate_programs
+from windtunnel.scenarios.load import load
+from windtunnel.scenarios.source import FieldsInFolder, Source
 from windtunnel.specs.programs import ProgramsSpec
-from windtunnel.specs.source import FieldsInFolder, Source, load
 
 AXES = ("tp", "pp", "dp", "ep")
 _SECTIONS = ("schema_version", "cluster", "techniques")

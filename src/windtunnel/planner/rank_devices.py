@@ -11,9 +11,9 @@ from windtunnel import catalog
 from windtunnel.catalog import store
 from windtunnel.errors import BadInput, Infeasible, Problem
 from windtunnel.planner.whole_run import METRICS as RUN_METRICS
-from windtunnel.specs.loader import fields_of
+from windtunnel.scenarios.load import fields_of
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import Source
 
 if TYPE_CHECKING:
     from windtunnel.planner.result import PlanResult

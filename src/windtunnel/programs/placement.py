@@ -26,9 +26,10 @@ from windtunnel.errors import UNSET, Infeasible, ProblemList
 from windtunnel.programs.result import Point
 from windtunnel.programs.served import hour_of
 from windtunnel.programs.simulate import simulate_programs
+from windtunnel.scenarios.load import load
+from windtunnel.scenarios.source import FieldsInFolder, Source
 from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.source import FieldsInFolder, Source, load
 
 Form = tuple[tuple[str, int], ...]
 """Roles of pools (mixed, or prefill and decode), each with its group."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, Problem
+from windtunnel.scenarios.source import FieldsInFolder
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.results.serving_result import ServingResult
@@ -17,7 +18,6 @@ from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.programs import ServedModel, traffic_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingPlan
-from windtunnel.specs.source import FieldsInFolder
 
 __all__ = ["Deployed", "NotServed", "deploy", "serve"]
 

@@ -18,12 +18,13 @@ from windtunnel.programs.front import best_of, limits_of, on_front
 from windtunnel.programs.result import Point, ReasonResult
 from windtunnel.programs.run_candidate import capacity, point, simulate
 from windtunnel.programs.served import Deployed, NotServed, deploy, with_replicas
+from windtunnel.scenarios.load import load
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.population import PopulationSpec
 from windtunnel.specs.programs import ProgramsSpec, ServedModel
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingPlan
-from windtunnel.specs.source import Source, load
 from windtunnel.techniques import applied
 
 UNKNOWN = PopulationSpec(pass_1=0.5)

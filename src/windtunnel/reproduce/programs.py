@@ -13,7 +13,7 @@ from windtunnel.programs.result import Point
 from windtunnel.programs.run_candidate import Simulated, simulate
 from windtunnel.programs.served import deploy
 from windtunnel.reproduce.settings import Values
-from windtunnel.specs.source import load
+from windtunnel.scenarios.load import load
 
 
 @lru_cache(maxsize=256)

@@ -30,8 +30,8 @@ from windtunnel.runs.prepare import PreparedRun, drawn_fleets, with_run, with_sp
 from windtunnel.runs.run_bill import bill_of
 from windtunnel.runs.simulate import prepared_run
 from windtunnel.runs.spot.expected import spot_mean
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.run import DAY_S, CheckpointTier, RunSearch
-from windtunnel.specs.source import Source
 
 FIRST = 8
 """Replications of the first round."""

@@ -32,8 +32,8 @@ from windtunnel.runs.rate_intervals import shape_under_way
 from windtunnel.runs.results import RunResult, day_figures, joint_band, shares, stop_rows
 from windtunnel.runs.run_bill import bill_figures
 from windtunnel.runs.run_warnings import in_words, remarks_of, warnings_of, why_none
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.run import DAY_S
-from windtunnel.specs.source import Source
 from windtunnel.techniques import applied
 from windtunnel.training.predict import prepare, simulate_training
 

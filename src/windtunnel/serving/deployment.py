@@ -14,6 +14,7 @@ from windtunnel.catalog.load import load
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import UNSET, ProblemList, attempt
 from windtunnel.importers.model import resolve_model
+from windtunnel.scenarios.source import Source
 from windtunnel.serving import engines
 from windtunnel.serving.deployment_checks import check, check_agreement, check_room, group_of, widest
 from windtunnel.serving.engines.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
@@ -33,13 +34,12 @@ from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.cluster import ClusterSpec, groups_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
-from windtunnel.specs.source import Source
 from windtunnel.techniques import applied, on_cluster
 from windtunnel.techniques.base import Applied
 
 if TYPE_CHECKING:
+    from windtunnel.scenarios.fields import SourceMap
     from windtunnel.serving.engines import Instance
-    from windtunnel.specs.loader import SourceMap
     from windtunnel.specs.model import ModelSpec
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from windtunnel.arrays import Int32s
 from windtunnel.errors import BadInput
 from windtunnel.kernel_cache import compile_seconds
+from windtunnel.scenarios.source import Source
 from windtunnel.serving.autoscale.replicas import Replicas
 from windtunnel.serving.autoscale.resize import Elastic
 from windtunnel.serving.autoscale.start_up import StartUp
@@ -34,7 +35,6 @@ from windtunnel.serving.run_setup.autoscale import scaler, scaling, sizes
 from windtunnel.serving.run_setup.kv_tiers import memory_of
 from windtunnel.serving.run_setup.multi_model import mesh
 from windtunnel.serving.run_setup.python_hooks import Hooks, hooks_of
-from windtunnel.specs.source import Source
 
 if TYPE_CHECKING:
     from windtunnel.serving.event_loop.fleet import Fleet

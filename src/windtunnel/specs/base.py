@@ -25,7 +25,7 @@ class Inconsistent(ValueError):
 class Spec(BaseModel):
     """A frozen record that refuses unknown fields, and numbers that are infinite or none.
 
-    The loader (`windtunnel.specs.loader`) turns pydantic's complaints into one message that lists every problem.
+    `windtunnel.scenarios.explain` turns pydantic's complaints into one message that lists every problem.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)

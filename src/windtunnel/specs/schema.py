@@ -1,6 +1,6 @@
 """JSON Schema of scenario files, for editors: `python -m windtunnel.specs.schema` prints it.
 
-The schema accepts what `specs.loader` accepts: quantities as numbers or strings with units, and the short forms of
+The schema accepts what `scenarios.load` accepts: quantities as numbers or strings with units, and the short forms of
 `recompute` and `overlap`.
 """
 

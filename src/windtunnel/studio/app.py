@@ -216,7 +216,7 @@ class Studio:
         """
         if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
             raise BadInput(Problem("text", "must be the text of a scenario"))
-        from windtunnel.specs.loader import parse_mapping
+        from windtunnel.scenarios.read import parse_mapping
         from windtunnel.sweeps.define import verb_of
 
         data = parse_mapping(asked["text"], "scenario")
@@ -375,7 +375,7 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
 
 def _export(question: dict[str, Any], target: str, wrapper: Any) -> dict[str, Any]:
     from windtunnel.exporters.launch import export
-    from windtunnel.specs.source import FieldsInFolder
+    from windtunnel.scenarios.source import FieldsInFolder
 
     source = FieldsInFolder(question["scenario"], Path(question["folder"]))
     with tempfile.TemporaryDirectory() as folder:

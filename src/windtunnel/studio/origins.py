@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from windtunnel.specs.source import Source
+from windtunnel.scenarios.source import Source
 
 DAY_S = 86400.0
 
@@ -336,7 +336,7 @@ def data_sheet(source: Source) -> tuple[dict[str, Any], ...]:
     """
     from windtunnel import catalog
     from windtunnel.errors import WindtunnelError
-    from windtunnel.specs.source import load
+    from windtunnel.scenarios.load import load
 
     try:
         scenario, _, _ = load(source)

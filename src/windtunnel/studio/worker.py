@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel import api
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem
-from windtunnel.specs.source import FieldsInFolder
+from windtunnel.scenarios.source import FieldsInFolder
 from windtunnel.studio.explicit import explicit_values
 
 _MOST_LOADS = 40

@@ -12,7 +12,7 @@ from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, WindtunnelError
 from windtunnel.kernel_cache import compile_seconds
-from windtunnel.specs.source import FieldsInFolder
+from windtunnel.scenarios.source import FieldsInFolder
 from windtunnel.sweeps.cells import Cell, canonical, with_settings
 from windtunnel.sweeps.columns import columns_of
 from windtunnel.sweeps.definition import Definition

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import UNSET, BadInput, ProblemList
-from windtunnel.specs.loader import axes_left_to_planner, fields_of
-from windtunnel.specs.source import folder_of
+from windtunnel.scenarios.load import fields_of
+from windtunnel.scenarios.open_plan import axes_left_to_planner
+from windtunnel.scenarios.source import folder_of
 from windtunnel.sweeps.axes import MOST_VALUES, Axis, cells_of, read_axes
 from windtunnel.sweeps.cells import with_settings
 from windtunnel.sweeps.definition import Definition

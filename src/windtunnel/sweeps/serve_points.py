@@ -16,11 +16,11 @@ from windtunnel.sweeps.executors import Task
 from windtunnel.sweeps.executors.processes import Processes
 
 if TYPE_CHECKING:
+    from windtunnel.scenarios.source import Source
     from windtunnel.serving.deployment import Deployment
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.serving.sweeps.field_sweep import FieldAxis
     from windtunnel.serving.sweeps.load_sweep import Axis
-    from windtunnel.specs.source import Source
     from windtunnel.sweeps.compute import Row
 
 

@@ -20,7 +20,7 @@ from windtunnel.training.results.one_line import fit_line, next_lines
 
 if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
-    from windtunnel.specs.source import Source
+    from windtunnel.scenarios.source import Source
     from windtunnel.training.explain.gap_hypotheses import Candidate, Uncertain
     from windtunnel.training.explain.likely_causes import Cause
     from windtunnel.training.explain.time_chain import Chain

@@ -14,8 +14,8 @@ from windtunnel.catalog.load import load
 from windtunnel.errors import BadInput, Problem, ProblemList, attempt
 from windtunnel.importers.model import resolve_model
 from windtunnel.kernel_cache import compile_seconds
+from windtunnel.scenarios.source import Source, folder_of
 from windtunnel.specs.scenario import ModelFile, Scenario
-from windtunnel.specs.source import Source, folder_of
 
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec

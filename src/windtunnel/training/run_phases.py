@@ -82,7 +82,7 @@ def _scenario(scenario: Scenario, phase: RunPhase, at: int) -> Scenario:
     Raises:
         BadInput: a field that the phase sets has a value that it cannot have.
     """
-    from windtunnel.specs.loader import load_scenario
+    from windtunnel.scenarios.load import load_scenario
 
     plain = scenario.model_dump(mode="json", exclude_unset=True)
     plain["training"].pop("run", None)

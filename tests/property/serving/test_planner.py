@@ -16,7 +16,7 @@ from windtunnel.planner.serving.plan import plan_serving
 from windtunnel.planner.serving.question import loads_of, question_of
 from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.space import screen
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 pytestmark = pytest.mark.property
 MODELS = {

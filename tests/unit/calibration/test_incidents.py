@@ -12,7 +12,7 @@ from windtunnel.calibration.incidents import read_incidents
 from windtunnel.calibration.incidents_fit import fit_incidents, gaps_of, log_likelihood, rate_of
 from windtunnel.calibration.incidents_text import write_profile
 from windtunnel.errors import BadInput
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 NODES, DAYS = 300, 200
 OPEN = Path(__file__).parents[3].parent / "shared" / "data" / "runs" / "failures"

@@ -14,7 +14,7 @@ from windtunnel.cli.main import app
 from windtunnel.errors import BadInput
 from windtunnel.population.pass_at_k import at_least_one
 from windtunnel.population.prepare import populations
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 
 def attempts_file(

@@ -263,7 +263,7 @@ def test_rerun_accepts_every_form_of_train_json(
 
 
 def test_init_writes_a_scenario_that_loads(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from windtunnel.specs.loader import load_scenario
+    from windtunnel.scenarios.load import load_scenario
 
     file = tmp_path / "my.yaml"
     assert run(["init", str(file), "--nodes", "2", "--model", "llama-3.1-70b"]) == 0

@@ -12,7 +12,7 @@ import pytest
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "serving").glob("*.yaml"))
 SMALL = ["serving.traffic.num_requests=200", "serving.traffic.warmup_requests=0"]

@@ -15,7 +15,8 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.megatron_model import layer_pattern
 from windtunnel.importers.megatron_plan import layout_counts
 from windtunnel.importers.shell import read_script
-from windtunnel.specs.loader import load_scenario, parse_mapping
+from windtunnel.scenarios.load import load_scenario
+from windtunnel.scenarios.read import parse_mapping
 
 LLAMA_70B = """\
 #!/bin/bash

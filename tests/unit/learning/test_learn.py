@@ -19,7 +19,7 @@ from windtunnel.learning import simulate as simulation
 from windtunnel.learning.prepare import prepare_learning
 from windtunnel.report.learning import html
 from windtunnel.report.learning.terminal import drawn, summary
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 ROOT = Path(__file__).parents[3]
 SMALL: dict[str, Any] = {

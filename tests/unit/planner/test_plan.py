@@ -17,9 +17,9 @@ from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.plan_one_cluster import case_of
 from windtunnel.planner.question import question_of
 from windtunnel.planner.space.candidates import Candidates, divisors, enumerate_candidates
+from windtunnel.scenarios.load import load
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import recompute_of
-from windtunnel.specs.source import load
 
 SCENARIO: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -13,7 +13,7 @@ from windtunnel.planner.plan import plan
 from windtunnel.planner.plan_one_cluster import branch_of
 from windtunnel.planner.question import question_of
 from windtunnel.planner.search.branch_and_bound import Found, evaluate
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 BASE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -11,7 +11,7 @@ from windtunnel.errors import BadInput
 from windtunnel.population.pass_at_k import at_least_one
 from windtunnel.population.prepare import populations
 from windtunnel.population.samples_file import read_samples
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 BASE = {"model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8}}
 

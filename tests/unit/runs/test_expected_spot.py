@@ -21,7 +21,7 @@ from windtunnel.runs.prepare import drawn_fleets, with_spares
 from windtunnel.runs.run_bill import loop_of
 from windtunnel.runs.simulate import prepared_run
 from windtunnel.runs.spot.expected import spot_mean
-from windtunnel.specs.loader import load_scenario
+from windtunnel.scenarios.load import load_scenario
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "run" / "spot-fleet.yaml"
 RATES = "run.spot.rates"

@@ -11,6 +11,7 @@ import pytest
 
 from windtunnel.cli.main import run as cli
 from windtunnel.errors import BadInput
+from windtunnel.scenarios.load import load_scenario
 from windtunnel.serving.simulate import simulate_serving
 
 TRAFFIC = {"rate_per_s": 20, "num_requests": 60, "input_tokens": 200, "output_tokens": 20}
@@ -29,6 +30,18 @@ def run(**serving: Any) -> Any:
             "serving": {"engine": "vllm", "engine_version": "0.11.0", "traffic": TRAFFIC} | serving,
         }
     )
+
+
+def test_a_scenario_in_python_reports_a_trace_that_is_absent(tmp_path: Path) -> None:
+    scenario = load_scenario(
+        {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+            "serving": {"traffic": {"trace": str(tmp_path / "absent.jsonl")}},
+        }
+    )
+    with pytest.raises(BadInput, match=r"absent\.jsonl"):
+        simulate_serving(scenario)
 
 
 @pytest.mark.parametrize("variation", ["request", "step"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from windtunnel import api
-from windtunnel.specs.loader import fields_of
+from windtunnel.scenarios.load import fields_of
 from windtunnel.studio.explicit import explicit_values
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -127,7 +127,7 @@ def test_a_scenario_reports_unknown_techniques_with_the_rest() -> None:
 
 
 def test_it_says_why_it_does_not_apply() -> None:
-    from windtunnel.specs.loader import load_scenario
+    from windtunnel.scenarios.load import load_scenario
 
     base = OVERLAP.limits.scenario  # type: ignore[union-attr]
     assert OVERLAP.applies_to(load_scenario(merged(base, {}))) is None

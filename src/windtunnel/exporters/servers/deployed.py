@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windtunnel.errors import ProblemList
+from windtunnel.scenarios.source import Source
 from windtunnel.serving import engines
 from windtunnel.serving.deployment import load_deployment
 from windtunnel.serving.deployment_checks import group_of
 from windtunnel.serving.engines import version_of
 from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.serving import PoolSpec, ServingSpec
-from windtunnel.specs.source import Source
 
 if TYPE_CHECKING:
     from windtunnel.serving.engines import Instance

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from windtunnel.exporters.servers.deployed import Deployed
     from windtunnel.exporters.servers.target import ServerDraft
     from windtunnel.exporters.target import OptionList
-    from windtunnel.specs.source import Source
+    from windtunnel.scenarios.source import Source
 
 WRAPPERS = ("none", "slurm", "kubernetes")
 

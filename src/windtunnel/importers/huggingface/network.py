@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from windtunnel.errors import UNSET, BadInput, Problem, ProblemList
+from windtunnel.scenarios.explain import explain
 from windtunnel.specs.layers import Layer, SubBlock
-from windtunnel.specs.loader import explain
 from windtunnel.specs.model import ModelSpec, Provenance
 
 Blocks = tuple[SubBlock, ...]
@@ -150,5 +150,5 @@ class Config:
         try:
             return ModelSpec(**described)
         except ValidationError as error:
-            explain(ModelSpec, described, error, self.problems)
-            raise BadInput(self.problems) from None
+            own = [problem.under("model") for problem in explain(ModelSpec, described, error)]
+            raise BadInput([*self.problems, *own]) from None

@@ -19,8 +19,8 @@ from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, results
 from windtunnel.reproduce.programs import on_one_node
 from windtunnel.reproduce.settings import Values, load
+from windtunnel.scenarios.load import load as load_scenario
 from windtunnel.serving.traffic.program_graph import ProgramGraph
-from windtunnel.specs.source import load as load_scenario
 
 TITLE = "Prefill token equivalents (2026)"
 

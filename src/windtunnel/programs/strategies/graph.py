@@ -22,9 +22,9 @@ from windtunnel.programs.selection import verdict_rates
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Built, Knobs, OffPeak, Strategy
 from windtunnel.programs.workload import Workload
+from windtunnel.scenarios.explain import explain
 from windtunnel.serving.traffic import program_template as template
 from windtunnel.serving.traffic.program_graph import NONE, ProgramGraph
-from windtunnel.specs.loader import explain
 from windtunnel.specs.program_nodes import JUDGES, TOOLS, GraphNode
 from windtunnel.techniques.base import Knob
 
@@ -233,9 +233,7 @@ def check(knobs: Knobs, problems: ProblemList, field: str) -> None:
         try:
             nodes.append((f"{field}.nodes[{i}]", GraphNode.model_validate(one)))
         except ValidationError as error:
-            found = ProblemList(prefix=f"{field}.nodes[{i}]")
-            explain(GraphNode, one, error, found)
-            own.extend(found)
+            own.extend(problem.under(f"{field}.nodes[{i}]") for problem in explain(GraphNode, one, error))
     names = [str(one.get("id", "")) for one in listed if isinstance(one, dict)]
     inner = [one.id for _, node in nodes for one in every(node.nodes)]
     for where, node in nodes:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.cost.serving_provenance import serving_provenance
+from windtunnel.scenarios.source import Source
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import MeasuredValue, Profile
-from windtunnel.specs.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

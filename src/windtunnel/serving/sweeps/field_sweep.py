@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible
+from windtunnel.scenarios.source import Source
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.sweeps.load_sweep import AXES, POINTS, holds, row, serve_once, slim
 from windtunnel.serving.sweeps.load_sweep import Point as LoadPoint
-from windtunnel.specs.source import Source
 
 _MOST = 200
 

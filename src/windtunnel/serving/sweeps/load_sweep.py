@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.scenarios.source import Source
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.simulate import serve_requests, with_traffic
-from windtunnel.specs.source import Source
 
 AXES = {"rate": "rate_per_s", "concurrency": "concurrency", "time_scale": "time_scale"}
 """Word of `--sweep` → field of `serving.traffic`."""

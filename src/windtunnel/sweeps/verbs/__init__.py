@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windtunnel.registry import Registry
-from windtunnel.specs.source import FieldsInFolder
+from windtunnel.scenarios.source import FieldsInFolder
 from windtunnel.sweeps.cells import with_settings
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from windtunnel.scenarios.load import load_scenario
 from windtunnel.specs.cluster import ClusterRef
-from windtunnel.specs.loader import load_scenario
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from windtunnel import api
+from windtunnel.scenarios.load import load
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec
-from windtunnel.specs.source import load
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "search"
 GRID = [round(2.0 ** (k / 8)) for k in range(24, 72)]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from windtunnel.errors import BadInput
+from windtunnel.scenarios.load import load_scenario
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.base import Inconsistent
 from windtunnel.specs.lengths import Lengths
-from windtunnel.specs.loader import load_scenario
 from windtunnel.specs.traffic import Sessions, TrafficSpec
 
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.specs import loader
-from windtunnel.specs.loader import dump_scenario, load_cluster_ref, load_model_spec, load_scenario
+from windtunnel.scenarios.load import dump_scenario, load_cluster_ref, load_model_spec, load_scenario
+from windtunnel.scenarios.yaml_text import MAX_BYTES
 from windtunnel.specs.schema import scenario_schema
 from windtunnel.specs.workload import TrainingSpec
 
@@ -112,7 +112,7 @@ def test_duplicate_keys_and_syntax_errors_name_their_line(tmp_path: Path) -> Non
 
 def test_size_and_encoding_are_checked_before_parsing(tmp_path: Path) -> None:
     file = tmp_path / "big.yaml"
-    file.write_bytes(b"#" * (loader.MAX_BYTES + 1))
+    file.write_bytes(b"#" * (MAX_BYTES + 1))
     assert "at most" in problems_of(file)[0].rule
     file.write_bytes(b"model: \xff")
     assert "UTF-8" in problems_of(file)[0].rule

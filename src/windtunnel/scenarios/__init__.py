@@ -1,0 +1,1 @@
+"""Scenarios from files to checked records, in five steps: read, set, expand, side files, validate and explain."""

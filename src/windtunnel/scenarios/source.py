@@ -1,0 +1,25 @@
+"""A scenario from wherever it is: a file, a mapping, or a `Scenario` itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from windtunnel.specs.scenario import Scenario
+
+Source = str | Path | dict[str, Any] | Scenario
+
+
+class FieldsInFolder(dict[str, Any]):
+    """A scenario's fields as a mapping, whose paths are relative to a folder of its own."""
+
+    def __init__(self, fields: dict[str, Any], folder: Path) -> None:
+        super().__init__(fields)
+        self.folder = folder
+
+
+def folder_of(source: Source) -> Path:
+    """Folder that paths in a scenario are relative to: that of its file, or the working directory."""
+    if isinstance(source, FieldsInFolder):
+        return source.folder
+    return Path(source).parent if isinstance(source, (str, Path)) else Path()
