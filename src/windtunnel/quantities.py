@@ -177,6 +177,35 @@ def value_text(value: Any, name: str = "") -> str:
     return "not set" if value is None else str(value)
 
 
+def quantity(value: float, unit: str) -> str:
+    """A value with its unit, as people write it.
+
+    Example:
+        >>> quantity(50e9, "bytes/s"), quantity(989.4e12, "FLOP/s"), quantity(12.5, "s")
+        ('50 GB/s', '989 TFLOP/s', '12.50 s')
+    """
+    if unit == "bytes":
+        return gib(value)
+    if unit == "s":
+        for size, name in ((86400.0 * 2, "d"), (3600.0 * 2, "h")):
+            if value >= size:
+                return f"{value / (size / 2):.3g} {name}"
+        return seconds(value)
+    if unit == "share":
+        return f"{value:.3g}"
+    if unit == "money":
+        return dollars(value)
+    if unit in ("bytes/s", "FLOP/s", "W", "J", "1/s", ""):
+        small = {"bytes/s": "B/s", "1/s": "/s"}.get(unit, unit)
+        for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if value >= size and unit in ("bytes/s", "FLOP/s", "W", "J"):
+                return f"{value / size:.3g} {prefix}{small}".replace("e+03", "000")
+        return f"{value:,.4g} {small}".strip() if abs(value) < 1e4 else f"{value:,.0f} {small}".strip()
+    if unit == "kg CO₂" and abs(value) >= 1000:
+        return f"{value / 1000:,.4g} t CO₂" if abs(value) < 1e7 else f"{value / 1000:,.0f} t CO₂"
+    return f"{value:,.4g} {unit}"
+
+
 def shown_value(value: Any) -> str:
     """A field's value, equal lists shortened."""
     if isinstance(value, float) and value.is_integer():

@@ -15,11 +15,12 @@ from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.heterogeneous.plan import _case
 from windtunnel.planner.heterogeneous.search import MixedSearch, even
 from windtunnel.planner.heterogeneous.space import Layout, mixed_space, spread
-from windtunnel.report.plan.terminal import plan_summary
-from windtunnel.report.plan.text import instead_words
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, run
+from windtunnel.views.plan import view
+from windtunnel.views.plan_words import instead_words
+from windtunnel.writers.terminal import render
 
 H100 = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
 A100 = {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
@@ -197,10 +198,10 @@ def test_a_plan_on_groups_says_what_it_gains() -> None:
     assert result.compared["1 x 8 h100-sxm-80gb alone"] == only.best.step_time_s
     assert result.to_dict()["compared"]["equal shares of all groups"]["gain"] >= 0
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(plan_summary(result, 140))
+    console.print(render(view(result)))
     text = console.export_text()
     for name, seconds in result.compared.items():
-        assert f"{name}: {instead_words(result.best, seconds)}" in text
+        assert name.capitalize() in text and f"instead: {instead_words(result.best, seconds)}" in text
     again = api.simulate_training(result.scenario, sensitivities=False)
     assert again.step_time_s == result.best.step_time_s == pytest.approx(result.proof.best_s, rel=1e-12)
     written = api.plan(source | {"plan": {"tp": 2, "pp": 1}}, free=True)

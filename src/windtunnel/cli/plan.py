@@ -29,7 +29,7 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, telling
+from windtunnel.cli.output import check_targets, console, note, print_json, show, telling
 from windtunnel.cli.sources import scenario_source
 
 
@@ -184,10 +184,9 @@ def _rank_devices(
 
         print_json(plain(found.to_dict()))
         return
-    from windtunnel.report.plan.devices import device_table
+    from windtunnel.views.rank_devices import view
 
-    out = console()
-    out.print(device_table(found, out.width))
+    show(view(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,20 +223,18 @@ def _show_training(result: PlanResult, wanted: _Written, *, simpler: bool) -> No
     taken = result.choice.scenario if simpler and result.choice is not None else result.scenario
     if wanted.output is not None:
         _write(taken, wanted.output)
-    if wanted.html is not None:
-        from windtunnel.report.plan import html as html_plan
+    if wanted.html is not None or not wanted.as_json:
+        from windtunnel.views.plan import view
 
-        note(f"report    {html_plan.write(result, wanted.html)}")
+        drawn = view(result)
+        show(drawn, wanted.html, terminal=False)
     from windtunnel.training.results.serialise import plain
 
     exported = write_launch_files(plain(taken), (), *wanted.launch)
     if wanted.as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
     else:
-        from windtunnel.report.plan.terminal import plan_summary
-
-        out = console()
-        out.print(plan_summary(result, out.width))
+        show(drawn)
     end_export(exported, force=wanted.force)
 
 

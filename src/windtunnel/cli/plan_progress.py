@@ -16,7 +16,7 @@ def words(p: Progress | ServingProgress) -> str:
     if isinstance(p, ServingProgress):
         return _serving(p)
     from windtunnel.planner.objectives import METRICS
-    from windtunnel.report.plan.text import quantity
+    from windtunnel.quantities import quantity
 
     if not p.screened:
         return f"screening {p.candidates:,} plans"

@@ -126,7 +126,7 @@ def _is_deployment(result: Any) -> bool:
 def _html(module: str, result: Any, path: Path) -> None:
     from importlib import import_module
 
-    if module in ("cluster", "train"):
+    if module in ("cluster", "train", "plan"):
         from windtunnel.writers import html
 
         html.write(import_module(f"windtunnel.views.{module}").view(result), path)

@@ -25,12 +25,13 @@ from windtunnel.planner.question import question_of
 from windtunnel.planner.result import Progress
 from windtunnel.planner.search.branch_and_bound import Found, search
 from windtunnel.planner.search.requery import FinishedSearch
-from windtunnel.report.plan.terminal import plan_summary
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.explain.resource_scaling import RATES, scaled
 from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, step_time
+from windtunnel.views.plan import view
+from windtunnel.writers.terminal import render
 
 SCENARIO: dict[str, Any] = {
     "name": "small",
@@ -74,7 +75,7 @@ class Case:
 
 def text_of(result: Any, width: int) -> str:
     console = Console(width=width, record=True, highlight=False, file=io.StringIO())
-    console.print(plan_summary(result, width))
+    console.print(render(view(result)))
     return console.export_text()
 
 

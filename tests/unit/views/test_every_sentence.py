@@ -9,7 +9,7 @@ import pytest
 from view_texts import fragments, missing, printed
 
 from windtunnel import api
-from windtunnel.views import cluster, compare, explain, fit, train
+from windtunnel.views import cluster, compare, explain, fit, plan, rank_devices, train
 from windtunnel.views.view import View
 
 TRACE = ["submit_s,num_gpus,duration_s,priority", "0,8,20000,0", "0,4,9000,1", "3700,8,4000,0", "9000,2,30000,0"]
@@ -73,3 +73,36 @@ def test_compare() -> None:
     first = {**SMALL, "plan": {"tp": 1, "mbs": 4}}
     found = api.compare(first, {**SMALL, "plan": {"tp": 2, "mbs": 2}})
     _holds(compare.view(found), "plan.tp", "From A to B", "B against A", "step time of B against A")
+
+
+SEARCHED = {"tp": [1, 2], "pp": [1, 2], "recompute": ["none", "full"]}
+
+
+@pytest.mark.parametrize(
+    ("search", "asked", "texts"),
+    [
+        ({"space": SEARCHED}, {"explain": True}, ("Fastest as simulated", "Why not another layout", "Best by axis")),
+        ({"space": SEARCHED, "objective": ["step_time", "memory_headroom"]}, {}, ("Pareto front", "memory headroom")),
+        (
+            {"space": SEARCHED, "objective": "energy_per_million_tokens"},
+            {"explain": True},
+            ("Best energy per million",),
+        ),
+    ],
+    ids=["why", "front", "energy"],
+)
+def test_plan(search: dict[str, Any], asked: dict[str, bool], texts: tuple[str, ...]) -> None:
+    _holds(plan.view(api.plan({**SMALL, "search": search}, **asked)), *texts, "Simulated plans", "candidates")
+
+
+def test_a_plan_of_the_scenario_that_does_not_fit_is_said_so_everywhere() -> None:
+    own = {**SMALL, "model": "meta-llama/Llama-3.1-8B", "plan": {"tp": 1, "pp": 1, "mbs": 1, "zero": 0}}
+    found = api.plan({**own, "search": {"space": {"tp": [4, 8], "pp": [1], "zero": [1]}}}, free=True)
+    assert found.written is not None and not found.written.memory_fits
+    _holds(plan.view(found), "Scenario's own plan", "the scenario's own plan does not fit")
+
+
+def test_devices_ranked_by_cost() -> None:
+    search = {"space": {"tp": [1], "pp": [1]}}
+    source = {**SMALL, "cluster": {**ONE_NODE, "device": "any"}, "search": search}
+    _holds(rank_devices.view(api.rank_devices(source)), "h100-sxm-80gb", "$ per hour", "Prices are those")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import percent
-from windtunnel.report.plan.text import quantity
+from windtunnel.quantities import percent, quantity
 
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan import Deployment, ServingPlan

@@ -1,4 +1,4 @@
-"""Figures of a search: time against memory, the chosen objectives, tp × pp, stability."""
+"""Charts of a search: time against memory, the chosen objectives, tp × pp, stability."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.charts.chart import Axis, Chart, Layer, layer
 from windtunnel.charts.colours import BLUE, GREEN, GREY, INK, MUTED, ORANGE, PAPER, RED, shade
 from windtunnel.charts.forms import Bar, Bars, Cell, Grid, dots, vertical
-from windtunnel.quantities import gib, seconds
-from windtunnel.report.plan.text import (
+from windtunnel.quantities import gib, quantity, seconds
+from windtunnel.views.plan_words import (
     RESOURCES,
     best_row,
     best_words,
@@ -16,7 +16,6 @@ from windtunnel.report.plan.text import (
     metric_words,
     nodes_words,
     plan_words,
-    quantity,
     scale_text,
 )
 
@@ -34,7 +33,7 @@ _MARK: dict[str, Any] = {"size": 190, "stroke": PAPER, "strokeWidth": 1.5, "opac
 _STAR = "M0,-1L0.23,-0.32L0.95,-0.31L0.37,0.12L0.59,0.81L0,0.4L-0.59,0.81L-0.37,0.12L-0.95,-0.31L-0.23,-0.32Z"
 
 
-def memory_figure(result: PlanResult) -> Chart:
+def memory(result: PlanResult) -> Chart:
     """Step time against reserved memory: simulated plans, and the line below which no plan can be."""
     best, why = result.best, result.why
     capacity, rows = best.memory.capacity_bytes, _rows_of_best_cluster(result)
@@ -141,7 +140,7 @@ def _named(result: PlanResult) -> list[tuple[str, str, str, float, float, str]]:
     if result.written is not None:
         own = result.written
         words = plan_words(own.plan)
-        out.append(("as written", "square", MUTED, own.peak_memory_reserved_bytes, own.step_time_s, words))
+        out.append(("scenario's own plan", "square", MUTED, own.peak_memory_reserved_bytes, own.step_time_s, words))
     if why is not None and why.runner_up is not None:
         other = why.runner_up
         words = plan_words(other.plan)
@@ -159,7 +158,7 @@ def _hover(r: Ranked) -> str:
     return f"{seconds(r.step_time_s)}{memory}\n{plan_words(r.plan)}{missed}"
 
 
-def front_figure(result: PlanResult) -> Chart:
+def front(result: PlanResult) -> Chart:
     """The Pareto front over two objectives; a third one is the colour."""
     from windtunnel.planner.objectives import METRICS
 
@@ -218,7 +217,7 @@ def _where(r: Ranked) -> str:
     return f"{plan_words(r.plan)}\n{device}{r.precision}"
 
 
-def heat_figure(why: Why) -> Chart:
+def heat(why: Why) -> Chart:
     """Best step of every tp and pp; a bound where nothing was simulated."""
     best = min(c.shown_s for c in why.cells)
     tps, pps = sorted({c.tp for c in why.cells}), sorted({c.pp for c in why.cells})
@@ -248,7 +247,7 @@ def heat_figure(why: Why) -> Chart:
     return Grid.of("Best step of every tp and pp", grid, x="tp", y="pp", across=map(str, tps), down=map(str, pps))
 
 
-def stability_figure(told: Stability) -> Chart:
+def stability(told: Stability) -> Chart:
     """For every resource the range of scales in which the layout stays the best."""
     bars, edges = [], []
     for r in told.resources:

@@ -1,66 +1,53 @@
-"""Devices ranked by cost per token, as a table of the terminal."""
+"""What `windtunnel plan` shows where any device may be taken: each priced one with its best plan."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from windtunnel.quantities import seconds
-from windtunnel.report.plan.text import plan_words
+from windtunnel.views.plan_words import plan_words
+from windtunnel.views.view import Lines, Section, Text, View, Words, pairs, sections, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from windtunnel.planner.rank_devices import DeviceRanking, RankedDevice
 
 _DEPLOYMENT = ("engine", "weights", "kv_cache", "tp", "pp", "dp", "ep", "replicas", "max_num_seqs")
 _ALONE = {"pp": 1, "dp": 1, "ep": 1}
-"""Axes of a deployment that are not said at one device."""
+"""Axes of a deployment that are not listed at one device."""
 
 
-def device_table(found: DeviceRanking, width: int = 120) -> RenderableType:
-    """Every priced device with its best plan, the cheapest per token first, and why the others have none.
-
-    Args:
-        found: the ranking.
-        width: columns of the terminal.
-    """
+def view(found: DeviceRanking) -> View:
+    """The ranking, and why the other devices have no plan."""
     times = ("TTFT", "TPOT") if found.serving else ("step time",)
     tokens = "generated tokens" if found.serving else "tokens"
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("device", no_wrap=True)
-    for name in ("devices", f"$ per 1M {tokens}", "$ per hour", f"{tokens}/s", *times, "W a device", "kWh per 1M"):
-        table.add_column(name, justify="right", no_wrap=name in times)
     by_run = bool(found.ranked[0].objective)
-    for name in ("days", "run cost", "t CO₂") if by_run else ():
-        table.add_column(name, justify="right")
-    table.add_column("plan", min_width=24, max_width=max(width - 100, 28))
+    heads = [
+        *("device", "devices", f"$ per 1M {tokens}", "$ per hour", f"{tokens}/s", *times, "W a device", "kWh per 1M"),
+        *(("days", "run cost", "t CO₂") if by_run else ()),
+        "plan",
+    ]
     shared = _shared(found) if found.serving else {}
+    rows = []
     for one in found.ranked:
         *cells, plan = _row(one, shared, serving=found.serving)
-        table.add_row(*cells, *(_run_cells(one.whole_run) if by_run else ()), plan)
-    lines: list[RenderableType] = [table]
-    if shared:
-        lines.append(_wrapped(f"\nAll plans: {plan_words(shared, list(shared))}", style="dim"))
-    if found.without_plan:
-        lines.append(Text("\nPriced devices without a plan", style="bold"))
-        lines += [_wrapped(f"{device}: {why}") for device, why in found.without_plan.items()]
-    if found.not_searched:
-        lines.append(_wrapped(f"stopped before {', '.join(found.not_searched)}", style="bold yellow"))
-    lines.append(Text())
-    lines.append(
-        _wrapped(
-            "Prices are those of the catalogue; `windtunnel devices ID` has the source of each. "
-            f"{len(found.not_priced)} devices have none there: a scenario that names one of them states "
-            "`cluster.price_per_device_hour`.",
-            style="dim",
-        )
+        rows.append((*cells, *(_run_cells(one.whole_run) if by_run else ()), plan))
+    stopped = f"stopped before {', '.join(found.not_searched)}"
+    prices = (
+        "Prices are those of the catalogue; `windtunnel devices ID` has the source of each. "
+        f"{len(found.not_priced)} devices have none there: a scenario that names one of them states "
+        "`cluster.price_per_device_hour`."
     )
-    return Group(*lines)
+    alike: tuple[Words, ...] = (f"All plans: {plan_words(shared, list(shared))}",) if shared else ()
+    return View(
+        title="Devices ranked by cost per token",
+        verdict=Text(stopped, "warn") if found.not_searched else None,
+        sections=sections(
+            Section("", (table(heads, rows, numeric=range(1, len(heads) - 1)), Lines((*alike, Text(prices, "dim"))))),
+            Section("Priced devices without a plan", (pairs(found.without_plan.items()),))
+            if found.without_plan
+            else None,
+        ),
+    )
 
 
 def _shared(found: DeviceRanking) -> dict[str, Any]:
@@ -96,14 +83,11 @@ def _row(one: RankedDevice, shared: dict[str, Any], *, serving: bool) -> list[st
 def _run_cells(run: dict[str, Any]) -> tuple[str, str, str]:
     """Days, money and tonnes of carbon of a whole run; a dash where nothing says so."""
 
-    def said(value: float, form: str) -> str:
+    def shown(value: float, form: str) -> str:
         return "–" if value != value else format(value, form)
 
-    return (
-        said(run["days"], ",.4g"),
-        "–" if run["run_cost"] != run["run_cost"] else f"${run['run_cost']:,.0f}",
-        said(run["carbon_kg"] / 1000, ",.4g"),
-    )
+    cost = "–" if run["run_cost"] != run["run_cost"] else f"${run['run_cost']:,.0f}"
+    return shown(run["days"], ",.4g"), cost, shown(run["carbon_kg"] / 1000, ",.4g")
 
 
 def _time(value_s: float | None, interval_s: tuple[float, float] | None) -> str:
@@ -112,7 +96,3 @@ def _time(value_s: float | None, interval_s: tuple[float, float] | None) -> str:
         return "–"
     ends = "" if interval_s is None else f"\n{seconds(interval_s[0])} to {seconds(interval_s[1])}"
     return seconds(value_s) + ends
-
-
-def _wrapped(text: str, style: str = "") -> Padding:
-    return Padding(Text(text, style=style), (0, 0, 0, 2), expand=False)

@@ -1,4 +1,4 @@
-"""Words and numbers that the terminal and the HTML report of a search share."""
+"""Plans of a search in words: fields, clusters, bounds, limits, the proof."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import dollars, gib, seconds
+from windtunnel.quantities import gib, quantity, seconds
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import ClusterBest, LimitCost, TpPpBest
@@ -236,35 +236,6 @@ def metric_words(name: str) -> str:
         ('carbon', 'time to tokens')
     """
     return name.removesuffix("_kg").replace("_", " ")
-
-
-def quantity(value: float, unit: str) -> str:
-    """A value with its unit, as people write it.
-
-    Example:
-        >>> quantity(50e9, "bytes/s"), quantity(989.4e12, "FLOP/s"), quantity(12.5, "s")
-        ('50 GB/s', '989 TFLOP/s', '12.50 s')
-    """
-    if unit == "bytes":
-        return gib(value)
-    if unit == "s":
-        for size, name in ((86400.0 * 2, "d"), (3600.0 * 2, "h")):
-            if value >= size:
-                return f"{value / (size / 2):.3g} {name}"
-        return seconds(value)
-    if unit == "share":
-        return f"{value:.3g}"
-    if unit == "money":
-        return dollars(value)
-    if unit in ("bytes/s", "FLOP/s", "W", "J", "1/s", ""):
-        small = {"bytes/s": "B/s", "1/s": "/s"}.get(unit, unit)
-        for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-            if value >= size and unit in ("bytes/s", "FLOP/s", "W", "J"):
-                return f"{value / size:.3g} {prefix}{small}".replace("e+03", "000")
-        return f"{value:,.4g} {small}".strip() if abs(value) < 1e4 else f"{value:,.0f} {small}".strip()
-    if unit == "kg CO₂" and abs(value) >= 1000:
-        return f"{value / 1000:,.4g} t CO₂" if abs(value) < 1e7 else f"{value / 1000:,.0f} t CO₂"
-    return f"{value:,.4g} {unit}"
 
 
 def resource_words(r: Resource) -> tuple[str, list[str]]:

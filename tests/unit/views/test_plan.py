@@ -19,9 +19,11 @@ from windtunnel.planner.analysis.stability import Edge, Resource, Stability
 from windtunnel.planner.bounds.forked_screen import can_copy
 from windtunnel.planner.objectives import METRICS
 from windtunnel.planner.result import Progress, Stopped
-from windtunnel.report.plan import html as html_plan
-from windtunnel.report.plan.figures import front_figure, heat_figure, memory_figure, stability_figure
-from windtunnel.report.plan.text import nodes_words, plan_words, quantity, table_names
+from windtunnel.quantities import quantity
+from windtunnel.views import charts_plan as charts
+from windtunnel.views.plan import view
+from windtunnel.views.plan_words import nodes_words, plan_words, table_names
+from windtunnel.writers import html
 
 SCENARIO: dict[str, Any] = {
     "name": "small <b>",
@@ -57,7 +59,7 @@ def result() -> Any:
 
 
 def test_the_report_is_one_file_that_says_everything(result: Any) -> None:
-    text = html_plan.render(result)
+    text = html.render(view(result))
     outside = re.sub(r"<script.*?</script>", "", text, flags=re.S)
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", outside)
     assert "small &lt;b&gt;" in outside and "small <b>" not in outside
@@ -81,26 +83,26 @@ def test_the_report_is_one_file_that_says_everything(result: Any) -> None:
 
 def test_figures_show_what_the_search_found(result: Any) -> None:
     why = result.why
-    heat = heat_figure(why)
+    heat = charts.heat(why)
     shown = {cell.text.strip("≥ ") for cell in heat.grid}
     assert f"{result.best.step_time_s:.2f}" in shown and len(heat.grid) == len(why.cells)
     bold = sum(cell.bold for cell in heat.grid)
     assert bold == sum(c.simulated_s is not None for c in why.cells) == sum(bool(c.frame) for c in heat.grid) > 0
-    memory = memory_figure(result)
+    memory = charts.memory(result)
     floor = next(one.rows for one in memory.layers if one.mark["type"] == "line")
     star = next(row for one in memory.layers for row in one.rows if row.get("series") == "fastest")
     below = [row["y"] for row in floor if row["x"] <= star["x"]]
     assert min(below) <= star["y"] == result.best.step_time_s
     heights = [row["y"] for row in floor]
     assert heights == sorted(heights, reverse=True)
-    points = front_figure(result).layers[-1].rows
+    points = charts.front(result).layers[-1].rows
     assert len(points) == len(result.front) > 1
-    assert [(bar.start, bar.end) for bar in stability_figure(TOLD).bars] == [(0.6, 8.0), (0.9, 1.0)]
+    assert [(bar.start, bar.end) for bar in charts.stability(TOLD).bars] == [(0.6, 8.0), (0.9, 1.0)]
 
 
 def test_a_front_over_three_objectives_has_colours() -> None:
     three = {**SCENARIO["search"], "objective": ["step_time", "memory_headroom", "energy_per_million_tokens"]}
-    figure = front_figure(api.plan({**SCENARIO, "search": three}))
+    figure = charts.front(api.plan({**SCENARIO, "search": three}))
     assert all("third" in row for row in figure.layers[-1].rows)
     assert figure.layers[-1].encoding["color"]["legend"]["title"].startswith("energy per million tokens")
     assert figure.x.title == "step time, s (less is better)"

@@ -1,1 +1,0 @@
-"""Search results of the training planner as terminal text, figures and HTML."""
