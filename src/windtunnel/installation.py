@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import windtunnel
@@ -72,13 +73,14 @@ def _packages_check(needed: Sequence[str]) -> dict[str, Any]:
 
 def _cache_check() -> dict[str, Any]:
     """Where compiled kernels are kept, and how many are there."""
-    from windtunnel.kernel_cache import cache_directory
+    from windtunnel.kernel_cache import KERNEL_SOURCES, cache_directory
 
     try:
-        where = cache_directory()
+        directories = [Path(cache_directory(package)) for package in KERNEL_SOURCES]
     except OSError as error:
         return {"name": "compiled code", "ok": False, "detail": f"cannot be kept: {error}"}
-    kept = sum(name.endswith(".compiled") for _, _, files in os.walk(where) for name in files)
+    kept = sum(len(list(directory.glob("*.compiled"))) for directory in directories)
+    where = directories[0].parent
     detail = f"{kept} kernels in {where}" if kept else f"none yet; will be kept in {where}"
     return {"name": "compiled code", "ok": True, "detail": detail}
 

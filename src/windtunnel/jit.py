@@ -1,22 +1,26 @@
-"""Jitted functions and the one cache of their machine code.
+"""Jitted functions and the cache of their machine code.
 
 Numba's own cache looks at the file that a function stands in and not at the files of the functions that it calls, so an
-edit of a helper would leave the callers' old machine code in use. Here all jitted functions of the package share one
-directory whose name carries a hash of all files that hold any, and of the versions that compile them: after an edit, or
-with another Python or Numba, it is another directory.
+edit of a helper would leave the callers' old machine code in use; and it files machine code under the path of the
+sources, so that a second copy of them compiles everything again. Here the jitted functions of a package share one
+directory whose name carries a hash of all kernel sources that the package compiles, and of the versions that compile
+them. In it a function is found by its file's name, its name and its line, wherever the sources lie.
 
 Importing this module imports Numba.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import config, event
+from numba.core import event
+from numba.core.caching import CacheImpl, _CacheLocator
 
-from windtunnel.kernel_cache import cache_directory
+from windtunnel.kernel_cache import cache_directory, package_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,13 +47,39 @@ def helper(function: Function) -> Function:
 
 
 def _jitted(function: Function, signature: Any, **options: Any) -> Function:
-    settings = vars(config)
-    own, settings["CACHE_DIR"] = settings["CACHE_DIR"], cache_directory()  # Numba reads it while it decorates
+    own, CacheImpl._locator_classes = CacheImpl._locator_classes, [_Locator]  # Numba reads it while it decorates
     try:
         jitted: Function = numba.njit(signature, cache=True, error_model="numpy", **options)(function)
     finally:
-        settings["CACHE_DIR"] = own
+        CacheImpl._locator_classes = own
     return jitted
+
+
+class _Locator(_CacheLocator):
+    """Where Numba keeps the machine code of one function: by the content of the sources, not by their place or age."""
+
+    def __init__(self, function: Callable[..., Any], source: Path) -> None:
+        self._py_file, self._line = str(source), function.__code__.co_firstlineno
+        self._name = f"{source.parent.name}.{self._line}"
+        self._directory = cache_directory(package_of(source))
+        self._stamp = hashlib.sha256(source.read_bytes()).hexdigest()
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        """The locator of a function in a file."""
+        return cls(py_func, Path(py_file).resolve())
+
+    def get_cache_path(self) -> str:
+        """The directory of the machine code of the function's package."""
+        return self._directory
+
+    def get_source_stamp(self) -> str:
+        """What Numba compares before it loads machine code."""
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        """What tells the function from others of its name, in files of the same name."""
+        return self._name
 
 
 def plain(function: Function) -> Function:

@@ -1,4 +1,6 @@
-"""The directory that keeps compiled kernels, and whether a kernel is in it.
+"""Directories that keep compiled kernels, one for each package that has kernels, and whether a kernel is compiled.
+
+A kernel is named by its package in `KERNEL_SOURCES`, a slash and a name, such as "clusters/event_loop/queue".
 
 Importing this module does not import Numba.
 """
@@ -17,22 +19,26 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-KERNEL_SOURCES = (
-    "jit.py",
-    "kernel_cache.py",
-    "engine/*kernel*.py",
-    "serving/event_loop/kernels/*.py",
-    "arrays.py",
-    "clusters/event_loop/*kernel.py",
-    "clusters/event_loop/*records.py",
-    "runs/event_loop/kernels/*.py",
-    "runs/event_loop/program.py",
-    "splitmix64/jitted.py",
-)
-"""Files that hold jitted functions, or constants that these read: patterns below the package's folder."""
+KERNEL_SOURCES = {
+    "clusters/event_loop": ("*kernel.py", "*records.py"),
+    "engine": ("*kernel*.py",),
+    "runs/event_loop": ("kernels/*.py", "program.py"),
+    "serving/event_loop": ("kernels/*.py",),
+    "splitmix64": ("jitted.py",),
+}
+"""Package → its files that hold jitted functions, or constants that these read: patterns below the package's folder."""
+CALLED_PACKAGES = {
+    "clusters/event_loop": ("splitmix64",),
+    "runs/event_loop": ("splitmix64",),
+    "serving/event_loop": ("splitmix64",),
+}
+"""Package → packages whose jitted functions its own ones call, so that their machine code is part of its own."""
+COMMON_SOURCES = ("jit.py", "arrays.py")
+"""Files that the jitted functions of every package read."""
+ROOT = Path(__file__).resolve().parent
 PREFIX = "windtunnel-kernels-"
-KEPT = 4
-"""Cache directories that stay, the one in use included: other versions of the sources, of Python or of Numba."""
+KEPT = 6
+"""Cache directories of a package that stay, the one in use included: other versions of its sources, Python or Numba."""
 
 
 TWIN_BUDGET_S = 2.0
@@ -61,7 +67,7 @@ def always_compiled() -> Iterator[None]:
 def is_compiled(kernel: str) -> bool:
     """Whether a kernel, or one specialisation of it, has run compiled with this cache before."""
     with contextlib.suppress(OSError):
-        return Path(cache_directory(), f"{kernel}.compiled").exists()
+        return kernel_file(kernel, "compiled").exists()
     return False
 
 
@@ -69,8 +75,18 @@ def mark_compiled(kernel: str) -> None:
     """Note that a kernel has run compiled, so that later processes load its machine code at once."""
     if not is_compiled(kernel):
         with contextlib.suppress(OSError):
-            Path(cache_directory(), f"{kernel}.compiled").touch()
+            kernel_file(kernel, "compiled").touch()
         is_compiled.cache_clear()
+
+
+def kernel_file(kernel: str, suffix: str) -> Path:
+    """A file that notes something about a kernel, in the directory of its package's machine code.
+
+    Raises:
+        OSError: The directory cannot be made.
+    """
+    package, _, name = kernel.rpartition("/")
+    return Path(cache_directory(package), f"{name}.{suffix}")
 
 
 def compile_seconds() -> float:
@@ -83,7 +99,7 @@ def runs_on_twin(kernel: str, twin_s: float) -> bool:
     """Whether a piece of work is done sooner by the plain twin than by compiling the kernel first.
 
     Args:
-        kernel: name of the jitted function and its specialisation, as `mark_compiled` is given it.
+        kernel: package and name of the jitted function and its specialisation, as `mark_compiled` is given it.
         twin_s: expected seconds of the twin for this piece of work.
 
     The kernel runs once it has been compiled with this cache, once a process has spent `TWIN_BUDGET_S` on its twin, or
@@ -96,7 +112,7 @@ def runs_on_twin(kernel: str, twin_s: float) -> bool:
         return False
     _twin_s[kernel] = spent
     with contextlib.suppress(OSError):
-        Path(cache_directory(), f"{kernel}.twin_s").write_text(f"{_spent_before(kernel) + spent:.3f}")
+        kernel_file(kernel, "twin_s").write_text(f"{_spent_before(kernel) + spent:.3f}")
     return True
 
 
@@ -104,46 +120,67 @@ def runs_on_twin(kernel: str, twin_s: float) -> bool:
 def _spent_before(kernel: str) -> float:
     """Seconds that earlier processes spent on the twin of a kernel."""
     with contextlib.suppress(OSError, ValueError):
-        return float(Path(cache_directory(), f"{kernel}.twin_s").read_text())
+        return float(kernel_file(kernel, "twin_s").read_text())
     return 0.0
 
 
 @cache
-def cache_directory() -> str:
-    """The directory of this package's machine code, made if it is missing; directories long out of use are removed.
+def cache_directory(package: str) -> str:
+    """The directory of a package's machine code, made if it is missing; directories long out of use are removed.
 
-    It lies in the directory that `NUMBA_CACHE_DIR` names, if that is set; else in the package's `__pycache__`; else,
-    where the package cannot be written to, in the user's cache directory; else in a private temporary directory.
+    It lies in the directory that `NUMBA_CACHE_DIR` names, if that is set; else in windtunnel's `__pycache__`; else,
+    where windtunnel cannot be written to, in the user's cache directory; else in a private temporary directory. Nothing
+    in its name or in it depends on where the sources lie, so that several copies of them can share one.
     """
-    package = Path(__file__).parent
-    name = PREFIX + source_hash(package)
-    for parent in _parents(package):
+    family = PREFIX + package.replace("/", ".") + "-"
+    name = family + source_hash(ROOT, package)
+    for parent in _parents(ROOT):
         with contextlib.suppress(OSError):
-            return str(_open(parent / name))
-    return str(_open(_private_directory() / name))
+            return str(_open(parent / name, family))
+    return str(_open(_private_directory() / name, family))
 
 
-def source_hash(package: Path) -> str:
-    """16 hexadecimal digits of what compiled code depends on: kernel sources below a folder, Python, Numba, LLVM."""
+def package_of(source: Path) -> str:
+    """The package whose list of kernel sources a file is in.
+
+    Raises:
+        LookupError: It is in none.
+    """
+    for package in KERNEL_SOURCES:
+        if source in kernel_sources(ROOT, package):
+            return package
+    raise LookupError(f"{source} holds a kernel and is in no package of windtunnel.kernel_cache.KERNEL_SOURCES")
+
+
+@cache
+def kernel_sources(root: Path, package: str) -> tuple[Path, ...]:
+    """Files of a package that hold jitted functions, or constants that these read."""
+    return tuple(p for pattern in KERNEL_SOURCES[package] for p in sorted((root / package).glob(pattern)))
+
+
+def source_hash(root: Path, package: str) -> str:
+    """16 hexadecimal digits of what a package's machine code depends on: kernel sources, Python, Numba, LLVM."""
     found = hashlib.sha256(repr((sys.version_info[:3], sys.abiflags, version("numba"), version("llvmlite"))).encode())
-    for pattern in KERNEL_SOURCES:
-        for path in sorted(package.glob(pattern)):
-            source = path.read_bytes()
-            found.update(f"{path.relative_to(package)} {len(source)}\n".encode() + source)
+    sources = [root / name for name in COMMON_SOURCES]
+    for compiled in (package, *CALLED_PACKAGES.get(package, ())):
+        sources += kernel_sources(root, compiled)
+    for path in sources:
+        source = path.read_bytes()
+        found.update(f"{path.relative_to(root).as_posix()} {len(source)}\n".encode() + source)
     return found.hexdigest()[:16]
 
 
-def _parents(package: Path) -> Iterator[Path]:
-    """Where the directory may lie, the best place first."""
+def _parents(root: Path) -> Iterator[Path]:
+    """Where the directories may lie, the best place first."""
     if told := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(told)
-    yield package / "__pycache__"
+    yield root / "__pycache__"
     with contextlib.suppress(RuntimeError):  # a user without a home
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windtunnel"
 
 
-def _open(directory: Path) -> Path:
-    """Make sure that a directory is there and can be written to; a new one displaces the oldest of its kind.
+def _open(directory: Path, family: str) -> Path:
+    """Make sure that a directory is there and can be written to; a new one displaces the oldest of its family.
 
     Raises:
         OSError: It cannot be made, or not be written to.
@@ -153,17 +190,17 @@ def _open(directory: Path) -> Path:
     tempfile.TemporaryFile(dir=directory).close()
     os.utime(directory)
     if fresh:
-        _remove_oldest(directory)
+        _remove_oldest(directory, family)
     return directory
 
 
-def _remove_oldest(directory: Path) -> None:
-    """Remove directories beside this one, but for those that were used last.
+def _remove_oldest(directory: Path, family: str) -> None:
+    """Remove directories beside this one whose names begin alike, but for those that were used last.
 
     A process that still uses one of them has its code in memory and makes the directory again when it compiles more.
     """
     used = []
-    for other in directory.parent.glob(PREFIX + "*"):
+    for other in directory.parent.glob(family + "*"):
         with contextlib.suppress(OSError):  # another process may remove it at the same time
             used.append((other.stat().st_mtime, other))
     for _, other in sorted(used)[:-KEPT]:

@@ -1,4 +1,4 @@
-"""Machine code is compiled again when any file of kernels changes, and its old directories do not pile up."""
+"""Machine code is compiled again when a kernel source of its package changes, and found wherever the sources lie."""
 
 from __future__ import annotations
 
@@ -31,34 +31,57 @@ from windtunnel.jit import helper
 def grown(x):
     return x + {step}
 """
-RUN = "from windtunnel.engine.kernels import run; print(run(1), sum(run.stats.cache_hits.values()))"
+OTHER_CALLER = """
+from windtunnel.jit import kernel
+from windtunnel.splitmix64.jitted import drawn
+
+@kernel()
+def run(x):
+    return drawn(x)
+"""
+OTHER_HELPER = """
+from windtunnel.jit import helper
+
+@helper
+def drawn(x):
+    return x + {step}
+"""
+RUN = "from windtunnel.{module} import run; print(run(1), sum(run.stats.cache_hits.values()))"
+ENGINE, CLUSTERS = "engine.kernels", "clusters.event_loop.queue_kernel"
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package of the same name that holds the machinery, a kernel, and its helper in another file."""
+    """A package of the same name that holds the machinery and two kernels, each with its helper in another file.
+
+    The helper of the engine stands beside its kernel, the one of clusters in a package of its own.
+    """
     found = tmp_path / "src" / "windtunnel"
-    (found / "engine").mkdir(parents=True)
-    for init in (found, found / "engine"):
-        (init / "__init__.py").touch()
-    for name in ("jit.py", "kernel_cache.py"):
+    for folder in ("engine", "clusters/event_loop", "splitmix64"):
+        (found / folder).mkdir(parents=True)
+    for folder in (found, *found.rglob("*/")):
+        (folder / "__init__.py").touch()
+    for name in ("jit.py", "kernel_cache.py", "arrays.py"):
         shutil.copy(PACKAGE / name, found)
     (found / "engine" / "kernels.py").write_text(CALLER)
     (found / "engine" / "other_kernel.py").write_text(HELPER.format(step=1))
+    (found / "clusters" / "event_loop" / "queue_kernel.py").write_text(OTHER_CALLER)
+    (found / "splitmix64" / "jitted.py").write_text(OTHER_HELPER.format(step=1))
     return found
 
 
-def run(package: Path, **environment: str) -> tuple[int, int]:
-    """The kernel's answer to 1, and how often it came out of the cache, in a process of its own."""
+def run(package: Path, module: str = ENGINE, **environment: str) -> tuple[int, int]:
+    """The kernel's result for 1, and how often it came out of the cache, in a process of its own."""
     env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     env |= {"PYTHONPATH": str(package.parent), "XDG_CACHE_HOME": str(package.parent / "user"), **environment}
-    done = subprocess.run([sys.executable, "-c", RUN], env=env, capture_output=True, text=True, check=True)
-    answer, hits = done.stdout.split()
-    return int(answer), int(hits)
+    command = [sys.executable, "-c", RUN.format(module=module)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    result, hits = done.stdout.split()
+    return int(result), int(hits)
 
 
-def directories(parent: Path) -> list[str]:
-    return sorted(p.name for p in parent.glob(kernel_cache.PREFIX + "*"))
+def directories(parent: Path, package: str = "") -> list[str]:
+    return sorted(p.name for p in parent.glob(f"{kernel_cache.PREFIX}{package}*"))
 
 
 def test_an_edit_of_a_helper_in_another_file_compiles_its_callers_again(package: Path) -> None:
@@ -67,7 +90,42 @@ def test_an_edit_of_a_helper_in_another_file_compiles_its_callers_again(package:
     (package / "engine" / "other_kernel.py").write_text(HELPER.format(step=10))
     assert run(package) == (11, 0)
     assert run(package) == (11, 1)
-    assert len(directories(package / "__pycache__")) == 2
+    assert len(directories(package / "__pycache__", "engine-")) == 2
+
+
+def test_an_edit_of_one_package_leaves_the_machine_code_of_others(package: Path) -> None:
+    assert [run(package), run(package, CLUSTERS)] == [(2, 0), (2, 0)]
+    (package / "engine" / "other_kernel.py").write_text(HELPER.format(step=10))
+    assert [run(package), run(package, CLUSTERS)] == [(11, 0), (2, 1)]
+    assert len(directories(package / "__pycache__", "clusters.event_loop-")) == 1
+
+
+def test_an_edit_of_a_helper_in_another_package_compiles_its_callers_again(package: Path) -> None:
+    assert [run(package), run(package, CLUSTERS)] == [(2, 0), (2, 0)]
+    (package / "splitmix64" / "jitted.py").write_text(OTHER_HELPER.format(step=10))
+    assert [run(package), run(package, CLUSTERS)] == [(2, 1), (11, 0)]
+
+
+def test_a_copy_of_the_sources_elsewhere_and_of_another_age_compiles_nothing(package: Path, tmp_path: Path) -> None:
+    shared = str(tmp_path / "shared")
+    assert run(package, CLUSTERS, NUMBA_CACHE_DIR=shared) == (2, 0)
+    kept = {p: p.stat().st_mtime_ns for p in Path(shared).rglob("*.nb?")}
+    copy = tmp_path / "elsewhere" / "a" / "windtunnel"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copyfile)
+    for source in copy.rglob("*.py"):
+        os.utime(source, (1e9, 1e9))
+    assert run(copy, CLUSTERS, NUMBA_CACHE_DIR=shared) == (2, 1)
+    assert {p: p.stat().st_mtime_ns for p in Path(shared).rglob("*.nb?")} == kept
+    assert {p.suffix for p in kept} == {".nbi", ".nbc"}
+
+
+def test_a_kernel_outside_of_all_lists_is_an_error(package: Path) -> None:
+    (package / "engine" / "stray.py").write_text(CALLER)
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        run(package, "engine.stray")
+    assert (
+        "stray.py holds a kernel and is in no package of windtunnel.kernel_cache.KERNEL_SOURCES" in error.value.stderr
+    )
 
 
 def test_a_package_that_cannot_be_written_to_is_cached_for_the_user(package: Path) -> None:
@@ -75,24 +133,28 @@ def test_a_package_that_cannot_be_written_to_is_cached_for_the_user(package: Pat
     (package / "__pycache__").touch()  # a file, so that no directory can be made there, not even by root
     assert run(package) == (2, 0)
     assert run(package) == (2, 1)
-    assert len(directories(package.parent / "user" / "windtunnel")) == 1
+    assert len(directories(package.parent / "user" / "windtunnel", "engine-")) == 1
 
 
 def test_a_directory_that_numba_is_told_comes_first(package: Path, tmp_path: Path) -> None:
     assert run(package, NUMBA_CACHE_DIR=str(tmp_path / "own")) == (2, 0)
-    assert len(directories(tmp_path / "own")) == 1
+    assert len(directories(tmp_path / "own", "engine-")) == 1
     assert directories(package / "__pycache__") == []
 
 
-def test_only_the_directories_used_last_stay(tmp_path: Path) -> None:
+def test_only_the_directories_of_a_package_used_last_stay(tmp_path: Path) -> None:
+    family = f"{kernel_cache.PREFIX}engine-"
     for i in range(kernel_cache.KEPT + 2):
-        old = tmp_path / f"{kernel_cache.PREFIX}{i}"
+        old = tmp_path / f"{family}{i}"
         old.mkdir()
         os.utime(old, (i, i))
-    (tmp_path / "other").mkdir()
-    kernel_cache._open(tmp_path / f"{kernel_cache.PREFIX}new")
-    stay = [f"{kernel_cache.PREFIX}{i}" for i in range(3, kernel_cache.KEPT + 2)] + [f"{kernel_cache.PREFIX}new"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*stay, "other"])
+    others = ["other", f"{kernel_cache.PREFIX}clusters-0"]
+    for other in others:
+        (tmp_path / other).mkdir()
+        os.utime(tmp_path / other, (0, 0))
+    kernel_cache._open(tmp_path / f"{family}new", family)
+    stay = [f"{family}{i}" for i in range(3, kernel_cache.KEPT + 2)] + [f"{family}new"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*stay, *others])
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -105,46 +167,56 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_the_hash_covers_every_kernel_and_what_kernels_read() -> None:
+def test_the_hash_of_a_package_covers_its_kernels_and_what_they_read() -> None:
     """Constants of a module that a kernel imports are compiled in, so that module belongs to the hash as well."""
-    hashed = {p for pattern in kernel_cache.KERNEL_SOURCES for p in PACKAGE.glob(pattern)}
-    assert all(list(PACKAGE.glob(pattern)) for pattern in kernel_cache.KERNEL_SOURCES)
+    own = {package: set(kernel_cache.kernel_sources(PACKAGE, package)) for package in kernel_cache.KERNEL_SOURCES}
+    common = {PACKAGE / name for name in kernel_cache.COMMON_SOURCES}
+    for package, patterns in kernel_cache.KERNEL_SOURCES.items():
+        assert all(list((PACKAGE / package).glob(pattern)) for pattern in patterns), package
+    listed = set().union(*own.values())
+    assert sum(map(len, own.values())) == len(listed), "a file is in one package"
     for path in sorted(PACKAGE.rglob("*.py")):
         found = set(imports(path))
         if "windtunnel.jit" in found:
-            assert path in hashed, f"{path} holds kernels: add it to kernel_cache.KERNEL_SOURCES"
-        if path not in hashed:
+            assert path in listed, f"{path} holds kernels: add it to kernel_cache.KERNEL_SOURCES"
+        if path not in listed | common:
             assert not {"numba.njit", "numba.jit"} & found, f"{path}: use windtunnel.jit"
             continue
+        if path in common - {PACKAGE / "jit.py"}:
+            hashed = common
+        else:
+            package = next((p for p, sources in own.items() if path in sources), "")
+            called = kernel_cache.CALLED_PACKAGES.get(package, ())
+            hashed = common.union(*(own[p] for p in (package, *called) if p), {PACKAGE / "kernel_cache.py"})
         for name in found:
-            own = PACKAGE.parent / Path(*name.split("."))
-            if name.startswith("windtunnel.") and own.with_suffix(".py").exists():
-                assert own.with_suffix(".py") in hashed, f"{path} reads {name}: add it to kernel_cache.KERNEL_SOURCES"
+            module = (PACKAGE.parent / Path(*name.split("."))).with_suffix(".py")
+            if name.startswith("windtunnel.") and module.exists():
+                assert module in hashed, f"{path} reads {name}: add it to kernel_cache.KERNEL_SOURCES"
 
 
 def test_small_work_runs_on_the_twin_until_the_budget_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_cache, "_forced", [])
     monkeypatch.setattr(kernel_cache, "_twin_s", {})
-    monkeypatch.setattr(kernel_cache, "cache_directory", lambda: str(tmp_path))
+    monkeypatch.setattr(kernel_cache, "cache_directory", lambda _: str(tmp_path))
     kernel_cache.is_compiled.cache_clear()
     kernel_cache._spent_before.cache_clear()
-    assert kernel_cache.runs_on_twin("k", 0.75 * kernel_cache.TWIN_BUDGET_S)
-    assert not kernel_cache.runs_on_twin("k", 0.75 * kernel_cache.TWIN_BUDGET_S)
-    assert kernel_cache.runs_on_twin("k", 0.2 * kernel_cache.TWIN_BUDGET_S)
-    kernel_cache.mark_compiled("k")
-    assert not kernel_cache.runs_on_twin("k", 0.0)
+    assert kernel_cache.runs_on_twin("engine/k", 0.75 * kernel_cache.TWIN_BUDGET_S)
+    assert not kernel_cache.runs_on_twin("engine/k", 0.75 * kernel_cache.TWIN_BUDGET_S)
+    assert kernel_cache.runs_on_twin("engine/k", 0.2 * kernel_cache.TWIN_BUDGET_S)
+    kernel_cache.mark_compiled("engine/k")
+    assert not kernel_cache.runs_on_twin("engine/k", 0.0)
     kernel_cache.is_compiled.cache_clear()
 
 
 def test_twins_of_all_processes_take_no_longer_than_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_cache, "_forced", [])
-    monkeypatch.setattr(kernel_cache, "cache_directory", lambda: str(tmp_path))
+    monkeypatch.setattr(kernel_cache, "cache_directory", lambda _: str(tmp_path))
     runs = 0
     for _ in range(100):  # each turn stands for a process
         kernel_cache.is_compiled.cache_clear()
         kernel_cache._spent_before.cache_clear()
         monkeypatch.setattr(kernel_cache, "_twin_s", {})
-        if not kernel_cache.runs_on_twin("k", 1.0):
+        if not kernel_cache.runs_on_twin("engine/k", 1.0):
             break
         runs += 1
     assert runs == kernel_cache.COMPILE_S

@@ -15,7 +15,7 @@ ROUND_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES = 512, 2**20, 2**21
 """Rounding of block sizes; largest small block; segment from which small blocks are cut."""
 LARGE_SEGMENT_BYTES, OWN_SEGMENT_BYTES, OWN_SEGMENT_ROUND_BYTES = 20 * 2**20, 10 * 2**20, 2**21
 """Segment from which larger blocks are cut; smallest block with a segment of its own; rounding of such segments."""
-KERNEL = "allocator"
+KERNEL = "engine/allocator"
 """Name of the allocator among compiled kernels."""
 TWIN_S_AN_EVENT = 2e-6
 """Seconds of the plain twin for an allocation or a free, on a laptop core (40,493 events in 0.07 s)."""

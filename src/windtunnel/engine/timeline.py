@@ -10,7 +10,7 @@ from windtunnel.kernel_cache import mark_compiled, runs_on_twin
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 
 DEADLOCK, STARVED = 1, 2
-KERNEL = "engine"
+KERNEL = "engine/timeline"
 """Name of the event loop among compiled kernels."""
 TWIN_S_A_TASK = 12e-6
 """Seconds of the plain twin for a task of a training step, on a laptop core (85,224 tasks of a 70B step in 1.04 s)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_the_plain_loop_runs_until_compiling_pays(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(replicate, "is_compiled", lambda _: False)
     twin = replicate._Twin(before_s=0.0)
     monkeypatch.setattr(replicate, "_TWIN", twin)
-    monkeypatch.setattr(replicate, "cache_directory", lambda: "/nowhere")
+    monkeypatch.setattr(replicate, "kernel_file", lambda *_: Path("/proc/none"))
     ran: list[str] = []
     monkeypatch.setattr(replicate, "jitted", lambda *a: ran.append("jitted") or jitted(*a))
     first = list(replications(x.program, x.frailty, 2, 1, soonest))

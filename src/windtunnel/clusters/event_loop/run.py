@@ -31,7 +31,7 @@ from windtunnel.clusters.event_loop.reference import Chooser, Twin
 from windtunnel.kernel_cache import mark_compiled, runs_on_twin
 from windtunnel.progress import counting
 
-_KERNEL = "clusters.queue"
+_KERNEL = "clusters/event_loop/queue"
 _TWIN_EVENT_S = 2e-4
 """Seconds of one event of the twin with ten jobs in the room."""
 _POWER_EVENTS = 20.0

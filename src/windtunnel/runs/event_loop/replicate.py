@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.kernel_cache import cache_directory, is_compiled, mark_compiled
+from windtunnel.kernel_cache import is_compiled, kernel_file, mark_compiled
 from windtunnel.progress import expect
 from windtunnel.runs.event_loop import twin
 from windtunnel.runs.event_loop.program import Program, Replication
 
-KERNEL = "run"
+KERNEL = "runs/event_loop/replicate"
 """Name of the loop among compiled kernels."""
 COMPILE_S = 60.0
 """CPU seconds that compiling the loop takes: 44 to 60 measured."""
@@ -133,7 +133,7 @@ class _Twin:
 
     @property
     def _file(self) -> Path:
-        return Path(cache_directory(), f"{KERNEL}.twin_s")
+        return kernel_file(KERNEL, "twin_s")
 
     @property
     def has_time(self) -> bool:

@@ -142,7 +142,7 @@ def _kernel_of(fleet: Fleet, requests: Requests) -> str:
         ("_graph", requests.after is not None),
         ("_pins", fleet.caching and bool(requests.keep_s.any())),
     )
-    return "request_loop" + "".join(name for name, has in features if has)
+    return "serving/event_loop/serve" + "".join(name for name, has in features if has)
 
 
 def long_enough(fleet: Fleet, requests: Requests) -> Fleet:
