@@ -12,11 +12,11 @@ OUT ?= out
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-setup: $(STAMP)  ## create .venv with the package and its development tools
+setup: $(STAMP)  ## create .venv with both distributions and the development tools
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml workshop/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -e ./workshop -c constraints.txt
 	touch $@
 
 $(COMPILED): $(STAMP)
@@ -29,8 +29,8 @@ demo: setup  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML rep
 		--trace $(OUT)/trace.json --report $(OUT)/report.html
 
 lint: setup  ## style, types and import order
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check --quiet src tests benchmarks examples
+	$(BIN)/ruff check src workshop tests benchmarks examples conftest.py
+	$(BIN)/ruff format --check --quiet src workshop tests benchmarks examples conftest.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -98,14 +98,14 @@ laws-papers: $(COMPILED)  ## re-run the claims of papers on scaling laws and tes
 serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers: %-papers:
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce --acts-on $* --json > $(OUT)/$@.json
-	$(BIN)/python -m windtunnel.reproduce.pages.claims_page $* $(OUT)/$@.json > docs/generated/$*_papers.md
+	$(BIN)/python -m windtunnel_lab.reproduce.pages.claims_page $* $(OUT)/$@.json > docs/generated/$*_papers.md
 
 learning-orderings: $(COMPILED)  ## train what published orders of learning algorithms need (20 minutes), rewrite docs/generated/learning_orderings.md
-	$(BIN)/python -m windtunnel.reproduce.pages.learning_orderings
+	$(BIN)/python -m windtunnel_lab.reproduce.pages.learning_orderings
 
 technique-pages: $(COMPILED)  ## rewrite docs/generated/techniques/; gain maps of new techniques, of all with ALL=1
-	$(BIN)/python -m windtunnel.reproduce.pages.gain_maps $(if $(ALL),--all) --jobs $(JOBS)
-	$(BIN)/python -m windtunnel.reproduce.pages.technique_pages
+	$(BIN)/python -m windtunnel_lab.reproduce.pages.gain_maps $(if $(ALL),--all) --jobs $(JOBS)
+	$(BIN)/python -m windtunnel_lab.reproduce.pages.technique_pages
 
 screenshots: setup  ## draw the pictures of the documentation anew (needs Chromium: scripts/install-browser)
 	scripts/screenshots
@@ -113,7 +113,7 @@ screenshots: setup  ## draw the pictures of the documentation anew (needs Chromi
 docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table of coefficients
 	mkdir -p docs/generated
 	$(BIN)/python -m windtunnel.specs.schema > docs/generated/scenario.schema.json
-	$(BIN)/python -m windtunnel.validation.accuracy.coefficient_table > docs/generated/coefficients.md
+	$(BIN)/python -m windtunnel_lab.accuracy.coefficient_table > docs/generated/coefficients.md
 	$(BIN)/python scripts/write_reference.py
 
 docs-site: docs  ## the documentation as a site in site/: zensical, or mkdocs-material where the index lacks it
@@ -128,34 +128,34 @@ dist: setup  ## the wheel and the source archive in dist/
 	$(BIN)/python -m build --outdir dist
 
 calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to measured rows: make calibrate-catalog ROWS=rows.json
-	$(BIN)/python -m windtunnel.validation.fit.refit_training $(ROWS)
+	$(BIN)/python -m windtunnel_lab.fit.refit_training $(ROWS)
 
 calibrate-serving: setup  ## refit the coefficients of serving engines and their residuals to measured rows: make calibrate-serving ROWS=serving.json
-	$(BIN)/python -m windtunnel.validation.fit.refit_serving $(ROWS)
-	$(BIN)/python -m windtunnel.validation.accuracy.serving_not_predicted $(ROWS) > docs/generated/serving-not-predicted.md
-	$(BIN)/python -m windtunnel.validation.fit.serving_leave_out --page > docs/accuracy/serving-left-out.md
-	$(BIN)/python -m windtunnel.validation.predict.serving_judges > docs/accuracy/serving-judges.md
+	$(BIN)/python -m windtunnel_lab.fit.refit_serving $(ROWS)
+	$(BIN)/python -m windtunnel_lab.accuracy.serving_not_predicted $(ROWS) > docs/generated/serving-not-predicted.md
+	$(BIN)/python -m windtunnel_lab.fit.serving_leave_out --page > docs/accuracy/serving-left-out.md
+	$(BIN)/python -m windtunnel_lab.accuracy.serving_judges > docs/accuracy/serving-judges.md
 
 calibrate-serving-power: setup  ## refit the power of serving devices to measured rows: make calibrate-serving-power ROWS=power.json
-	$(BIN)/python -m windtunnel.validation.fit.refit_serving_power $(ROWS)
+	$(BIN)/python -m windtunnel_lab.fit.refit_serving_power $(ROWS)
 
 leave-out: setup  ## predict ROWS without their family (BY=device, software, release), all refitted (6 minutes); BY=set: serving rows (15 minutes)
 	mkdir -p $(OUT)
-	$(BIN)/python -m windtunnel.validation.fit.$(if $(filter set,$(BY)),serving_leave_out $(ROWS),leave_out_table $(ROWS) --by $(or $(BY),family) --out $(OUT)/leave-out.json)
+	$(BIN)/python -m windtunnel_lab.fit.$(if $(filter set,$(BY)),serving_leave_out $(ROWS),leave_out_table $(ROWS) --by $(or $(BY),family) --out $(OUT)/leave-out.json)
 
 accuracy: setup  ## rewrite docs/accuracy/training.md from the rows we ship, or from ROWS
-	$(BIN)/python -m windtunnel.validation.accuracy.write_page $(if $(ROWS),--rows $(ROWS))
+	$(BIN)/python -m windtunnel_lab.accuracy.write_page $(if $(ROWS),--rows $(ROWS))
 
 accuracy-reasoning: setup  ## rewrite docs/accuracy/reasoning.md from ROWS (problem_successes.json reasoning_quality.json)
-	$(BIN)/python -m windtunnel.validation.accuracy.reasoning_table $(ROWS) > docs/accuracy/reasoning.md
+	$(BIN)/python -m windtunnel_lab.accuracy.reasoning_table $(ROWS) > docs/accuracy/reasoning.md
 
 accuracy-runs: setup  ## rewrite docs/accuracy/runs.md: published runs of weeks beside their predictions
-	$(BIN)/python -m windtunnel.validation.accuracy.published_days > docs/accuracy/runs.md
+	$(BIN)/python -m windtunnel_lab.accuracy.published_days > docs/accuracy/runs.md
 
 handtuned: setup  ## rewrite docs/generated/planner-vs-published.md: the planner against the plans of measured rows (make handtuned ROWS=rows.json)
 	mkdir -p $(OUT)
-	$(BIN)/python -m windtunnel.validation.planner_vs_published $(ROWS) --out docs/generated/planner-vs-published.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)
+	$(BIN)/python -m windtunnel_lab.planner_vs_published $(ROWS) --out docs/generated/planner-vs-published.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)
 
 clean:  ## remove caches and outputs, keep .venv
 	rm -rf $(OUT) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src workshop tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from windtunnel.learning.timing.link_map import algorithm_chart, delay_text, link_map, rate_text, short_name
+from windtunnel_lab.models.learning.link_map import algorithm_chart, delay_text, link_map, rate_text, short_name
 from windtunnel.learning.timing.target import Target, stated_layers
 
 

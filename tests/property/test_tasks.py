@@ -10,7 +10,7 @@ from windtunnel.clusters.task_policies import TASK_POLICIES
 from windtunnel.clusters.task_policies.base import Tasks
 from windtunnel.clusters.task_policies.uwfq import Fluid
 from windtunnel.clusters.tasks import TaskRules, run_tasks
-from windtunnel.papers.gradual_jobs_flowtime.experiment import flow_s, least_s
+from windtunnel_lab.papers.gradual_jobs_flowtime.experiment import flow_s, least_s
 
 pytestmark = pytest.mark.property
 

@@ -39,7 +39,8 @@ SPREAD: dict[str, tuple[float, float, float]] = {
     "scale_out_scale": (0.25, 0.05, 1.2),
 }
 """How far machines and releases of one kind lie apart in logs, and physical limits; the widths under which the shipped
-coefficients were fitted (validation/fit/priors.yaml). The wider of this and the catalogue's standard error holds."""
+coefficients were fitted (`windtunnel_lab/fit/priors.yaml`). The wider of this and the standard error of the catalogue
+holds."""
 INFORMED = 0.7
 """A coefficient counts as informed by the rows once its standard error is below this share of its prior's."""
 _STEP, _ROUNDS, _SILENT = 0.02, 4, 0.25

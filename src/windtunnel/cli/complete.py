@@ -42,9 +42,9 @@ def laws(incomplete: str) -> list[str]:
 
 def papers(incomplete: str) -> list[str]:
     """Papers that have an experiment."""
-    from windtunnel import reproduce as papers
+    from windtunnel.cli import workshop
 
-    return _matching(papers.list_papers(), incomplete)
+    return _matching(workshop.papers(), incomplete)
 
 
 def launch_formats(incomplete: str) -> list[str]:

@@ -44,7 +44,7 @@ class Feedback:
 
 FITTED = {"polyglot-225": Feedback(23.3, 1.06, 44, 17), "edit-133": Feedback(1.08, 0.82, 44, 18)}
 """Second attempts after the output of failing tests, by aider's benchmark: ln κ ~ N(ln worth, log_sd) over models, at
-its greatest likelihood for binomial counts of second attempts (`validation.fit.reasoning`)."""
+its greatest likelihood for binomial counts of second attempts (`windtunnel_lab.fit.reasoning`)."""
 RUNS = {
     "polyglot-225 qwen3": Feedback(13.0, 0.48, 9),
     "edit-133 qwen2.5 quantisations": Feedback(1.12, 0.26, 10),

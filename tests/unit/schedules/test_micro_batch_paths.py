@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from windtunnel.papers.skippipe import experiment
 from windtunnel.schedules.paths import BACKWARD, FORWARD, Net, best_routes, scattered, serve, straight
+from windtunnel_lab.papers.skippipe import experiment
 
 STAGES = ((0, 1, 2), (3, 4), (5, 6), (7, 8))
 

@@ -177,7 +177,7 @@ def test_verbs_of_training_name_what_serving_needs(
 
 
 def test_an_unknown_paper_is_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from windtunnel import reproduce as papers
+    from windtunnel_lab import reproduce as papers
 
     monkeypatch.setattr(papers, "run_paper", lambda _: pytest.fail("ran"))
     assert cli(["reproduce", "kvshare", "nonsense"]) == 2

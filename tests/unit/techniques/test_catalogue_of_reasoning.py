@@ -7,11 +7,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from windtunnel import reproduce
 from windtunnel.cli.main import app
 from windtunnel.laws import LAWS
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.systems import system, systems
+from windtunnel_lab import reproduce
 
 OWN = [one for one in systems() if one.family in ("decode-tts", "agents")]
 

@@ -13,11 +13,11 @@ import pytest
 
 from windtunnel import api
 from windtunnel.cli.main import run as cli
-from windtunnel.reproduce.pages.technique_pages import FAMILIES
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob
 from windtunnel.techniques.described import allowed, bibtex, conflicting, default, matches, mechanism, record
 from windtunnel.techniques.systems import systems
+from windtunnel_lab.reproduce.pages.technique_pages import FAMILIES
 
 ROOT = Path(__file__).parents[3]
 CASE = {

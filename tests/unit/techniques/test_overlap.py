@@ -11,15 +11,15 @@ from windtunnel.errors import BadInput
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.network.packing import Packer, Strided
-from windtunnel.papers.kraken import experiment as kraken
-from windtunnel.papers.mscclpp import experiment as mscclpp
-from windtunnel.papers.mscclpp.experiment import decoding
-from windtunnel.papers.t3 import experiment as t3
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMPUTE, Segment
-from windtunnel.reproduce.settings import central
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.techniques import applied
+from windtunnel_lab.papers.kraken import experiment as kraken
+from windtunnel_lab.papers.mscclpp import experiment as mscclpp
+from windtunnel_lab.papers.mscclpp.experiment import decoding
+from windtunnel_lab.papers.t3 import experiment as t3
+from windtunnel_lab.reproduce.settings import central
 
 VALUES = central(t3.setting())
 

@@ -66,7 +66,7 @@ def test_every_entry_says_what_it_is() -> None:
 
 
 def test_what_works_has_an_experiment_and_what_is_partial_says_what_is_missing() -> None:
-    from windtunnel import reproduce as papers
+    from windtunnel_lab import reproduce as papers
 
     for id, one in REGISTRY.items():
         assert one.experiment in papers.list_papers() if one.status == "works" else one.missing, id

@@ -167,7 +167,7 @@ def test_majority_on_aime():
 
 
 def test_the_page_has_a_line_for_each_figure_and_each_reason():
-    from windtunnel.validation.accuracy.reasoning_table import reasoning_page
+    from windtunnel_lab.accuracy.reasoning_table import reasoning_page
 
     page = reasoning_page(validate([*MADE_UP, {"kind": "rl_step", "framework": "f", "metrics": {"step_time_s": 1.5}}]))
     assert "| two_attempts | polyglot-225 | pass_2_percent | 1 of 1 |" in page

@@ -15,13 +15,13 @@ from windtunnel.errors import BadInput, GateFailed
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.results.records import Interval, MemoryReport
 from windtunnel.training.results.training_result import TrainingResult
-from windtunnel.validation.accuracy.constant_baseline import best_constant, constant_errors
-from windtunnel.validation.accuracy.plan_ranking import kendall_tau, rank_groups, rank_plans, regret_text
-from windtunnel.validation.accuracy.write_page import accuracy_page
 from windtunnel.validation.predict.report import RowOutcome
 from windtunnel.validation.predict.validate import validate
 from windtunnel.validation.rows.row_files import load_rows, shipped_rows
 from windtunnel.validation.rows.targets import GIB, at_step_time
+from windtunnel_lab.accuracy.constant_baseline import best_constant, constant_errors
+from windtunnel_lab.accuracy.plan_ranking import kendall_tau, rank_groups, rank_plans, regret_text
+from windtunnel_lab.accuracy.write_page import accuracy_page
 
 
 def result(seconds: float, tokens: float = 128 * 8192.0, devices: int = 64) -> TrainingResult:

@@ -5,8 +5,8 @@ kind of model on any engine, then all. A band's own (model, device) group is lef
 
 A site that nobody measured is off as a whole beside that, by as much as whole sets of rows (one record of one release
 line on one device) are when no row of theirs is in the fit. That deviation between sets is estimated from them
-(`validation.fit.serving_leave_out`), stands in the residual file and is part of each draw, unless a row of the same set
-is in the record, or the machine's own measurements stand above the fits.
+(`windtunnel_lab.fit.serving_leave_out`), stands in the residual file and is part of each draw, unless a row of the same
+set is in the record, or the machine's own measurements stand above the fits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The slow-down of a black-box machine by its neighbours, from series of one sample a second.
 
 Machines share a host's cache, memory rate and port; a predictor learned from simulated hosts reads what a hypervisor
-sees (`clusters/predictors/interference.py`), for workloads that it has not seen.
+sees (`interference`), for workloads that it has not seen.
 
 Source: Shahbazinia et al. 2025.
 """
@@ -24,7 +24,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="predictor",
     about=("cluster",),
-    use="`clusters.predictors.interference`",
+    use="`windtunnel_lab.models.clusters.interference`",
     status="partial",
     missing=(
         "the paper's data set and its error of 7.8 %, the comparison with an LSTM (both not run); an attention "

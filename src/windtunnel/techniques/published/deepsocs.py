@@ -1,7 +1,7 @@
 """Task graphs on unlike processing elements: a learned rank chooses late, HEFT plans at arrival.
 
 HEFT's plan rests on expected times and keeps its order when they are wrong; a rank that decides when an element falls
-free follows what has happened (`clusters/searches/task_graphs.py`).
+free follows what has happened (`task_graphs`).
 
 Source: Sung et al. 2020; HEFT: Topcuoglu et al. 2002.
 """
@@ -25,7 +25,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="search",
     about=("cluster",),
-    use="`clusters.searches.task_graphs`",
+    use="`windtunnel_lab.models.clusters.task_graphs`",
     status="partial",
     missing="a graph network trained by policy gradients (a weighted rank here), power and clocks of the elements",
     experiment="deepsocs",

@@ -1,7 +1,7 @@
 """Strategies of data, sharded, tensor and pipeline parallelism are chosen by a search under a memory limit.
 
 `windtunnel plan` searches uniform plans, exactly and with a proof. Where each layer may have its own strategy,
-`planner/search/layer_strategies.py` finds the fastest assignment under memory by a dynamic programme over layers and
+`layer_strategies` finds the fastest assignment under memory by a dynamic programme over layers and
 bytes, with the seconds of resharding activations between neighbours that differ.
 
 Source: Miao et al. 2022, section on the dynamic programme; Galvatron: Automatic Distributed Training for Large
@@ -27,7 +27,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="search",
     about=("training",),
-    use="`windtunnel plan` searches uniform plans, `planner.search.layer_strategies` one strategy a layer",
+    use="`windtunnel plan` searches uniform plans, `layer_strategies` one strategy a layer",
     status="partial",
     missing="a simulated step whose layers differ (the search adds seconds of layers); choices made again at run time",
     experiment="galvatron",

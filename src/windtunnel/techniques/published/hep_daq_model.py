@@ -1,7 +1,7 @@
 """A row of filters between a detector and its disks: power, cost and yield of what passes each stage.
 
 Each stage keeps the events that score highest; what it drops costs nothing later, so that skill, bytes and joules of
-the early stages decide. The model is `clusters/meters/filter_pipeline.py`.
+the early stages decide. The model is `filter_pipeline`.
 
 Source: Olin-Ammentorp, Wu and Chien 2024.
 """
@@ -25,7 +25,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="meter",
     about=("cluster",),
-    use="`clusters.meters.filter_pipeline.figures`",
+    use="`windtunnel_lab.models.clusters.filter_pipeline.figures`",
     status="partial",
     missing="prices of hardware, latencies of messages, scores drawn from trigger efficiencies in place of normal ones",
     experiment="hep_daq_model",

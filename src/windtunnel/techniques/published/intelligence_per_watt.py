@@ -1,7 +1,7 @@
 """Accuracy a watt and a joule of models on local and cloud accelerators, and a router between them.
 
 Watts and joules of a query come from `serve`; a router sends a query to the local model where it expects a right
-answer, and the cloud answers the rest (`clusters/meters/intelligence_per_watt.py`).
+answer, and the cloud answers the rest (`intelligence_per_watt`).
 
 Source: Saad-Falcon et al. 2025.
 """
@@ -24,7 +24,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="meter",
     about=("serving",),
-    use="`windtunnel serve` for watts and joules, `clusters.meters.intelligence_per_watt` for the router",
+    use="`windtunnel serve` for watts and joules, `intelligence_per_watt` for the router",
     status="partial",
     missing="accuracy of each model on each query, which is not public, and with it the coverage of 88.7 % (not run)",
     experiment="intelligence_per_watt",

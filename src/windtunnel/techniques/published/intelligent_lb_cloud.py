@@ -2,7 +2,7 @@
 
 A live migration copies memory and then what was written meanwhile, round after round, so that loads that write much are
 dear to move. The search takes moves by overload saved less the price of their bytes, greedy by size alone
-(`clusters/searches/migrations.py`).
+(`migrations`).
 
 Source: Sliwko 2025; migration rounds: Clark et al. 2005.
 """
@@ -26,7 +26,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="search",
     about=("cluster",),
-    use="`clusters.searches.migrations`",
+    use="`windtunnel_lab.models.clusters.migrations`",
     status="partial",
     missing="the trace of a Google cell; agents that decide without a centre; memory as a second capacity",
     experiment="intelligent_lb_cloud",

@@ -1,7 +1,7 @@
 """Benchmark scores of processors from the features of their data sheets.
 
 Cores, clocks, watts, cache and channels of a processor and what a benchmark asks for give a score with knees; a learned
-model reads the features (`clusters/predictors/cpu_score.py`).
+model reads the features (`cpu_score`).
 
 Source: Liu et al. 2024.
 """
@@ -24,7 +24,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="predictor",
     about=("cluster",),
-    use="`clusters.predictors.cpu_score`",
+    use="`windtunnel_lab.models.clusters.cpu_score`",
     status="partial",
     missing="group attention; measured scores (on the published part of its table trees lose to a linear model)",
     experiment="ncpp",

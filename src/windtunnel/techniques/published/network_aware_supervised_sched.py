@@ -1,7 +1,7 @@
 """A data-intensive job goes to the site where a learned model predicts that it ends first.
 
 Links, round trips and load of each candidate are measured, completion is regressed from them, and the least wins; a
-scheduler that looks at processors alone sends jobs behind full links (`clusters/predictors/site_completion.py`).
+scheduler that looks at processors alone sends jobs behind full links (`site_completion`).
 
 Source: Timilsina and Shannigrahi 2025.
 """
@@ -25,7 +25,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="predictor",
     about=("cluster",),
-    use="`clusters.predictors.site_completion`",
+    use="`windtunnel_lab.models.clusters.site_completion`",
     status="partial",
     missing="measurements of a testbed (data are drawn from flows), jobs that come one after the other",
     experiment="network_aware_supervised_sched",

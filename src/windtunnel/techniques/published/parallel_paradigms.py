@@ -1,7 +1,7 @@
 """Templates of jobs: message passing, shared memory, offload to a device, and ranks with threads.
 
 Seconds of a step on a grid follow from α-β messages, the memory rate that threads share, the other socket, copies over
-the host link and a device's rates (`clusters/meters/job_templates.py`): what a job of each kind makes of more nodes.
+the host link and a device's rates (`job_templates`): what a job of each kind makes of more nodes.
 
 Source: the survey compares the three models; the forms are Hockney's and the roofline.
 """
@@ -23,7 +23,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="meter",
     about=("cluster",),
-    use="`clusters.meters.job_templates`",
+    use="`windtunnel_lab.models.clusters.job_templates`",
     experiment="parallel_paradigms",
 )
 

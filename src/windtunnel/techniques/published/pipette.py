@@ -121,7 +121,7 @@ TECHNIQUE = Technique(
     ),
     missing=(
         "rates of links pair by pair in a simulated step: here the order of axes, while annealing of places on a "
-        "matrix is `planner.search.worker_places`; "
+        "matrix is `windtunnel_lab.models.planner.worker_places`; "
         "its learned memory estimator and its search over plans, which are those of `windtunnel plan`"
     ),
 )

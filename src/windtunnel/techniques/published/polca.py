@@ -3,7 +3,7 @@
 Jobs and fleets of low priority give way first, those of high priority next; both locks act late because they go out of
 band, and a brake slows every server when the feed would fail. In `windtunnel cluster` it sets `jobs.power`: rows, their
 limit and the manager's numbers; watts and speeds at each clock are simulated from the jobs' scenarios. Requests one by
-one in a row alone: `clusters/power_row.py`.
+one in a row alone: `power_row`.
 
 What it costs: time of what is locked. Training, whose watts stay high for a whole step, leaves little room.
 

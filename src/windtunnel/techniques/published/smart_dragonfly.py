@@ -1,6 +1,6 @@
 """Run times of jobs that share a dragonfly, predicted from what the ports of routers count.
 
-Several jobs' flows share local and global links on adaptive routes (`network/adaptive.py`); a surrogate learned from
+Several jobs' flows share local and global links on adaptive routes (`adaptive`); a surrogate learned from
 simulated mixes reads the counters and says how long a job's next iteration takes, in place of simulating it.
 
 Source: Wang et al. 2025.
@@ -25,7 +25,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="predictor",
     about=("cluster",),
-    use="`clusters.predictors.dragonfly_runtime`",
+    use="`windtunnel_lab.models.clusters.dragonfly_runtime`",
     status="partial",
     missing="a graph network over ports and a model over time (boosted trees here); packets, here flows",
     experiment="smart_dragonfly",

@@ -1,7 +1,7 @@
 """Which virtual machines to move, at most L of them, while machines come and go as one plans.
 
 Moves join fragments of idle cores; a plan that comes late meets other machines, and its moves are void where theirs are
-gone or the room is taken (`clusters/searches/vm_moves.py`). A sampled policy with learned preferences answers at once,
+gone or the room is taken (`vm_moves`). A sampled policy with learned preferences answers at once,
 the integer programme exactly and late.
 
 Source: Ding et al. 2025.
@@ -26,7 +26,7 @@ TECHNIQUE = Technique(
     levels=(),
     kind="search",
     about=("cluster",),
-    use="`clusters.searches.vm_moves`",
+    use="`windtunnel_lab.models.clusters.vm_moves`",
     status="partial",
     missing="memory beside cores, machines over two NUMA nodes, affinities; a transformer trained by PPO",
     experiment="vmr2l",

@@ -5,7 +5,7 @@ question are left out all the same. Rows of one (software, device) count togethe
 between units sets the width. A band rests on the closest class that has enough rows, and enough units where the
 software was not measured on the device: the same software, software that allocates the same way, all software.
 
-Residuals: `catalog/residuals/memory.json`, written by `validation.fit.memory_residuals`.
+Residuals: `catalog/residuals/memory.json`, written by `windtunnel_lab.fit.memory_residuals`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every measured configuration has the weight exp(−distance), where each difference in software, device, model class,
 precision, scale, length, width or micro-batch adds its own distance. The distances are those that make bands narrow
-and right on the residuals themselves (`validation.fit.interval_width`); none is set by hand. A band consists of the
+and right on the residuals themselves (`windtunnel_lab.fit.interval_width`); none is set by hand. A band consists of the
 weighted quantiles of the residuals, at the level that a finite sample needs to cover 80 % of new draws.
 
 The residuals that count depend on what was measured. At a site of the record, with software and device measured

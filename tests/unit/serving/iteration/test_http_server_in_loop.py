@@ -8,11 +8,11 @@ import pytest
 
 from windtunnel import catalog
 from windtunnel.cost.serving import serves_between_steps, serving_coefficients
-from windtunnel.reproduce.claims import served
-from windtunnel.validation.fit.serving_cases import cases_of
 from windtunnel.validation.predict.serving_run import run
 from windtunnel.validation.rows.row_files import shipped_serving_rows
 from windtunnel.validation.rows.serving_targets import served_value
+from windtunnel_lab.fit.serving_cases import cases_of
+from windtunnel_lab.reproduce.claims import served
 
 
 @pytest.mark.parametrize(

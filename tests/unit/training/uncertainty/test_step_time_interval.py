@@ -18,7 +18,7 @@ from windtunnel.training.uncertainty.plan_difference import (
 )
 from windtunnel.training.uncertainty.profile_coverage import Coverage
 from windtunnel.training.uncertainty.step_time_interval import band, grade_of, interval_of, table_of, ways_for
-from windtunnel.validation.fit.interval_width import bands, interval_scores, unseen_coverage
+from windtunnel_lab.fit.interval_width import bands, interval_scores, unseen_coverage
 
 APART = {"software": 1.0, "device": 1.0, "mixture": 2.0, "devices": 0.3, "settings": 0.5}
 

@@ -1,1 +1,0 @@
-"""Searches for placements: which virtual machines to move, which loads to migrate, which task runs where."""

@@ -1,0 +1,1 @@
+"""Models that papers of the workshop use and no command reaches."""

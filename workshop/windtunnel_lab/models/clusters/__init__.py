@@ -1,0 +1,1 @@
+"""Searches, learned predictors and meters of clusters, each of one paper."""

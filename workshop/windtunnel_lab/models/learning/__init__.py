@@ -1,0 +1,1 @@
+"""Orders of algorithms, performance profiles, and training among peers on slow links."""

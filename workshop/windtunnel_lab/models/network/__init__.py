@@ -1,0 +1,1 @@
+"""Routing and switches of two published networks."""

@@ -1,0 +1,1 @@
+"""Searches over layers and places of workers."""

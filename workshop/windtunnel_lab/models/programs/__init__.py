@@ -1,0 +1,1 @@
+"""Stages and nodes of programs: which model, how many samples, which device."""

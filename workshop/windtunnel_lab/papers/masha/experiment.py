@@ -1,0 +1,55 @@
+"""Bits of compressed extra-gradient to a distance, beside plain extra-gradient, on a game."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.learning.records import TimedCurve
+from windtunnel_lab.reproduce import ClaimResult
+from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.learned import learned
+from windtunnel_lab.reproduce.settings import Values, load
+
+TITLE = "MASHA (Beznosikov et al. 2021)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel_lab.papers.masha")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def bit_ratio(values: Values) -> float:
+    """Bytes to a thousandth of the first loss: plain extra-gradient over random entries; 0 if these never get there."""
+    section = {
+        "task": "bilinear",
+        "workers": fixed("workers"),
+        "steps": fixed("steps"),
+        "inner": "sgd",
+        "lr": fixed("lr"),
+        "evaluate_every": 10,
+        "algorithms": ["extragradient", {"masha": {"compressor": {"randk": {"fraction": values["share"]}}}}],
+    }
+    plain, compressed = (_bytes_to(curve) for curve in learned(section).curves)
+    return plain / compressed
+
+
+def _bytes_to(curve: TimedCurve) -> float:
+    there = curve.loss <= 1e-3 * curve.loss[0]
+    return float(curve.bytes[there.argmax()]) if there.any() else float("inf")
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured."""
+    return {
+        "bits": bit_ratio,
+    }
+
+
+def run() -> list[ClaimResult]:
+    """All claims of the paper."""
+    return results(setting(), "masha", measures())

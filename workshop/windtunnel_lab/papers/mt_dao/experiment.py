@@ -1,0 +1,70 @@
+"""Slow momenta beside fast ones: bytes, loss and time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.learning.timing.links import Link
+from windtunnel.learning.timing.lock_step import time_lock_step
+from windtunnel.learning.timing.on_target import messages_on_target
+from windtunnel.learning.timing.target import Target, stated_layers
+from windtunnel_lab.reproduce import ClaimResult
+from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.learned import learned, loss_ratio, proxy
+from windtunnel_lab.reproduce.settings import Values, load
+
+TITLE = "MT-DAO (Iacob et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel_lab.papers.mt_dao")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def byte_ratio() -> float:
+    """Bytes of data parallelism over those with parameters, one momentum and the variance each 32 steps."""
+    every = fixed("rounds")
+    own = {"mt-dao": {"period": every}}
+    section = proxy(setting(), {}, ["data_parallel", own], task={"quadratic": {"params": 8}}, steps=4 * every, seeds=1)
+    dense, mine = learned(section).algorithms
+    return dense.bytes_per_worker / mine.bytes_per_worker
+
+
+def slower(values: Values) -> float:
+    """Loss of local Adam, which has a fast momentum alone, over that with a slow one beside it."""
+    period = {"period": values["period"]}
+    return loss_ratio(proxy(setting(), {}, [{"local_adam": period}, {"mt-dao": period}]))
+
+
+def time_saved(values: Values) -> float:
+    """Per cent of data parallelism's time saved at equal steps, largest over Ethernet's rates."""
+    every, step_s = fixed("rounds"), values["step_s"]
+    saved = []
+    for gbit in fixed("gbits"):
+        link = Link(up_bytes_per_s=gbit * 1e9 / 8, down_bytes_per_s=gbit * 1e9 / 8)
+        target = Target(step_s=step_s, layers=stated_layers(fixed("parameters"), 24), link=link)
+        seconds = []
+        for id, knobs in (("data_parallel", {}), ("mt-dao", {"period": every})):
+            messages = messages_on_target(id, knobs, target, 4, 4 * every)
+            seconds.append(float(time_lock_step(messages, target, 4, 4 * every).time_s[-1]))
+        saved.append(100 * (1 - seconds[1] / seconds[0]))
+    return max(saved)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured."""
+    return {
+        "bytes": lambda v: byte_ratio(),
+        "slower": slower,
+        "clock": time_saved,
+    }
+
+
+def run() -> list[ClaimResult]:
+    """All claims of the paper."""
+    return results(setting(), "mt-dao", measures())

@@ -1,0 +1,81 @@
+"""FSDP against DDP where both fit, where only one fits, and at scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel_lab.reproduce import ClaimResult
+from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.settings import Values, load
+
+TITLE = "PyTorch FSDP (Zhao et al. 2023)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel_lab.papers.pytorch_fsdp")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def scenario(model: str, gpus: int, mbs: int, *, sharded: bool) -> Values:
+    """One step of data parallelism, sharded or replicated."""
+    seq_len = 2048 if "gpt3" in model else fixed("seq_len")
+    return {
+        "model": model,
+        "cluster": {
+            "device": "a100-sxm-80gb",
+            "nodes": gpus // 8,
+            "devices_per_node": 8,
+            "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": fixed("nic_gbit") * 1e9 / 8, "family": "roce"},
+        },
+        "training": {
+            "seq_len": seq_len,
+            "global_batch": gpus * mbs,
+            "framework": "fsdp1" if sharded else "ddp",
+            "grad_reduce_precision": "bf16",
+        },
+        "plan": {"mbs": mbs, "zero": 3 if sharded else 0}
+        | ({"recompute": {"policy": "full"}} if "gpt3" in model else {}),
+        "techniques": [{"pytorch-fsdp": {}}] if sharded else [],
+    }
+
+
+def ratio(values: Values) -> float:
+    """Throughput with shards over that with replicas, the further from 1."""
+    found = []
+    for model in fixed("small"):
+        ddp, fsdp = (
+            simulated(scenario(model, fixed("few_gpus"), values["mbs"], sharded=sharded)).step_time_s
+            for sharded in (False, True)
+        )
+        found.append(ddp / fsdp)
+    return max(found, key=lambda x: abs(x - 1.0))
+
+
+def only_sharded_fits(values: Values) -> float:
+    """Whether the large model fits with shards and not with replicas."""
+    ddp, fsdp = (
+        simulated(scenario(fixed("large"), fixed("few_gpus"), values["mbs"], sharded=sharded)).fits
+        for sharded in (False, True)
+    )
+    return float(fsdp and not ddp)
+
+
+def scaling(values: Values) -> float:
+    """Rate a GPU on the larger cluster over that on the smaller one."""
+    few, many = (simulated(scenario("gpt3-175b", n, values["gpt_mbs"], sharded=True)).mfu for n in fixed("scaled_gpus"))
+    return many / few
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"ddp/ratio": ratio, "ddp/larger": only_sharded_fits, "scaling": scaling}
+
+
+def run() -> list[ClaimResult]:
+    """FSDP beside DDP, and beyond it."""
+    return results(setting(), "pytorch-fsdp", measures())

@@ -1,0 +1,47 @@
+"""How far the errors of two verifiers must differ for both to be worth what they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from windtunnel.population.beta import from_mean
+from windtunnel.population.selectors import separation_from_accuracy
+from windtunnel_lab.reproduce import ClaimResult
+from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.settings import Values, load
+
+TITLE = "R2E-Gym: hybrid test-time scaling (Jain et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel_lab.papers.r2e_gym_hybrid_tts")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def separation(values: Values, accuracy: float) -> float:
+    """That of a verifier whose best of all trajectories is right so often; NaN where there is none."""
+    points = from_mean(values["pass_1"], values["concentration"]).points(400)
+    found = separation_from_accuracy(points, fixed("trajectories"), accuracy)
+    return math.nan if found is None else found
+
+
+def correlation(values: Values) -> float:
+    """Of both verifiers' errors."""
+    ratio = separation(values, fixed("both")) / separation(values, fixed("one"))
+    return 2.0 / ratio**2 - 1.0
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"correlation": correlation, "separation": lambda v: separation(v, fixed("one"))}
+
+
+def run() -> list[ClaimResult]:
+    """All claims of the paper."""
+    return results(setting(), "r2e-gym-hybrid-tts", measures())

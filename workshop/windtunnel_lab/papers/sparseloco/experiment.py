@@ -1,0 +1,66 @@
+"""Sparse outer gradients in two bits: bits of a kept value, losses beside dense ones and without feedback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.learning.compressors import COMPRESSORS
+from windtunnel_lab.reproduce import ClaimResult
+from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.learned import loss_ratio, proxy
+from windtunnel_lab.reproduce.settings import Values, load
+
+TITLE = "SparseLoCo (Sarfi et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel_lab.papers.sparseloco")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def _wire() -> dict[str, Any]:
+    return {"chain": {"fraction": fixed("density"), "chunk": fixed("chunk"), "bits": 2}}
+
+
+def sparse(values: Values) -> dict[str, Any]:
+    """SparseLoCo at the paper's density."""
+    return {"sparseloco": {"period": values["period"], "compressor": _wire()}}
+
+
+def without_feedback(values: Values) -> dict[str, Any]:
+    """As many entries drawn at random, of which nothing is remembered."""
+    wire = {"randk": {"fraction": fixed("density")}}
+    return {"sparseloco": {"period": values["period"], "compressor": wire, "feedback": 0.0}}
+
+
+def ratio(values: Values, first: dict[str, Any], second: dict[str, Any]) -> float:
+    """Loss of the first over that of the second."""
+    return loss_ratio(proxy(setting(), {}, [first, second]))
+
+
+def bits_of_a_value() -> float:
+    """Bits of the message over its kept values."""
+    entries = 256 * fixed("chunk")
+    wire = COMPRESSORS.get("chain")
+    settled = {name: knob.default for name, knob in wire.knobs.items()} | _wire()["chain"]
+    kept = fixed("density") * entries
+    return float(8 * wire.build(settled).nbytes(((entries,),)) / kept)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured."""
+    return {
+        "bytes": lambda v: bits_of_a_value(),
+        "loss": lambda v: ratio(v, {"diloco": {"period": v["period"]}}, sparse(v)),
+        "feedback": lambda v: ratio(v, without_feedback(v), sparse(v)),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """All claims of the paper."""
+    return results(setting(), "sparseloco", measures())

@@ -1,0 +1,55 @@
+"""Printed laws beside the losses of their figures, and the orders that follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.laws import LAWS
+from windtunnel_lab.reproduce import ClaimResult
+from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.settings import Values, load
+
+TITLE = "Time-series foundation models (Yao et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel_lab.papers.tsfm_scaling_laws")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def loss(architecture: str, data: str, parameters: float) -> float:
+    """Loss that the law says."""
+    given = {"architecture": architecture, "data": data, "parameters": parameters}
+    return LAWS.get("tsfm-scaling-laws").predict(given).values["loss"].value
+
+
+def off() -> float:
+    """Largest relative difference to losses read off the figures."""
+    return float(max(abs(loss(a, d, n) / read - 1.0) for a, d, n, read in fixed("read")))
+
+
+def scalability() -> float:
+    """Least ratio of exponents, encoder over decoder, in distribution."""
+    tables = LAWS.get("tsfm-scaling-laws").tables
+    axes = ("parameters", "points", "flop")
+    return min(tables["encoder/id"][f"alpha_{x}"].value / tables["decoder/id"][f"alpha_{x}"].value for x in axes)
+
+
+def turned() -> float:
+    """Sizes at which the decoder has the lower loss in distribution."""
+    return float(sum(loss("decoder", "id", n) < loss("encoder", "id", n) for n in fixed("sizes")))
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"losses": lambda _: off(), "scalability": lambda _: scalability(), "order": lambda _: turned()}
+
+
+def run() -> list[ClaimResult]:
+    """All claims."""
+    return results(setting(), "tsfm-scaling-laws", measures())
