@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress, write_references
+from windtunnel.cli.output import check_targets, note, print_json, progress, show, write_references
 from windtunnel.cli.sources import scenario_source
 
 
@@ -58,18 +58,15 @@ def advise(
 
         write.write_text(dump_scenario(load_scenario(best_scenario(advice))), encoding="utf-8")
         note(f"scenario  {write}")
-    if report is not None:
-        from windtunnel.report.advice import html as html_advise
+    from windtunnel.views.advise import view
 
-        note(f"report    {html_advise.write(advice, report)}")
+    show(view(advice, everything=everything), report, terminal=False)
     if cite is not None:
         write_references(cite, advice.cited, ())
     if as_json:
         print_json(advice.to_dict())
         return
-    from windtunnel.report.advice.terminal import summary
-
-    console().print(summary(advice, everything=everything))
+    show(view(advice, everything=everything))
 
 
 def register(app: typer.Typer) -> None:

@@ -126,7 +126,7 @@ def _is_deployment(result: Any) -> bool:
 def _html(module: str, result: Any, path: Path) -> None:
     from importlib import import_module
 
-    if module in ("cluster", "train", "plan"):
+    if module in ("cluster", "train", "plan", "advise"):
         from windtunnel.writers import html
 
         html.write(import_module(f"windtunnel.views.{module}").view(result), path)
@@ -145,7 +145,7 @@ VERBS: dict[str, tuple[Callable[[Any, bool], Any], str]] = {
     "reason": (lambda source, _: (api.simulate_programs(source), ""), "reason"),
     "fit": (lambda source, _: (api.fit(source), ""), ""),
     "plan": (lambda source, _: (api.plan(source, explain=None), ""), "plan"),
-    "advise": (lambda source, _: (api.advise(source), ""), "advice"),
+    "advise": (lambda source, _: (api.advise(source), ""), "advise"),
 }
 """Verb → (its call, the package of its report). `timeline` is `train` with its trace, `memory` with its curves."""
 

@@ -89,7 +89,7 @@ def test_runs_are_paired_and_go_on_while_nothing_is_resolved() -> None:
 
 
 def test_what_is_not_resolved_says_so(advice: Advice) -> None:
-    from windtunnel.report.advice.terminal import notes
+    from windtunnel.views.advise import notes
 
     one = listed(advice)["c4"]
     assert not any("not resolved" in line for line in notes(advice, one))

@@ -146,7 +146,7 @@ def test_report_and_references_hold_every_suggestion(tmp_path: Path, capsys: pyt
     for one in (*advice.suggestions, *advice.unlike):
         assert one.names[0] in page
         assert REGISTRY.get(one.names[0]).paper.link in cited
-    assert "no gain here" in capsys.readouterr().out
+    assert "No gain here" in capsys.readouterr().out
 
 
 def test_facts_and_switches_of_quality_are_left_alone() -> None:

@@ -71,7 +71,7 @@ def test_overlap_of_tensor_parallelism_first_on_slow_links(slow_links: Advice) -
 
 
 def test_own_framework_first_and_moves_in_the_class_it_relieves(slow_links: Advice) -> None:
-    from windtunnel.report.advice.terminal import options_text
+    from windtunnel.views.advise import options_text
 
     one = next(s for s in slow_links.suggestions if s.names == ("tp-overlap",))
     assert options_text(one, "megatron_core") == "megatron_core: --tp-comm-overlap"

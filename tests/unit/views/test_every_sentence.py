@@ -9,7 +9,7 @@ import pytest
 from view_texts import fragments, missing, printed
 
 from windtunnel import api
-from windtunnel.views import cluster, compare, explain, fit, plan, rank_devices, train
+from windtunnel.views import advise, cluster, compare, explain, fit, plan, rank_devices, train
 from windtunnel.views.view import View
 
 TRACE = ["submit_s,num_gpus,duration_s,priority", "0,8,20000,0", "0,4,9000,1", "3700,8,4000,0", "9000,2,30000,0"]
@@ -106,3 +106,12 @@ def test_devices_ranked_by_cost() -> None:
     search = {"space": {"tp": [1], "pp": [1]}}
     source = {**SMALL, "cluster": {**ONE_NODE, "device": "any"}, "search": search}
     _holds(rank_devices.view(api.rank_devices(source)), "h100-sxm-80gb", "$ per hour", "Prices are those")
+
+
+def test_advise() -> None:
+    found = api.advise({**SMALL, "plan": {"tp": 2, "mbs": 1}}, pairs=False)
+    unfit = next(iter(found.unfit))
+    for everything in (False, True):
+        told = advise.view(found, everything=everything)
+        _holds(told, "time goes to", "what moves", "No gain here", "Does not apply")
+        assert any(part.startswith(f"{unfit}: ") for part in fragments(told)) is everything

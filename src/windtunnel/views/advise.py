@@ -1,16 +1,17 @@
-"""Advice on the terminal: what bounds the scenario, then what to change, what it gains and what moves."""
+"""What `windtunnel advise` shows: what bounds the scenario, then what to change, what it gains and what moves."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from windtunnel.charts.chart import Axis, Chart
+from windtunnel.charts.forms import Bar, Bars
 from windtunnel.quantities import count, dollars, duration, gib, percent, seconds, signed_gib
+from windtunnel.views.view import Drawing, Lines, Section, Table, Text, View, Words, sections, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rich.console import RenderableType
-    from rich.table import Table
 
     from windtunnel.advice import Advice, Suggestion
 
@@ -31,6 +32,117 @@ _RUN_GROUPS = {
 }
 _RUN_COLUMNS = {"days": "days", "run_cost": "dollars", "energy_kwh": "energy"}
 _NOTHING = "changes nothing that counts here"
+_TONES = {"settings": "#607d8b", "suggestions": "#1565c0", "pairs": "#2e8b57", "unlike": "#e0862c"}
+_NAMES = {
+    "settings": "settings",
+    "suggestions": "techniques",
+    "pairs": "two together",
+    "unlike": "not like for like",
+}
+_LONGEST = 46
+"""Characters of a change beside its bar."""
+
+
+def view(advice: Advice, *, everything: bool = False) -> View:
+    """The advice; what a terminal has no room for stands in sections for pages.
+
+    Args:
+        advice: what was tried.
+        everything: whether the terminal lists every suggestion, and why techniques do not apply.
+    """
+    first, *rest = head_lines(advice)
+    parts: list[Section | None] = []
+    every = [one for name, _ in GROUPS for one in getattr(advice, name)]
+    if every:
+        hint = f"gain of the objective against today; {bands_of(advice)}"
+        parts.append(Section("What gains", (Drawing(partial(gains, advice)),), hint, pages_only=True))
+    for name, title in GROUPS:
+        title = _RUN_GROUPS.get(name, title) if advice.of_a_run else title
+        parts += _group(advice, getattr(advice, name), title, None if everything else SHOWN[name])
+    if not every:
+        parts.append(Section("", (Lines(("nothing that was tried gains here",)),)))
+    elif any(not s.told_apart for s in every):
+        unsure = f"· gains whose band holds 0 cannot be told from none; {bands_of(advice)}"
+        parts.append(Section("", (Lines((Text(unsure, "dim"),)),)))
+    unfit = [f"{name}: {why}" for name, why in advice.unfit.items()]
+    number = [f"{len(unfit)} techniques do not apply here: --all says why"] if unfit else []
+    for title, short, full in (
+        ("No gain here", lost_lines(advice.lost), lost_lines(advice.lost, everything=True)),
+        ("Could not be tried", refused_lines(advice.refused), refused_lines(advice.refused, everything=True)),
+        ("Does not apply", number, unfit),
+    ):
+        parts += _listed(title, full if everything else short, full)
+    papers = [f"{change_text(one)}: {' '.join(one.papers)}" for one in every if one.papers and one.kind != "pair"]
+    parts.append(Section("Papers", (Lines(tuple(papers), marked=True),), pages_only=True) if papers else None)
+    lead: tuple[Words, ...] = (Text(first, strong=True), *rest)
+    return View(title=f"Advice for {advice.scenario_name}", lead=lead, sections=sections(*parts))
+
+
+def _listed(title: str, printed: list[str], full: list[str]) -> list[Section]:
+    """Lines as the terminal prints them, and in full for pages where they differ."""
+    own = [Section(title, (Lines(tuple(printed)),))] if printed else []
+    if not full or printed == full:
+        return own
+    return [*own, Section(f"{title}, in full", (Lines(tuple(full)),), pages_only=True)]
+
+
+def _group(advice: Advice, found: Sequence[Suggestion], title: str, most: int | None) -> list[Section]:
+    """Suggestions of a kind with what to know about each; those beyond `most`, and what was cut, for pages."""
+    if not found:
+        return []
+    listed, rest = found[:most], () if most is None else found[most:]
+    own = _notes(advice, listed, everything=most is None)
+    more = (Lines((Text(f"{len(rest)} more: --all", "dim"),)),) if rest else ()
+    out = [Section(title, (_table(advice, listed, 1), own, *more))]
+    if (full := _notes(advice, found, everything=True)) != own:
+        pages = (_table(advice, rest, len(listed) + 1),) if rest else ()
+        out.append(Section(f"{title.split(':', maxsplit=1)[0]}, in full", (*pages, full), pages_only=True))
+    return out
+
+
+def bands_of(advice: Advice) -> str:
+    """What the bands of gains are of."""
+    of_plans = "bands are of measured pairs of plans, a technique counts as a setting"
+    if not advice.of_a_run:
+        return of_plans
+    return f"bands are of runs in the same random numbers, two by two; where the step changes {of_plans}"
+
+
+def _table(advice: Advice, listed: Sequence[Suggestion], first: int) -> Table:
+    level = next((s.level for s in listed if s.level), 0.0)
+    gain = "gain" if speeds(advice) else "change"
+    others = [*dict.fromkeys(name for s in listed for name in other_figures(advice, s))]
+    changes = any(s.memory_change_bytes for s in listed) if advice.of_a_run else True
+    memory = changes and any(s.memory_change_bytes is not None for s in listed) and advice.objective.id != "memory"
+    fits = not advice.fits
+    steps = any(s.step_gain is not None for s in listed)
+    heads = [
+        *("", "change", advice.objective.title, f"{gain} ({100 * level:.0f} % band)" if level else gain, *others),
+        *(("memory",) if memory else ()),
+        *(("fits",) if fits else ()),
+        *(("speed",) if steps else ()),
+        "what moves",
+    ]
+    rows = []
+    for at, one in enumerate(listed, first):
+        change, own = one.memory_change_bytes, other_figures(advice, one)
+        cells = [str(at), change_text(one), figure_text(advice, one.value), gain_text(advice, one)]
+        cells += [own.get(name, "") for name in others]
+        cells += [signed_gib(change) if change is not None else ""] if memory else []
+        cells += ["yes" if one.fits else "no"] if fits else []
+        cells += [signed(one.step_gain) if one.step_gain is not None else ""] if steps else []
+        rows.append([*cells, moved_text(advice, one)])
+    return table(heads, rows, numeric=range(2, len(heads) - 1), drop=(-1,))
+
+
+def _notes(advice: Advice, listed: Sequence[Suggestion], *, everything: bool) -> Lines:
+    return Lines(
+        tuple(
+            Text(f"{at}: {'. '.join(known)}", "dim")
+            for at, one in enumerate(listed, 1)
+            if (known := notes(advice, one, everything=everything))
+        )
+    )
 
 
 def figure_text(advice: Advice, value: float) -> str:
@@ -211,91 +323,34 @@ def refused_lines(refused: Mapping[str, str], *, everything: bool = False) -> li
     return [*lines, *([f"no size of theirs divides this cluster: {', '.join(sizes)}"] if sizes else [])]
 
 
-def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
-    """The advice as something `rich` prints."""
-    from rich.console import Group
-    from rich.text import Text
-
-    head, *rest = head_lines(advice)
-    parts: list[RenderableType] = [Text(head, style="bold"), *map(Text, rest)]
-    for name, title in GROUPS:
-        found = getattr(advice, name)
-        if not found:
-            continue
-        listed = found if everything else found[: SHOWN[name]]
-        title = _RUN_GROUPS.get(name, title) if advice.of_a_run else title
-        parts += [Text(f"\n{title}", style="bold"), _table(advice, listed), *_notes(advice, listed, everything)]
-        if len(listed) < len(found):
-            parts.append(Text(f"{len(found) - len(listed)} more: --all", style="dim"))
-    every = [one for name, _ in GROUPS for one in getattr(advice, name)]
-    if not every:
-        parts.append(Text("\nnothing that was tried gains here"))
-    elif any(not s.told_apart for s in every):
-        parts.append(Text(f"\n· gains whose band holds 0 cannot be told from none; {bands_of(advice)}", style="dim"))
-    for title, lines in (
-        ("no gain here: ", lost_lines(advice.lost, everything=everything)),
-        ("could not be tried: ", refused_lines(advice.refused, everything=everything)),
-    ):
-        parts += [Text.assemble((title, "bold"), line) if not at else Text(line) for at, line in enumerate(lines)]
-    if everything and advice.unfit:
-        words = "; ".join(f"{name}: {why}" for name, why in advice.unfit.items())
-        parts.append(Text.assemble(("does not apply: ", "bold"), words))
-    elif advice.unfit:
-        parts.append(Text(f"{len(advice.unfit)} techniques do not apply here: --all says why", style="dim"))
-    return Group(*parts)
+def gains(advice: Advice) -> Chart:
+    """Bars of gains with their bands, best at the top of each kind."""
+    bars: list[Bar] = []
+    for name, _ in GROUPS:
+        for one in getattr(advice, name)[: SHOWN[name]]:
+            told = f"{change_text(one)}\n{_NAMES[name]}; gain {gain_text(advice, one)}\n{moved_text(advice, one)}"
+            label = _label(one, [bar.name for bar in bars])
+            low, high = 100 * one.low, 100 * one.high
+            band = {"low": low, "high": high} if one.level else {}
+            bars.append(
+                Bar(name=label, end=100 * one.gain, series=_NAMES[name], text=signed(one.gain), told=told, **band)
+            )
+    used = {bar.series for bar in bars}
+    return Bars(
+        title="Gain of each change",
+        bars=tuple(bars),
+        layers=(),
+        series={name: _TONES[key] for key, name in _NAMES.items() if name in used},
+        x=Axis(title=f"gain in {advice.objective.title}, %"),
+        y=Axis(kind="band"),
+        mark=0.0,
+    )
 
 
-def bands_of(advice: Advice) -> str:
-    """What the bands of gains are of."""
-    of_plans = "bands are of measured pairs of plans, a technique counts as a setting"
-    if not advice.of_a_run:
-        return of_plans
-    return f"bands are of runs in the same random numbers, two by two; where the step changes {of_plans}"
-
-
-def _table(advice: Advice, listed: Sequence[Suggestion]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("")
-    table.add_column("change", overflow="fold", ratio=3)
-    table.add_column(advice.objective.title, justify="right", no_wrap=True)
-    level = next((s.level for s in listed if s.level), 0.0)
-    gain = "gain" if speeds(advice) else "change"
-    table.add_column(f"{gain} ({100 * level:.0f} % band)" if level else gain, justify="right", no_wrap=True)
-    others = [*dict.fromkeys(name for s in listed for name in other_figures(advice, s))]
-    for name in others:
-        table.add_column(name, justify="right")
-    changes = any(s.memory_change_bytes for s in listed) if advice.of_a_run else True
-    memory = changes and any(s.memory_change_bytes is not None for s in listed) and advice.objective.id != "memory"
-    steps = any(s.step_gain is not None for s in listed)
-    if memory:
-        table.add_column("memory", justify="right", no_wrap=True)
-    fits = not advice.fits
-    if fits:
-        table.add_column("fits", no_wrap=True)
-    if steps:
-        table.add_column("speed", justify="right", no_wrap=True)
-    table.add_column("what moves", overflow="fold", ratio=4)
-    for at, one in enumerate(listed, 1):
-        change = one.memory_change_bytes
-        cells = [str(at), change_text(one), figure_text(advice, one.value), gain_text(advice, one)]
-        figures = other_figures(advice, one)
-        cells += [figures.get(name, "") for name in others]
-        cells += [signed_gib(change) if change is not None else ""] if memory else []
-        cells += ["yes" if one.fits else "no"] if fits else []
-        cells += [signed(one.step_gain) if one.step_gain is not None else ""] if steps else []
-        table.add_row(*cells, moved_text(advice, one))
-    return table
-
-
-def _notes(advice: Advice, listed: Sequence[Suggestion], everything: bool) -> list[RenderableType]:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    return [
-        Padding(Text(f"{at}: {'. '.join(said)}", style="dim"), (0, 0, 0, 2))
-        for at, one in enumerate(listed, 1)
-        if (said := notes(advice, one, everything=everything))
-    ]
+def _label(one: Suggestion, taken: list[str]) -> str:
+    """A short name that no other bar has."""
+    text = change_text(one)
+    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
+    while text in taken:
+        text += " "
+    return text

@@ -1,1 +1,0 @@
-"""Advice as terminal text and HTML."""
