@@ -123,15 +123,19 @@ def _is_deployment(result: Any) -> bool:
     return isinstance(result, ServingPlan)
 
 
-def _html(module: str, result: Any, path: Path) -> None:
+def _drawn(command: str, result: Any, report: Path) -> dict[str, Any] | None:
+    """Write the report of a result; its view as data for the page, None of a command without a view."""
     from importlib import import_module
+    from importlib.util import find_spec
 
-    if module in ("cluster", "train", "plan", "advise"):
-        from windtunnel.writers import html
+    if find_spec(f"windtunnel.views.{command}") is None:
+        import_module(f"windtunnel.report.{command}.html").write(result, report)
+        return None
+    from windtunnel.writers import html, studio
 
-        html.write(import_module(f"windtunnel.views.{module}").view(result), path)
-        return
-    import_module(f"windtunnel.report.{module}.html").write(result, path)
+    view = import_module(f"windtunnel.views.{command}").view(result)
+    html.write(view, report)
+    return studio.plain(view, charts=True)
 
 
 VERBS: dict[str, tuple[Callable[[Any, bool], Any], str]] = {
@@ -162,7 +166,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     head = {"id": question.get("id"), "verb": question.get("verb")}
     try:
         source = FieldsInFolder(question["scenario"], Path(question["folder"]))
-        report = question.get("report")
+        report, view = question.get("report"), None
         if question["verb"] == "explain":
             (result, words), package = (_explained(source, question.get("options") or {}), ""), ""
         elif question["verb"] == "serve_curve":
@@ -176,7 +180,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
             if package == "timeline":
                 _html_timeline(result, Path(report))
             else:
-                _html(package, result, Path(report))
+                view = _drawn(package, result, Path(report))
         told = result.to_dict()
         return {
             **head,
@@ -184,6 +188,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
             "result": told,
             "explicit": explicit_values(told.get("assumed") or (), question["scenario"], told.get("plan")),
             "note": words,
+            "view": view,
             "has_report": bool(report is not None and package),
             "wall_s": time.perf_counter() - begun,
         }

@@ -16,6 +16,7 @@ from windtunnel.views import view as v
 _LONG = 60
 """Characters of a cell from which a table of many columns stands cell below cell on a phone."""
 _MANY = 4
+_PAIRS = 12
 
 
 def write(view: v.View, path: str | Path) -> Path:
@@ -183,7 +184,10 @@ def _block(block: v.Block) -> str:
 
 
 def _table(table: v.Table) -> str:
-    """A table that scrolls inside its card where the screen is narrower."""
+    """A table that scrolls inside its card where the screen is narrower; many pairs stand in columns."""
+    if not table.headed and len(table.columns) == 2 and len(table.rows) > _PAIRS:
+        terms = "".join(f"<div><dt>{texted(name)}</dt><dd>{texted(value)}</dd></div>" for name, value in table.rows)
+        return f'<dl class="plan">{terms}</dl>'
     first = len(table.rows) - table.totals
     names = [column.name for column in table.columns]
     kinds = [" n" if column.numeric else "" for column in table.columns]

@@ -110,7 +110,9 @@ def test_the_studio_is_given_plain_data() -> None:
     data = studio.plain(VIEW, charts=True)
     assert json.loads(json.dumps(data)) == data
     assert data["tiles"][0]["value"] == {"kind": "text", "text": "1.00 s", "start": 0.0, "path": "step_time_s"}
-    assert "<svg" in data["sections"][2]["blocks"][0]["html"]
+    (chart,) = data["sections"][2]["blocks"][0]["charts"]
+    assert chart["title"] == "a line" and chart["svg"].startswith("<svg") and "<script" not in chart["svg"]
+    assert all(name.startswith("--wt-") and value.startswith("#") for name, value in data["dark"].items())
 
 
 @pytest.mark.parametrize(("share", "drawn"), [(0.0, ""), (0.5, "██"), (0.28125, "█▏"), (2.0, "████")])

@@ -3,6 +3,7 @@ import { h, fill, tell } from "../dom.js";
 import { job } from "../api.js";
 import { state, take, START, STARTS } from "../state.js";
 import { from } from "../origin.js";
+import { drawView } from "../view.js";
 
 /** Page → its last answer, which it shows again while the question is the same. @type {Map<string, any>} */
 const ANSWERS = new Map();
@@ -30,11 +31,11 @@ export function workPage(page, what) {
     if (!answer.ok) { fill(out, (answer.problems || []).map((p) => h("div", { class: "problem", role: "alert" }, p.field ? `${p.field}: ` : "", p.message, p.hint ? ` ${p.hint}` : "")), example()); return; }
     from(out, { ...asked, verb: answer.verb, result: answer.result, ...what.origin?.(answer.result, asked) });
     what.draw(answer, out);
-    if (answer.report) report(answer.report);
+    if (answer.report) report(answer.report, answer.view);
   }
-  /** The report of the terminal: in its room, else below what the page draws, closed. @param {string} address */
-  function report(address) {
-    const room = out.querySelector(".frame"), at = `${address}?theme=${theme()}${what.part ? `#${what.part}` : ""}`, frame = () => h("iframe", { src: at, title: `${what.title}: report`, sandbox: "allow-scripts" });
+  /** What the terminal prints: in its room, else below what the page draws, closed. @param {string} address @param {any} [view] */
+  function report(address, view) {
+    const room = out.querySelector(".frame"), at = `${address}?theme=${theme()}${what.part ? `#${what.part}` : ""}`, frame = () => (view && !room && !what.part ? drawView(view) : h("iframe", { src: at, title: `${what.title}: report`, sandbox: "allow-scripts" }));
     const alone = h("p", {}, h("a", { href: at, target: "_blank", rel: "noopener" }, "Open it in a page of its own"));
     if (room || !out.children.length) {
       const own = frame();
@@ -42,7 +43,7 @@ export function workPage(page, what) {
       (room || out).append(alone, own);
       return;
     }
-    const below = h("details", { class: "card beside", ontoggle: () => { if (below.open && !below.querySelector("iframe")) below.append(alone, frame()); } }, h("summary", {}, "The report that the terminal writes with --report"));
+    const below = h("details", { class: "card beside", ontoggle: () => { if (below.open && below.children.length === 1) below.append(alone, frame()); } }, h("summary", {}, "What the terminal prints"));
     out.append(below);
   }
   /** For a scenario without the page's section. */
