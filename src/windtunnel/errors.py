@@ -201,6 +201,10 @@ class ProblemList:
         for problem in problems:
             self._problems.append(_located(problem, self._source, "") if self._source is not None else problem)
 
+    def below(self, field: str) -> _Below:
+        """A block whose `BadInput` is listed below `field` and ends the block, so that checking goes on after it."""
+        return _Below(self, field)
+
     def raise_if_any(self) -> None:
         """Raise one `BadInput` with everything collected, or return when there is nothing."""
         if self._problems:
@@ -216,17 +220,30 @@ class ProblemList:
         return iter(self._problems)
 
 
-def attempt(field: str, run: Callable[[], Any], problems: ProblemList) -> Any:
-    """The result of `run`; None where it raises `BadInput`, whose problems are then listed below `field`."""
-    try:
-        return run()
-    except BadInput as error:
+class _Below:
+    """The block of `ProblemList.below`."""
+
+    def __init__(self, problems: ProblemList, field: str) -> None:
+        self._problems, self._field = problems, field
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, BadInput):
+            return False
         for problem in error.problems:
             if problem.file:  # it knows its own file (an imported config.json)
-                problems.extend([problem])
+                self._problems.extend([problem])
                 continue
-            section = field.partition(".")[0]  # a problem that names its section has its whole path already
-            inside = problem.field in (field, "") or problem.field.startswith(f"{section}.")
-            name = problem.field or field if inside else f"{field}.{problem.field}"
-            problems.add(name, problem.value, problem.rule, nearest=problem.nearest)
-        return None
+            section = self._field.partition(".")[0]  # a problem that names its section has its whole path already
+            inside = problem.field in (self._field, "") or problem.field.startswith(f"{section}.")
+            name = problem.field or self._field if inside else f"{self._field}.{problem.field}"
+            self._problems.add(name, problem.value, problem.rule, nearest=problem.nearest)
+        return True
+
+
+def attempt(field: str, run: Callable[[], Any], problems: ProblemList) -> Any:
+    """The result of `run`; None where it raises `BadInput`, whose problems are then listed below `field`."""
+    with problems.below(field):
+        return run()
+    return None

@@ -30,7 +30,7 @@ from windtunnel.importers.huggingface.known_types import (
 )
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.towers import tower_parameters
-from windtunnel.importers.huggingface.value_kinds import check_values
+from windtunnel.importers.huggingface.value_kinds import value_problems
 from windtunnel.scenarios.explain import explain
 from windtunnel.scenarios.read import lines_of
 from windtunnel.specs.model import ModelSpec, Provenance
@@ -200,7 +200,7 @@ def read_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = No
         config = load_hf_config(Path(config))
         folder = Path(file) if Path(file).is_dir() else Path(file).parent
         name = name or config.get("_name_or_path") or folder.resolve().name
-    wrong = check_values(config)
+    wrong = [problem.under("model") for problem in value_problems(config)]
     if wrong:
         raise _at_lines(BadInput(wrong), file)
     reader = reader_of(config)

@@ -81,12 +81,13 @@ def link_needs(source: Source, shares: Sequence[float], *, overrides: Sequence[s
         problems.add("learning", UNSET, "is required for `learn`: workers, algorithms and a target")
         problems.raise_if_any()
         raise AssertionError("unreachable")
-    algorithms = chosen_algorithms(spec, applied(scenario.techniques, problems), problems)
+    chosen = applied(scenario.techniques, problems)
+    algorithms = chosen_algorithms(spec, chosen, problems)
     for at, one in enumerate(algorithms):
         if one.kind.driver != "lock-step":
             rule = "has no rounds in which workers wait for each other; allowed: algorithms of the lock-step driver"
             problems.add(f"learning.algorithms.{at}", one.label, rule)
-    target = scenario_target(scenario, spec, (), folder, problems)
+    target = scenario_target(scenario, chosen, (), folder, problems)
     if target is not None and not target.timed:
         problems.add("learning.step_s", UNSET, "is required to say what link is needed, or model, cluster and training")
     elif target is not None and not target.target.parameters:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from windtunnel.catalog.load import load
 from windtunnel.catalog.run_tables import failure_profile
-from windtunnel.errors import UNSET, BadInput, ProblemList, attempt
+from windtunnel.errors import UNSET, BadInput, Problem, ProblemList
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.algorithms.base import AlgorithmKind
 from windtunnel.learning.arrival_clock import clock_fields
@@ -168,20 +168,22 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
     assumed: list[tuple[str, str, str]] = []
     chosen = applied(scenario.techniques, problems)
     algorithms = chosen_algorithms(spec, chosen, problems)
-    _check_attack(spec, algorithms, problems)
     base = _base_key(spec, folder, assumed, problems)
-    law = None
-    if spec.law is not None:
-        law = attempt("learning.law", partial(LAWS.get, spec.law, "learning.law"), problems)
-    failures = attempt("learning.failures", lambda: _failures(spec), problems)
-    task = None if base is None else attempt("learning.task", lambda: honest_task_of(base), problems)
+    law = failures = task = None
+    with problems.below("learning.law"):
+        law = None if spec.law is None else LAWS.get(spec.law, "learning.law")
+    with problems.below("learning.failures"):
+        failures = _failures(spec)
+    with problems.below("learning.task"):
+        task = None if base is None else honest_task_of(base)
     shapes = () if task is None else task.shapes
     if base is not None and task is not None:
-        attempt("learning.attack", partial(under_attack, task, base), problems)
-        _check_goal(spec, task, problems)
-        _check_memory(spec, params_of(shapes), algorithms, problems)
-        _build_all(spec, algorithms, job_of(base, shapes), problems)
-    target = scenario_target(scenario, spec, shapes, folder, problems)
+        with problems.below("learning.attack"):
+            under_attack(task, base)
+        with problems.below("learning.workers"):
+            _require_memory(spec, shapes, algorithms)
+    problems.extend(_inconsistent(spec, algorithms, task, base))
+    target = scenario_target(scenario, chosen, shapes, folder, problems)
     problems.raise_if_any()
     assert target is not None and base is not None
     _assumed_clock(target, algorithms, assumed)
@@ -210,7 +212,9 @@ def _base_key(
     if task_knobs.get("file"):  # beside the scenario, as all its files are
         task_knobs["file"] = str(folder / str(task_knobs["file"]))
     inner, inner_knobs = _looked_up(INNER, spec.inner, "learning.inner", problems)
-    split, split_value = _split(spec, task, problems)
+    split, split_value = _split(spec)
+    if task is not None and isinstance(spec.split, SplitSpec) and split not in task.splits:
+        problems.add("learning.split", split, f"task {task.id} has {' and '.join(task.splits)} only")
     lr = learning_rate_fields(spec, inner, assumed)
     if len(problems) > before or task is None or inner is None:
         return None
@@ -235,11 +239,13 @@ def _base_key(
 
 def _looked_up(registry: Registry[Any], value: Named, field: str, problems: ProblemList) -> tuple[Any, dict[str, Any]]:
     """The entry that a field names and its knobs; (None, {}) where that cannot be."""
+    name, given = named(value)
     if isinstance(value, dict) and len(value) != 1:
         problems.add(field, value, f"must name one {registry.noun}")
         return None, {}
-    name, given = named(value)
-    kind = attempt(field, lambda: registry.get(name, field), problems)
+    kind = None
+    with problems.below(field):
+        kind = registry.get(name, field)
     if kind is None:
         return None, {}
     return kind, with_defaults(kind.knobs, given, f"{field}.{name}", problems)
@@ -264,8 +270,8 @@ def chosen_algorithms(
         name = item.technique.algorithm
         if not name or name in listed:
             continue
-        kind = attempt("techniques", partial(ALGORITHMS.get, name, "techniques"), problems)
-        if kind is not None:
+        with problems.below("techniques"):
+            kind = ALGORITHMS.get(name, "techniques")
             given = {knob: value for knob, value in item.knobs.items() if knob in kind.knobs}
             found.append((kind, with_defaults(kind.knobs, given, f"techniques.{item.technique.id}", problems), given))
     counts = Counter(kind.id for kind, _, _ in found)
@@ -308,30 +314,37 @@ def _knob_text(knob: str, value: Any) -> str:
     return f"{knob} {value}"
 
 
-def _split(spec: LearningSpec, task: TaskKind | None, problems: ProblemList) -> tuple[str, float]:
+def _split(spec: LearningSpec) -> tuple[str, float]:
     """(way, value) of giving samples to workers."""
     if not isinstance(spec.split, SplitSpec):
         return "iid", 0.0
     way, value = (
         ("dirichlet", spec.split.dirichlet) if spec.split.dirichlet is not None else ("labels", spec.split.labels)
     )
-    if task is not None and way not in task.splits:
-        rule = f"task {task.id} has {' and '.join(task.splits)} only"
-        problems.add("learning.split", way, rule)
     return way, float(value or 0.0)
 
 
-def _check_attack(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], problems: ProblemList) -> None:
+def _inconsistent(
+    spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], task: Task | None, base: CurveKey | None
+) -> Iterator[Problem]:
+    """What does not go together; of the task only where it can be built."""
+    yield from _attack_problems(spec, algorithms)
+    if base is not None and task is not None:
+        yield from _goal_problems(spec, task)
+        yield from _build_problems(spec, algorithms, job_of(base, task.shapes))
+
+
+def _attack_problems(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...]) -> Iterator[Problem]:
     """Attackers have to be fewer than the workers, and know all honest gradients where they use them."""
     if spec.attack is None:
         return
     if spec.attack.workers >= spec.workers:
         rule = f"has to leave honest workers; allowed: 1 to {spec.workers - 1}"
-        problems.add("learning.attack.workers", spec.attack.workers, rule)
+        yield Problem("learning.attack.workers", rule, spec.attack.workers)
     late = [a.label for a in algorithms if a.kind.driver == "arrivals"]
     if spec.attack.kind == "alie" and late:
         rule = f"needs the gradients of all workers at once, and those of {', '.join(late)} arrive one by one"
-        problems.add("learning.attack.kind", "alie", f"{rule}; allowed: sign_flip, random, scaled, label_flip")
+        yield Problem("learning.attack.kind", f"{rule}; allowed: sign_flip, random, scaled, label_flip", "alie")
 
 
 def learning_rate_fields(
@@ -351,14 +364,14 @@ _PARTICIPANTS = ("active", "concurrency", "contributors")
 """Knobs that say how many workers take part at a time."""
 
 
-def _build_all(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], job: Job, problems: ProblemList) -> None:
+def _build_problems(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], job: Job) -> Iterator[Problem]:
     """Build every algorithm once, so that what does not go together is said before anything is learned."""
     for at, algorithm in enumerate(algorithms):
         for knob in _PARTICIPANTS:
             asked = algorithm.knobs.get(knob)
             if isinstance(asked, int) and asked > spec.workers:
                 where = f"learning.algorithms.{at}.{algorithm.kind.id}.{knob}"
-                problems.add(where, asked, f"there are {spec.workers} workers (learning.workers)")
+                yield Problem(where, f"there are {spec.workers} workers (learning.workers)", asked)
         try:
             algorithm.kind.build(job, dict(algorithm.knobs))
         except BadInput as error:
@@ -367,8 +380,7 @@ def _build_all(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], job:
             where = f"learning.algorithms.{at}.{algorithm.kind.id}" if listed else f"techniques.{algorithm.kind.id}"
             for problem in error.problems:
                 inside = problem.field.removeprefix(own).strip(".")
-                field = f"{where}.{inside}".strip(".")
-                problems.extend([replace(problem, field=field)])
+                yield replace(problem, field=f"{where}.{inside}".strip("."))
 
 
 def _failures(spec: LearningSpec) -> FailureProfile | None:
@@ -388,30 +400,29 @@ def _assumed_clock(
         assumed.append(("learning.step_s", "1", why))
 
 
-def _check_goal(spec: LearningSpec, task: Task, problems: ProblemList) -> None:
-    """Refuse targets that no curve of the task can reach."""
+def _goal_problems(spec: LearningSpec, task: Task) -> Iterator[Problem]:
+    """Targets that no curve of the task can reach."""
     if spec.target is None:
         return
     if spec.target.metric is not None and not task.metric:
-        problems.add("learning.target.metric", spec.target.metric, "the task has no metric; state a loss")
+        yield Problem("learning.target.metric", "the task has no metric; state a loss", spec.target.metric)
     if spec.target.loss is not None and task.floor is not None and spec.target.loss < task.floor:
         rule = f"no parameters reach less than {task.floor:.6g} on this task"
-        problems.add("learning.target.loss", spec.target.loss, rule)
+        yield Problem("learning.target.loss", rule, spec.target.loss)
 
 
 _COPIES = 8
 """Rows of parameters that a worker takes: parameters, gradient, two moments, difference, feedback, and room."""
 
 
-def _check_memory(
-    spec: LearningSpec, parameters: int, algorithms: tuple[ChosenAlgorithm, ...], problems: ProblemList
-) -> None:
+def _require_memory(spec: LearningSpec, shapes: Shapes, algorithms: tuple[ChosenAlgorithm, ...]) -> None:
     """Refuse more workers than there is memory for; asynchronous ones hold only the rounds that are on their way."""
     if all(a.kind.driver == "arrivals" for a in algorithms):
         return
+    parameters = params_of(shapes)
     nbytes = 8.0 * _COPIES * spec.workers * parameters
     what = f"the states of {spec.workers:,} workers with {parameters:,} parameters each"
-    attempt("learning.workers", lambda: require_bytes(nbytes, "learning.workers", what, spec.workers), problems)
+    require_bytes(nbytes, "learning.workers", what, spec.workers)
 
 
 def _of_asynchronous_algorithms(knob: str) -> tuple[str, ...]:

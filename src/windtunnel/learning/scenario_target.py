@@ -16,6 +16,7 @@ from windtunnel.learning.timing.links import link_of
 from windtunnel.learning.timing.target import FORWARD_SHARE, Layer, Speeds, Target, stated_layers
 from windtunnel.specs.learning import LearningSpec
 from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.techniques import Applied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,21 +58,23 @@ class ScenarioTarget:
 
 
 def scenario_target(
-    scenario: Scenario, spec: LearningSpec, proxy: Shapes, folder: Path, problems: ProblemList
+    scenario: Scenario, chosen: tuple[Applied, ...], proxy: Shapes, folder: Path, problems: ProblemList
 ) -> ScenarioTarget | None:
     """What is timed; None where that cannot be, with the reasons in `problems`.
 
     Args:
         scenario: As it is written.
-        spec: Its learning section.
+        chosen: Its techniques, looked up.
         proxy: Tensors of the task's model, which stand in where nothing says what is trained.
         folder: Folder that the scenario's paths are relative to.
         problems: Collects what is wrong.
     """
+    spec = scenario.learning
+    assert spec is not None
     link = None if spec.link is None else link_of(spec.link)
     speeds = speeds_of(spec)
     if scenario.training is not None and spec.step_s is None:
-        return _simulated(scenario, spec, folder, problems)
+        return _simulated(scenario, spec, _of_steps(scenario, chosen), folder, problems)
     model, layers = _layers(scenario, spec, proxy, folder, problems)
     timed = spec.step_s is not None
     target = Target(
@@ -108,11 +111,10 @@ def _layers(
     if spec.parameters is not None:
         return "", stated_layers(spec.parameters, spec.layers)
     if scenario.model:
-        from windtunnel.errors import attempt
         from windtunnel.importers.model import resolve_model
 
-        model = attempt("model", lambda: resolve_model(scenario, folder), problems)
-        if model is not None:
+        with problems.below("model"):
+            model = resolve_model(scenario, folder)
             return model.name, model_layers(model, FORWARD_SHARE, 1.0)
     return "the task itself", (Layer(shapes=proxy, forward_share=FORWARD_SHARE, backward_share=1.0 - FORWARD_SHARE),)
 
@@ -163,7 +165,9 @@ _NOT_OF_A_STEP = ("learning", "run", "serving", "search", "jobs", "techniques")
 """Sections that a training step does not read; techniques are chosen one by one."""
 
 
-def _simulated(scenario: Scenario, spec: LearningSpec, folder: Path, problems: ProblemList) -> ScenarioTarget | None:
+def _simulated(
+    scenario: Scenario, spec: LearningSpec, techniques: list[Any], folder: Path, problems: ProblemList
+) -> ScenarioTarget | None:
     """The step of one worker on its own cluster, as `train` predicts it."""
     from windtunnel.cost.clock import idle_w
     from windtunnel.specs.cluster import refuse_groups
@@ -171,8 +175,8 @@ def _simulated(scenario: Scenario, spec: LearningSpec, folder: Path, problems: P
 
     source = scenario.model_dump(mode="json", exclude_unset=True)
     source = {k: v for k, v in source.items() if k not in _NOT_OF_A_STEP}
-    if kept := _of_steps(scenario):
-        source["techniques"] = list(kept)
+    if techniques:
+        source["techniques"] = techniques
     if isinstance(scenario.model, ModelFile):
         source["model"]["config"] = str((folder / scenario.model.config).resolve())
     try:
@@ -216,12 +220,8 @@ def _simulated(scenario: Scenario, spec: LearningSpec, folder: Path, problems: P
     )
 
 
-def _of_steps(scenario: Scenario) -> tuple[Any, ...]:
+def _of_steps(scenario: Scenario, chosen: tuple[Applied, ...]) -> list[Any]:
     """Techniques that act on a training step; those of learning choose algorithms."""
-    from windtunnel.techniques import applied
-
-    chosen = [item.technique for item in applied(scenario.techniques) if not item.technique.algorithm]
-    kept = {technique.id for technique in chosen if "training" in technique.scopes}
-    return tuple(
-        entry for entry in scenario.techniques if (entry if isinstance(entry, str) else next(iter(entry))) in kept
-    )
+    of_step = [item.technique for item in chosen if not item.technique.algorithm]
+    kept = {technique.id for technique in of_step if "training" in technique.scopes}
+    return [entry for entry in scenario.techniques if (entry if isinstance(entry, str) else next(iter(entry))) in kept]

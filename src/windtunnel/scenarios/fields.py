@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,13 @@ class SourceMap:
             if path in self.lines:
                 return self.file, self.lines[path]
         return self.file, self.lines.get("")
+
+    def located(self, problem: Problem) -> Problem:
+        """A problem with the file and line of its field, where it has none yet."""
+        if problem.file is not None:
+            return problem
+        file, line = self.where(problem.field)
+        return replace(problem, file=file, line=line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

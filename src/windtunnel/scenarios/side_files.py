@@ -17,7 +17,7 @@ from windtunnel.scenarios.explain import explain
 from windtunnel.scenarios.fields import Fields
 from windtunnel.scenarios.read import read
 from windtunnel.specs.device import DeviceSpec
-from windtunnel.specs.population import PopulationSpec, anchor_samples
+from windtunnel.specs.population import PopulationSpec
 from windtunnel.specs.run import FailureProfile
 
 
@@ -91,7 +91,7 @@ def _with_population(data: dict[str, Any], folder: Path) -> list[Problem]:
         folder = (folder / file).parent
         if place.file is not None:  # it cannot be read, which is among the problems
             data["population"] = None
-    anchor_samples(data.get("population"), folder)
+    _anchor_samples(data.get("population"), folder)
     return wrong
 
 
@@ -108,5 +108,15 @@ def _wrong_in(spec: type[BaseModel], beside: Fields) -> list[Problem]:
     try:
         spec.model_validate(beside.data)
     except ValidationError as error:
-        return list(BadInput(explain(spec, beside.data, error)).located(beside.lines).problems)
+        return [beside.lines.located(problem) for problem in explain(spec, beside.data, error)]
     return []
+
+
+def _anchor_samples(section: Any, folder: Path) -> None:
+    """Make files of samples in a section, as it was read, relative to the working directory and not to the scenario."""
+    if not isinstance(section, dict):
+        return
+    models = section.get("models")
+    for one in (section, *(models.values() if isinstance(models, dict) else ())):
+        if isinstance(one, dict) and isinstance(one.get("samples"), str) and one["samples"]:
+            one["samples"] = str(folder / one["samples"])

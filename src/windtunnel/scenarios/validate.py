@@ -21,7 +21,8 @@ def validated_scenario(fields: Fields) -> Scenario:
     Raises:
         BadInput: everything wrong with it, what earlier steps found first.
     """
-    return validated(Scenario, fields, missing=tuple(_missing(fields)))
+    missing = tuple(_missing(fields))
+    return validated(Scenario, fields, missing=missing)
 
 
 def validated(spec: type[SpecT], fields: Fields, prefix: str = "", missing: tuple[Problem, ...] = ()) -> SpecT:
@@ -42,7 +43,7 @@ def validated(spec: type[SpecT], fields: Fields, prefix: str = "", missing: tupl
     except ValidationError as error:
         problems += explain(spec, fields.data, error)
     if problems:
-        raise BadInput(problems).located(fields.lines, prefix)
+        raise BadInput(fields.lines.located(problem.under(prefix)) for problem in problems)
     return record
 
 

@@ -54,7 +54,7 @@ Named = str | dict[str, dict[str, Any]]
 
 
 def named(value: Named) -> tuple[str, dict[str, Any]]:
-    """Id and knobs; of several ids the first (`one_name` refuses them)."""
+    """Id and knobs; of several ids the first."""
     if isinstance(value, str):
         return value, {}
     name = next(iter(value), "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -218,13 +217,3 @@ def _whole(key: Any) -> Any:
         except ValueError:
             return key
     return key
-
-
-def anchor_samples(section: Any, folder: Path) -> None:
-    """Make files of samples in a section, as it was read, relative to the working directory and not to the scenario."""
-    if not isinstance(section, dict):
-        return
-    models = section.get("models")
-    for one in (section, *(models.values() if isinstance(models, dict) else ())):
-        if isinstance(one, dict) and isinstance(one.get("samples"), str) and one["samples"]:
-            one["samples"] = str(folder / one["samples"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from windtunnel.errors import ProblemList
+from windtunnel.errors import Problem
 
 MOST = 10**9
 """Largest size or count that a network is described with."""
@@ -25,45 +25,40 @@ _KINDS = re.compile(r"(^|_)(layer_types|block_types?|layers_block_type|layer_kin
 """Names that list one word a layer."""
 
 
-def check_values(config: Mapping[str, Any]) -> ProblemList:
+def value_problems(config: Mapping[str, Any], above: str = "") -> Iterator[Problem]:
     """Problems of values that cannot be what their names say: a mapping for a count, NaN, a nested list of layer kinds.
 
     Args:
-        config: the parsed file, or the part that a problem's field is relative to.
+        config: the parsed file, or a part of it.
+        above: path of the part with a dot at its end.
     """
-    problems = ProblemList(prefix="model")
-    _check(config, "", problems)
-    return problems
-
-
-def _check(config: Mapping[str, Any], above: str, problems: ProblemList) -> None:
     for name, value in config.items():
         field = f"{above}{name}"
         if name == "model_type" and not isinstance(value, str | None):
-            problems.add(field, value, "must be text")
+            yield Problem(field, "must be text", value)
         if value is None or _OTHER_PARTS.fullmatch(name):
             continue
         if _PARTS.match(name):
             if isinstance(value, Mapping):
-                _check(value, f"{field}.", problems)
+                yield from value_problems(value, f"{field}.")
             elif name.endswith("_config"):
-                problems.add(field, value, "must be a mapping of fields to values")
+                yield Problem(field, "must be a mapping of fields to values", value)
         elif _KINDS.search(name):
             if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-                problems.add(field, value, "must list one word for each layer")
+                yield Problem(field, "must list one word for each layer", value)
         elif _COUNTED.search(name):
-            _check_sizes(field, value, problems)
+            yield from _size_problems(field, value)
 
 
-def _check_sizes(field: str, value: Any, problems: ProblemList) -> None:
+def _size_problems(field: str, value: Any) -> Iterator[Problem]:
     """Sizes are numbers within reason, or lists of these; words stand where a family names patterns."""
     values = _leaves(value)
     if any(isinstance(one, Mapping) for one in values):
-        problems.add(field, value, "must be a number, or a list of numbers")
+        yield Problem(field, "must be a number, or a list of numbers", value)
     elif any(isinstance(one, float) and not math.isfinite(one) for one in values):
-        problems.add(field, value, "must be a finite number")
+        yield Problem(field, "must be a finite number", value)
     elif any(isinstance(one, int | float) and abs(one) > MOST for one in values):
-        problems.add(field, value, f"must be at most {MOST}")
+        yield Problem(field, f"must be at most {MOST}", value)
 
 
 def _leaves(value: Any) -> list[Any]:
