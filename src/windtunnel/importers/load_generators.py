@@ -7,7 +7,6 @@ triton-inference-server/perf_analyzer `genai-perf profile --help`. Their command
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import yaml
@@ -223,15 +222,3 @@ def _longer(law: Any, more: int) -> Any:
     if "cv" in out:
         out["cv"] = round(law["cv"] * law["mean"] / out["mean"], 6)
     return out
-
-
-def key_values(text: str) -> dict[str, Any]:
-    """The table in guidellm's `--data`: a JSON object, or `prompt_tokens=256,output_tokens=128`."""
-    if text.lstrip().startswith("{"):
-        try:
-            found = json.loads(text)
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
-    pairs = re.findall(r"(\w+)\s*=\s*(-?\d+(?:\.\d+)?)", text)
-    return {key: float(value) if "." in value else int(value) for key, value in pairs}

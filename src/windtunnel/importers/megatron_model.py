@@ -10,7 +10,7 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import options
 
 if TYPE_CHECKING:
-    from windtunnel.importers.megatron import Flags
+    from windtunnel.importers.megatron_flags import Flags
     from windtunnel.specs.model import ModelSpec
 
 DIMENSIONS = {

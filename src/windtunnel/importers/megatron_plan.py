@@ -9,7 +9,7 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.switches import read_switches
 
 if TYPE_CHECKING:
-    from windtunnel.importers.megatron import Flags
+    from windtunnel.importers.megatron_flags import Flags
 
 DEFAULT = "Megatron-LM's default"
 RECIPES = {"delayed": "fp8", "tensorwise": "fp8", "blockwise": "fp8_block", "mxfp8": "mxfp8"}

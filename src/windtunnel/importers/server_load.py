@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,8 +88,6 @@ def _spread(mean: int, deviation: Any) -> Any:
 
 def _guidellm(options: _Options) -> None:
     """`guidellm benchmark`: a profile with its rate, and lengths of synthetic data."""
-    from windtunnel.importers.load_generators import key_values
-
     given = options.command.values
     kind, said = options.first("profile", "rate-type")
     rate, rate_said = options.first("rate")
@@ -115,7 +114,7 @@ def _guidellm(options: _Options) -> None:
     else:
         options.launch.assume("serving.traffic.num_requests", 500, "not in the command: a stand-in")
     inner = {key[5:].replace("-", "_"): value for key, value in given.items() if key.startswith("data.")}
-    data = inner or key_values(str(given.get("data", "")))
+    data = inner or _key_values(str(given.get("data", "")))
     said = next((key for key in given if key.split(".")[0] == "data"), "data")
     prefix = int(data.get("prefix_tokens", 0))
     for field, name, stand_in in (
@@ -264,3 +263,15 @@ def _below(length: int, ratio: Any) -> tuple[int, int]:
     """SGLang: even from ratio · length to length; its default ratio is 0."""
     share = float(ratio) if isinstance(ratio, int | float) else 0.0
     return max(int(length * share), 1), length
+
+
+def _key_values(text: str) -> dict[str, Any]:
+    """The table in guidellm's `--data`: a JSON object, or `prompt_tokens=256,output_tokens=128`."""
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+    pairs = re.findall(r"(\w+)\s*=\s*(-?\d+(?:\.\d+)?)", text)
+    return {key: float(value) if "." in value else int(value) for key, value in pairs}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from windtunnel.charts.chart import Axis, Chart, Panels, Row, layer
 from windtunnel.charts.colours import INK
 from windtunnel.charts.forms import Bar, Bars, vertical
-
-if TYPE_CHECKING:
-    from windtunnel.runs.results import RunResult
 
 COLOURS = {
     "work": "#2e7d32",
@@ -31,13 +28,13 @@ COLOURS = {
 DAY_S = 86400.0
 
 
-def run_figure(result: RunResult) -> Panels:
+def run_figure(result: Any) -> Panels:
     """All charts of a run."""
     charts = (waterfall(result), progress(result), distribution(result))
     return Panels(tuple(replace(chart, heading=True) for chart in charts))
 
 
-def waterfall(result: RunResult) -> Chart:
+def waterfall(result: Any) -> Chart:
     """From the ideal run to the real one: what classes of time add to it, one after another, in days."""
     mean = result.days["mean"]
     bars, start = [], 0.0
@@ -60,7 +57,7 @@ def waterfall(result: RunResult) -> Chart:
     )
 
 
-def progress(result: RunResult) -> Chart:
+def progress(result: Any) -> Chart:
     """Steps done over days in the first replication; every stop goes back to its copy."""
     rows: list[Row] = [{"x": 0.0, "y": 0.0}]
     work_s = result.ideal_days * DAY_S
@@ -83,7 +80,7 @@ def progress(result: RunResult) -> Chart:
     )
 
 
-def distribution(result: RunResult) -> Chart:
+def distribution(result: Any) -> Chart:
     """How often the run takes how many days."""
     bins = result.days_histogram
     counts, edges = bins["counts"], bins["edges_days"]

@@ -28,6 +28,7 @@ from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
 from windtunnel.runs.expected import expected_run
 from windtunnel.runs.prepare import PreparedRun, drawn_fleets, with_run, with_spares
 from windtunnel.runs.run_bill import bill_of
+from windtunnel.runs.run_choice import RunChoice
 from windtunnel.runs.simulate import prepared_run
 from windtunnel.runs.spot.expected import spot_mean
 from windtunnel.scenarios.source import Source
@@ -42,28 +43,6 @@ _LEAST = 2
 _SURE, _TAIL = 0.995, 1.2816
 _FACTORS = (0.25, 0.5, 0.7071, 1.0, 1.4142, 2.0, 4.0)
 METRICS = ("days", "run_cost", "carbon_kg")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunChoice:
-    """One choice with its figures."""
-
-    tiers: str
-    """Tiers in words: `host async + storage async ×4`."""
-    interval_s: float
-    spares: int
-    replications: int
-    days: float
-    days_interval: tuple[float, float]
-    """80 % of the mean."""
-    run_cost: float | None
-    carbon_kg: float | None
-    goodput: float
-    expected_days: float
-    """In closed form."""
-    behind: float | None = None
-    """How much more of the objective than the best: mean of paired differences."""
-    behind_interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, layer
 from windtunnel.charts.colours import BLUE, INK, RED
 from windtunnel.charts.forms import dots
-
-if TYPE_CHECKING:
-    from windtunnel.runs.search import RunChoice, RunSearchResult
+from windtunnel.runs.run_choice import RunChoice
 
 _FRONT = "#2e7d32"
 
 
-def search_figure(result: RunSearchResult) -> Panels:
+def search_figure(result: Any) -> Panels:
     """All charts of a search."""
     charts = [curve(result, name) for name in ("intervals", "spares") if len(result.curves[name]) > 1]
     if result.best.run_cost is not None:
@@ -29,7 +27,7 @@ def told(one: RunChoice) -> str:
     return f"{one.tiers}, every {one.interval_s:,.0f} s, {one.spares} spares: {one.days:.2f} days{money}"
 
 
-def days_against_money(result: RunSearchResult) -> Chart:
+def days_against_money(result: Any) -> Chart:
     """Choices near the best one, and those that none beats in both."""
     near = {(c.tiers, c.interval_s, c.spares): c for curve in result.curves.values() for c in curve}
     most = 1.5 * result.best.days
@@ -60,7 +58,7 @@ def _points(choices: list[RunChoice], colour: str, size: int) -> Layer:
     )
 
 
-def curve(result: RunSearchResult, name: str) -> Chart:
+def curve(result: Any, name: str) -> Chart:
     """Days by interval or by spares, all else as in the best choice, with 80 % intervals of the mean."""
     choices = [c for c in result.curves[name] if c.days <= 3.0 * result.best.days]
     x = [c.interval_s / 60.0 if name == "intervals" else float(c.spares) for c in choices]

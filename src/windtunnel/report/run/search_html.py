@@ -12,7 +12,8 @@ from windtunnel.report.run.search_text import HEAD, TITLES, cells, gain_line, he
 from windtunnel.runs.search_figures import curve, days_against_money
 
 if TYPE_CHECKING:
-    from windtunnel.runs.search import RunChoice, RunSearchResult
+    from windtunnel.runs.run_choice import RunChoice
+    from windtunnel.runs.search import RunSearchResult
 
 
 def write(result: RunSearchResult, path: str | Path) -> Path:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from windtunnel.runs.search import RunChoice, RunSearchResult
+    from windtunnel.runs.run_choice import RunChoice
+    from windtunnel.runs.search import RunSearchResult
 
 _VARIES = {"intervals": 1, "spares": 2, "tiers": 0}
 """Columns in which the choices of a curve differ; tiers come each with the interval that is best for them."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from windtunnel.quantities import count, percent, seconds
 
 if TYPE_CHECKING:
-    from windtunnel.runs.search import RunChoice, RunSearchResult
+    from windtunnel.runs.run_choice import RunChoice
+    from windtunnel.runs.search import RunSearchResult
 
 HEAD = ("tiers", "saves every", "spares", "days (80 %)", "cost", "t CO₂", "goodput", "behind the best (80 %)")
 TITLES = {"intervals": "Save interval", "spares": "Hot spares", "tiers": "Tiers of checkpoints"}

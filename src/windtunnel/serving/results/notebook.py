@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from windtunnel.charts.chart import Panels
 from windtunnel.charts.page import figures_table, in_notebook
 
 if TYPE_CHECKING:
     from windtunnel.serving.results.metrics import Distribution
-    from windtunnel.serving.results.serving_result import ServingResult
 
 
-def figures(result: ServingResult) -> list[tuple[str, str]]:
+def figures(result: Any) -> list[tuple[str, str]]:
     """(name, figure with its unit) of what a reader asks first."""
     rate = f"{result.throughput_requests_per_s:,.4g} requests/s, {result.output_tokens_per_s:,.0f} output tokens/s"
     met = f"{result.goodput_requests_per_s:,.4g} requests/s; {100 * result.slo_attainment:.1f} % meet the objective"
@@ -37,7 +36,7 @@ def _ms(value_s: float) -> str:
     return f"{value_s:.3g} s" if value_s >= 1 else f"{value_s * 1e3:.3g} ms"
 
 
-def html(result: ServingResult) -> str:
+def html(result: Any) -> str:
     """Table and figure as HTML; a stored result has no figure."""
     table = figures_table(result.scenario_name or "serving", figures(result))
     if not result.table or result.record is None:
@@ -45,7 +44,7 @@ def html(result: ServingResult) -> str:
     return in_notebook(table + Panels(result.figure().charts[:3], columns=3).html())
 
 
-def line(result: ServingResult) -> str:
+def line(result: Any) -> str:
     """The result in a line."""
     own = dict(figures(result))
     more = ", saturated" if result.saturated else ""
