@@ -46,6 +46,8 @@ class StepFacts:
     ep: int
     has_reduce_buckets: bool
     """Whether ZeRO copies gradients into buckets of a size of their own (DeepSpeed)."""
+    gathers_in_buckets: bool
+    """Whether ZeRO 1 and 2 of the framework shard the optimizer, so that updated weights are gathered in buckets."""
     replicas: int
     """Ranks that hold the same weights: dp · cp."""
     zero: int
@@ -221,7 +223,7 @@ def no_buckets(facts: StepFacts) -> str | None:
         return "there is one replica, and nothing is reduced"
     if facts.averages_weights:
         return "replicas average their weights and reduce no gradients (local_steps)"
-    if facts.overlap_grad_reduce or (facts.overlap_param_gather and facts.zero in (1, 2)):
+    if facts.overlap_grad_reduce or (facts.overlap_param_gather and facts.gathers_in_buckets):
         return None
     return "gradients are reduced in one piece after the last backward (overlap.grad_reduce is false)"
 

@@ -39,6 +39,9 @@ def step_facts(prepared: PreparedStep, recompute: Recompute | None = None) -> St
         cp=plan.cp,
         ep=plan.ep,
         has_reduce_buckets=plan.zero > 0 and prepared.behaviour.reduce_bucket_params > 0.0,
+        gathers_in_buckets=plan.zero in (1, 2)
+        and prepared.behaviour.shard_optimizer
+        and not (training.optimizer == "muon" and prepared.behaviour.muon_owners),
         replicas=plan.dp * plan.cp,
         zero=plan.zero,
         cp_kind=plan.cp_kind,

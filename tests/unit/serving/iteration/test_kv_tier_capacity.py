@@ -31,7 +31,7 @@ def with_pool(pool: dict[str, Any], **serving: Any) -> dict[str, Any]:
 
 
 def test_host_levels_must_fit_into_the_host() -> None:
-    wt.simulate_serving(with_pool({"replicas": 2, "kv": {"tiers": [HOST]}}))
+    assert wt.simulate_serving(with_pool({"replicas": 2, "kv": {"tiers": [HOST]}})).completed == 40
     with pytest.raises(BadInput) as caught:
         wt.simulate_serving(with_pool({"replicas": 3, "kv": {"tiers": [HOST]}}))
     assert [p.field for p in caught.value.problems] == ["serving.pools[0].kv.tiers[0].capacity_bytes"]
@@ -42,7 +42,7 @@ def test_all_that_may_ever_be_there_counts_and_swap_space_with_it() -> None:
     scaled = {"autoscale": {"min": 1, "max": 4, "target": 8}}
     with pytest.raises(BadInput, match="600 GB"):
         wt.simulate_serving(with_pool({"replicas": 1, "kv": {"swap_space_bytes": "150 GB"}}, **scaled))
-    wt.simulate_serving(with_pool({"replicas": 1, "kv": {"swap_space_bytes": "150 GB"}}))
+    assert wt.simulate_serving(with_pool({"replicas": 1, "kv": {"swap_space_bytes": "150 GB"}})).completed == 40
 
 
 def test_an_instance_of_two_nodes_has_the_memory_of_both() -> None:
@@ -52,7 +52,12 @@ def test_an_instance_of_two_nodes_has_the_memory_of_both() -> None:
             "cluster": {"nodes": 2},
         },
     )
-    wt.simulate_serving(wide)
+    assert wt.simulate_serving(wide).completed == 40
+    too_much = merged(
+        wide, {"serving": {"pools": [{"plan": {"tp": 8}, "kv": {"tiers": [HOST | {"capacity_bytes": "1001 GB"}]}}]}}
+    )
+    with pytest.raises(BadInput, match="1,001 GB over 2 nodes"):
+        wt.simulate_serving(too_much)
 
 
 @pytest.mark.parametrize(

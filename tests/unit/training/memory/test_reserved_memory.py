@@ -151,9 +151,11 @@ def test_tied_embeddings_share_one_gradient(plan: dict[str, Any], framework: str
             *(column.tolist() for column in stage_trace(scenario, stage)[0].trace()[:2]), strict=True
         ):
             if size > 0:
+                assert tensor not in live
                 live.add(tensor)
             else:
                 live.remove(tensor)
+        assert live, "weights and optimizer stay"
 
 
 @pytest.mark.parametrize(("plan", "framework"), PLANS, ids=str)
@@ -339,3 +341,4 @@ def test_the_head_behind_a_predicting_module_has_an_input_of_its_own(plan: dict[
             live.add(tensor)
         else:
             live.remove(tensor)
+    assert live, "weights and optimizer stay"

@@ -61,6 +61,20 @@ def test_where_no_buckets_travel_it_does_nothing_and_that_is_said(plan: dict[str
     assert result.step_time_s == pytest.approx(usual.step_time_s, rel=1e-12)
 
 
+@pytest.mark.parametrize("framework", ["ddp", "megatron_core"])
+@pytest.mark.parametrize("zero", [0, 1, 2])
+def test_it_acts_or_its_silence_is_explained(framework: str, zero: int) -> None:
+    """Gathers alone in buckets need an optimizer that the framework shards: DDP's ZeRO 2 has none."""
+    steps = []
+    for size in (None, 10**6):
+        given = scenario(zero=zero, overlap={"grad_reduce": False, "param_gather": True}, ddp_bucket_size=size)
+        given["training"]["framework"] = framework
+        steps.append(simulate_training(given, sensitivities=False))
+    acts = framework == "megatron_core" and zero > 0
+    assert (steps[1].step_time_s > steps[0].step_time_s) == acts
+    assert any("plan.ddp_bucket_size has no effect" in w for w in steps[1].warnings) == (not acts)
+
+
 @pytest.mark.parametrize("target", FILES)
 def test_launch_files_state_it_and_imports_read_it(target: str, tmp_path: Path) -> None:
     export(scenario(ddp_bucket_size=SIZE), target, None, tmp_path)

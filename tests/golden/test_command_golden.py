@@ -1,0 +1,109 @@
+"""Small scenarios that move every knob they can, by each command: their results equal stored ones at eleven digits.
+
+`tests/golden/commands/COMMAND.json` holds scenarios (`bases`), fields that are set on one of them (`cases`) and, below
+each, the digest of its result: of a base all fields, of a case those that differ from its base. A digest that changes
+on purpose is written anew by `make goldens`; say why in the changelog.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_digests import differences, digest
+
+from windtunnel.batch import answers
+
+pytestmark = pytest.mark.golden
+
+FOLDER = Path(__file__).with_name("commands")
+REGENERATE = bool(os.environ.get("WINDTUNNEL_REGENERATE"))
+COMMANDS = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+@cache
+def stored(command: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / f"{command}.json").read_text("utf-8"))
+    return found
+
+
+def identifiers() -> Iterator[Any]:
+    for command in COMMANDS:
+        for id in [*stored(command)["bases"], *stored(command)["cases"]]:
+            yield pytest.param(command, id, id=f"{command}: {id}")
+
+
+def with_settings(scenario: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """A scenario with fields set, each by its path of names and places."""
+    scenario = copy.deepcopy(scenario)
+    for path, value in settings.items():
+        at: Any = scenario
+        *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+        for part in parents:
+            if isinstance(at, dict) and not isinstance(at.get(part), dict | list):
+                at[part] = {}
+            at = at[part]
+        at[last] = value
+    return scenario
+
+
+def scenario_of(command: str, id: str) -> dict[str, Any]:
+    found = stored(command)
+    if id in found["bases"]:
+        return found["bases"][id]["scenario"]  # type: ignore[no-any-return]
+    case = found["cases"][id]
+    return with_settings(found["bases"][case["base"]]["scenario"], case["set"])
+
+
+def predicted(command: str, id: str) -> dict[str, float]:
+    question = {"id": id, "verb": command, "scenario": scenario_of(command, id)}
+    (answer,) = answers([json.dumps(question)], FOLDER)
+    assert answer["ok"], answer["problems"]
+    return digest(answer["result"])
+
+
+def expected(command: str, id: str) -> dict[str, float]:
+    found = stored(command)
+    if id in found["bases"]:
+        return found["bases"][id]["digest"]  # type: ignore[no-any-return]
+    case = found["cases"][id]
+    kept = {**found["bases"][case["base"]]["digest"], **case["digest"]}
+    return {path: value for path, value in kept.items() if value is not None}
+
+
+@pytest.mark.parametrize(("command", "id"), list(identifiers()))
+def test_predictions_of_small_scenarios(command: str, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER)
+    if REGENERATE:
+        write(command, id, predicted(command, id))
+    assert differences(predicted(command, id), expected(command, id)) == {}
+
+
+def write(command: str, id: str, found: dict[str, float]) -> None:
+    """Store a digest."""
+    all_ = stored(command)
+    if id in all_["bases"]:
+        all_["bases"][id]["digest"] = found
+    else:
+        base = all_["bases"][all_["cases"][id]["base"]]["digest"]
+        changed = {path: (found.get(path), value) for path, value in base.items()} | {
+            path: (value, base.get(path)) for path, value in found.items()
+        }
+        all_["cases"][id]["digest"] = {path: now for path, (now, before) in sorted(changed.items()) if now != before}
+    lines = ['{"bases": {']
+    lines += [",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in all_["bases"].items())]
+    lines += ['}, "cases": {']
+    lines += [",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in all_["cases"].items())]
+    (FOLDER / f"{command}.json").write_text("\n".join([*lines, "}}"]) + "\n", "utf-8")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_case_moves_a_figure(command: str) -> None:
+    for id, case in stored(command)["cases"].items():
+        assert case["digest"], id
