@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from windtunnel import api
-from windtunnel.planner.serving.plan import ServingPlan
+from windtunnel.planner.serving.plan_deployment import ServingPlan
 from windtunnel.report.plan_serving.text import cut_words
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "search"

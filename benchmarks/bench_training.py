@@ -92,7 +92,7 @@ def many_stages() -> dict[str, Any]:
 def step_figure(what: str, source: Any, repeat: int, bar: float, peer: str) -> Figure:
     """A step in process: resolved, lowered, simulated, memory and breakdown accounted for; no sensitivities."""
     from windtunnel.training.predict import load, prepare
-    from windtunnel.training.simulate import simulate_step
+    from windtunnel.training.simulate_step import simulate_step
 
     scenario = load(source)[0]
     result = []

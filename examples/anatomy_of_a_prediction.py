@@ -20,7 +20,7 @@ from windtunnel.parallel.resolve import resolve
 from windtunnel.scenarios.load import load_scenario
 from windtunnel.training.accounting.breakdown import breakdown
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.simulate import memory_of
+from windtunnel.training.simulate_step import memory_of
 from windtunnel.training.stage_costs.local_block import local_block, style_of
 
 GIB = 2**30

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from windtunnel import api
 from windtunnel.charts.chart import Chart
-from windtunnel.programs.figures import ACROSS, break_even_chart, front_chart, load_chart
+from windtunnel.programs.charts import ACROSS, break_even_chart, front_chart, load_chart
 from windtunnel.programs.result import ReasonResult
 from windtunnel.report.reason.text import answer_tables, row, titles
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from windtunnel.planner.memory_fit import FitChange, FitResult
     from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult, Progress
-    from windtunnel.planner.serving.plan import Progress as ServingProgress
-    from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.planner.serving.plan_deployment import Progress as ServingProgress
+    from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.programs.result import ReasonResult
     from windtunnel.report.serving.explain import ServingExplanation
     from windtunnel.runs.results import RunResult
@@ -527,11 +527,11 @@ def plan(
         Infeasible: no plan keeps to the limits; the nearest miss of each is named.
     """
     from windtunnel.catalog.load import load
-    from windtunnel.planner.plan import plan as run
+    from windtunnel.planner.plan_training import plan as run
 
     scenario, lines, folder = load(source, tuple(overrides))
     if scenario.search is not None and scenario.search.target == "serving":
-        from windtunnel.planner.serving.plan import plan_serving
+        from windtunnel.planner.serving.plan_deployment import plan_serving
 
         return plan_serving(scenario, lines, folder, report=report)
     return run(

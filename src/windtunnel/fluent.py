@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from windtunnel.api import FitResult
     from windtunnel.learning.results import LearningResult
     from windtunnel.planner.result import PlanResult
-    from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.programs.result import ReasonResult
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.specs.scenario import Scenario

@@ -196,7 +196,7 @@ def test_recomputing_adds_exactly_one_forward_of_the_layers(data: st.DataObject)
 @settings(max_examples=15)
 @given(data=st.data(), zero=st.sampled_from([0, 1, 2, 3]))
 def test_higher_zero_stages_never_keep_more(data: st.DataObject, zero: int) -> None:
-    from windtunnel.training.simulate import memory_of
+    from windtunnel.training.simulate_step import memory_of
 
     drawn = data.draw(plans(DENSE)) | {"zero": zero}
     here = memory_of(prepare(scenario(DENSE, drawn, framework="megatron_core"))[0])

@@ -12,12 +12,12 @@ from rich.console import Console
 
 from windtunnel import api
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.planner.heterogeneous.plan import _case
+from windtunnel.planner.heterogeneous.plan_groups import _case
 from windtunnel.planner.heterogeneous.search import MixedSearch, even
 from windtunnel.planner.heterogeneous.space import Layout, mixed_space, spread
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, run
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import memory_of, run
 from windtunnel.views.plan import view
 from windtunnel.views.plan_words import instead_words
 from windtunnel.writers.terminal import render

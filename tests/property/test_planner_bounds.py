@@ -27,8 +27,8 @@ from windtunnel.planner.search.branch_and_bound import Branch, Found, Proof, sea
 from windtunnel.planner.search.equivalent_plans import program_key
 from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, enumerate_candidates
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, run, step_time
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import memory_of, run, step_time
 from windtunnel.training.step_figures.power import power_of
 
 pytestmark = pytest.mark.property

@@ -17,8 +17,8 @@ from windtunnel.planner.plan_one_cluster import case_of
 from windtunnel.planner.search.close_open_plan import ClosedPlans, reserved_by_stage
 from windtunnel.planner.space.candidates import Candidates, enumerate_candidates
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, step_time
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import memory_of, step_time
 from windtunnel.training.step_setup import StepRequest, resolve_step
 
 pytestmark = pytest.mark.property

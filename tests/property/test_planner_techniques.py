@@ -23,8 +23,8 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Paper, Technique
 from windtunnel.techniques.limits import merged
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, run
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import memory_of, run
 
 pytestmark = pytest.mark.property
 SAMPLES = 10

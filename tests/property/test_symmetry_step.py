@@ -19,7 +19,7 @@ from windtunnel.arrays import Floats, Int32s, Rows
 from windtunnel.engine import simulate
 from windtunnel.program.tables import Resources, Streams, TaskTable
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import step_time
+from windtunnel.training.simulate_step import step_time
 from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import (
     RATES,

@@ -11,7 +11,7 @@ from inlined_step import expand, expanded_step, expanded_timeline
 from makespan_bound import bound
 
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import step_time
+from windtunnel.training.simulate_step import step_time
 from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import RATES, T_B, T_F, T_REDUCE, T_W
 

@@ -16,7 +16,7 @@ from windtunnel.advice.plans import differences
 from windtunnel.arrays import Floats
 from windtunnel.errors import Infeasible
 from windtunnel.runs.event_loop.program import CLASSES
-from windtunnel.runs.prepare import PreparedRun
+from windtunnel.runs.prepare_run import PreparedRun
 from windtunnel.runs.run_bill import bill_of, loop_of
 from windtunnel.runs.run_warnings import why_none
 from windtunnel.runs.search import host_bytes

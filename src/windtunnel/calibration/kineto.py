@@ -22,8 +22,8 @@ from windtunnel.specs.device import MeasuredValue, Profile
 from windtunnel.training.explain.build_chain import build_chain
 from windtunnel.training.explain.time_chain import Chain
 from windtunnel.training.explain.trace_gap import compare_with_trace, predicted_kernels
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import simulate_step
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import simulate_step
 from windtunnel.training.step_setup import PreparedStep
 
 CLASSES = {

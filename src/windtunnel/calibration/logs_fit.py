@@ -21,8 +21,8 @@ from windtunnel.cost.provenance import provenance
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec, MeasuredValue, Profile
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import simulate_step
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import simulate_step
 from windtunnel.training.step_setup import PreparedStep
 
 Progress = Callable[[int, int], None]

@@ -14,7 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from windtunnel.planner.result import PlanResult
-    from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.scenarios.source import Source
 
 from windtunnel.cli.export import (
@@ -127,7 +127,7 @@ def plan(
     except KeyboardInterrupt as stop:
         note(stopped_words(stop))
         raise typer.Exit(130) from None
-    from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.planner.serving.plan_deployment import ServingPlan
 
     launch = (export, target_version, export_dir, wrapper)
     wanted = _Written(output=output, html=html, launch=launch, as_json=as_json, force=force)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windtunnel.planner.result import Progress
-    from windtunnel.planner.serving.plan import Progress as ServingProgress
+    from windtunnel.planner.serving.plan_deployment import Progress as ServingProgress
 
 
 def words(p: Progress | ServingProgress) -> str:
     """A search in one line: candidates screened and how fast, simulated, best so far, how much better is possible."""
-    from windtunnel.planner.serving.plan import Progress as ServingProgress
+    from windtunnel.planner.serving.plan_deployment import Progress as ServingProgress
 
     if isinstance(p, ServingProgress):
         return _serving(p)

@@ -108,7 +108,7 @@ def export(
 
 def _misfits(prepared: PreparedStep) -> list[str]:
     """What the step needs beyond the memory of its devices and of the tiers that tensors are offloaded to."""
-    from windtunnel.training.simulate import memory_of
+    from windtunnel.training.simulate_step import memory_of
 
     memory = memory_of(prepared)
     needed = [("device memory", memory.peak_reserved_bytes, memory.capacity_bytes), *memory.overfull]

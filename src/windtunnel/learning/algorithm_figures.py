@@ -11,7 +11,7 @@ from windtunnel.arrays import Floats
 from windtunnel.learning.curves import Learned
 from windtunnel.learning.drivers.arrival_results import ArrivalCurve
 from windtunnel.learning.drivers.lock_step import Curve
-from windtunnel.learning.prepare import ChosenAlgorithm, PreparedLearning
+from windtunnel.learning.prepare_learning import ChosenAlgorithm, PreparedLearning
 from windtunnel.learning.records import AlgorithmFigures, TimedCurve
 from windtunnel.learning.timing.lock_step import LockStepTiming
 from windtunnel.learning.validity import Verdict, outer_rounds

@@ -12,7 +12,7 @@ from windtunnel.learning.algorithm_figures import AlgorithmRun
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.curves import CurveKey, Learned
 from windtunnel.learning.drivers.arrival_results import ArrivalCurve
-from windtunnel.learning.prepare import BASELINE, ChosenAlgorithm, PreparedLearning
+from windtunnel.learning.prepare_learning import BASELINE, ChosenAlgorithm, PreparedLearning
 from windtunnel.learning.validity import FinalLosses, Verdict, judge
 
 Find = Callable[[CurveKey], Learned | None]

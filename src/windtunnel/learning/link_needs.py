@@ -9,7 +9,7 @@ from typing import Any
 from windtunnel.catalog.load import load
 from windtunnel.errors import UNSET, ProblemList
 from windtunnel.learning.inner.base import LearningRate
-from windtunnel.learning.prepare import ChosenAlgorithm, chosen_algorithms, learning_rate_fields
+from windtunnel.learning.prepare_learning import ChosenAlgorithm, chosen_algorithms, learning_rate_fields
 from windtunnel.learning.scenario_target import ScenarioTarget, scenario_target
 from windtunnel.learning.timing.bandwidth import bandwidth_for
 from windtunnel.learning.timing.lock_step import LockStepRun

@@ -83,7 +83,7 @@ class LearningResult:
 
     def figure(self) -> Any:
         """Charts: loss against steps, hours, bytes and joules."""
-        from windtunnel.learning.figures import learning_figure
+        from windtunnel.learning.charts import learning_figure
 
         return learning_figure(self)
 

@@ -15,7 +15,7 @@ from windtunnel.learning.curve_process import learn_apart
 from windtunnel.learning.curves import CurveKey, Learned
 from windtunnel.learning.gate import gate_keys, verdicts
 from windtunnel.learning.laws import LawCase
-from windtunnel.learning.prepare import PreparedLearning, prepare_learning
+from windtunnel.learning.prepare_learning import PreparedLearning, prepare_learning
 from windtunnel.learning.records import AlgorithmFigures
 from windtunnel.learning.results import LearningResult
 from windtunnel.scenarios.source import Source

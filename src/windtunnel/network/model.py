@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from windtunnel.arrays import Floats, Mask
 from windtunnel.network import clock, collectives, fabric, nccl
+from windtunnel.network.algorithm_choice import ALGORITHM_RATE, OVER, PROTOCOL_RATE, choices
 from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
 from windtunnel.network.collectives.all_to_all import EVEN, AllToAllLoad, all_to_all_traffic
 from windtunnel.network.collectives.base import OPS, Traffic
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.result import CollectiveTime
-from windtunnel.network.selector import ALGORITHM_RATE, OVER, PROTOCOL_RATE, choices
 from windtunnel.specs.cluster import ClusterSpec
 
 _MEMO = 65_536

@@ -8,8 +8,8 @@ from typing import get_args
 from windtunnel import schedules
 from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.errors import ProblemList, nearest_name
+from windtunnel.network.algorithm_choice import SELECTORS
 from windtunnel.network.collectives import ALGORITHMS, OPS
-from windtunnel.network.selector import SELECTORS
 from windtunnel.parallel.plan_sizes import MAX_INSTRUCTIONS, PlanSizes, nearest_divisors, switch
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec

@@ -10,8 +10,8 @@ from windtunnel.errors import BadInput
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import memory_of
 from windtunnel.training.step_setup import PreparedStep
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import Infeasible
-from windtunnel.planner.serving.plan import plan_serving
+from windtunnel.planner.serving.plan_deployment import plan_serving
 from windtunnel.programs.result import Point, ReasonResult
 from windtunnel.programs.simulate import simulate_programs
 from windtunnel.scenarios.load import load

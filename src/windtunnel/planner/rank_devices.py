@@ -17,7 +17,7 @@ from windtunnel.specs.scenario import Scenario
 
 if TYPE_CHECKING:
     from windtunnel.planner.result import PlanResult
-    from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.planner.serving.plan_deployment import ServingPlan
 
 ANY = "any"
 """What stands under `cluster.device` for the devices of the catalogue that have a price."""
@@ -190,8 +190,8 @@ def _best_on(source: Source, overrides: tuple[str, ...], device: str, price: flo
         Infeasible: no plan on this device keeps to the limits.
     """
     from windtunnel.catalog.load import load
-    from windtunnel.planner.plan import plan
-    from windtunnel.planner.serving.plan import plan_serving
+    from windtunnel.planner.plan_training import plan
+    from windtunnel.planner.serving.plan_deployment import plan_serving
 
     given = (*overrides, f"cluster.device={device}")
     if price is not None:

@@ -22,7 +22,7 @@ from windtunnel.runs.degraded_steps import by_micro_batches
 from windtunnel.runs.event_loop.program import Market
 from windtunnel.runs.event_loop.replicate import seed_of
 from windtunnel.runs.expected import expected_run, least_stretch
-from windtunnel.runs.prepare import MEAN_FLEETS, SPOT_SHARE, StepFigures, run_parts
+from windtunnel.runs.prepare_run import MEAN_FLEETS, SPOT_SHARE, StepFigures, run_parts
 from windtunnel.runs.reshaped_plans import in_proportion
 from windtunnel.runs.spot.expected import spot_mean
 from windtunnel.runs.spot.market import market_drawer
@@ -103,7 +103,7 @@ class RunSetting:
             spares: To choose from.
             metric: The first of the objectives and limits that asks for the run.
         """
-        from windtunnel.runs.prepare import least_program
+        from windtunnel.runs.prepare_run import least_program
 
         profile = profile_of(run)
         fleets = _fleets(run, folder, cluster.nodes, spares)

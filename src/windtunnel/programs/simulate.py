@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.catalog import resolve_cluster
 from windtunnel.errors import UNSET, BadInput, Infeasible, ProblemList, attempt
 from windtunnel.population.population import Population
-from windtunnel.population.prepare import populations
+from windtunnel.population.resolve_population import populations
 from windtunnel.programs.answers import answers
 from windtunnel.programs.candidates import Candidate, candidates
 from windtunnel.programs.front import best_of, limits_of, on_front

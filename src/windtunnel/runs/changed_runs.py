@@ -11,7 +11,7 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.runs.event_loop.program import Program, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications
-from windtunnel.runs.prepare import PreparedRun, with_policy
+from windtunnel.runs.prepare_run import PreparedRun, with_policy
 from windtunnel.runs.run_bill import bill_figures, loop_of, mean_nodes, spot_price
 from windtunnel.specs.run import DAY_S
 from windtunnel.training.step_figures.power import price_per_device_hour

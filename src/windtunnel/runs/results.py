@@ -115,7 +115,7 @@ class RunResult:
 
     def figure(self) -> Panels:
         """Charts: progress with its stops, where the time goes, and the distribution of days."""
-        from windtunnel.runs.figures import run_figure
+        from windtunnel.runs.charts import run_figure
 
         return run_figure(self)
 

@@ -12,7 +12,7 @@ from windtunnel.runs.bill import Bill, Rates
 from windtunnel.runs.carbon import mean_g_co2_per_kwh
 from windtunnel.runs.event_loop.program import DEGRADED, LOST, STRAGGLER, WORK, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
-from windtunnel.runs.prepare import SPOT_SHARE, PreparedRun
+from windtunnel.runs.prepare_run import SPOT_SHARE, PreparedRun
 from windtunnel.runs.spot.expected import SpotMean
 from windtunnel.specs.run import DAY_S
 from windtunnel.training.step_figures.power import price_per_device_hour

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from windtunnel.runs.event_loop.program import WORK, Replication
-from windtunnel.runs.prepare import PreparedRun
+from windtunnel.runs.prepare_run import PreparedRun
 from windtunnel.specs.run import DAY_S
 from windtunnel.techniques import applied, remarks
 

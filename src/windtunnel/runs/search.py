@@ -26,7 +26,7 @@ from windtunnel.progress import counting
 from windtunnel.runs.event_loop.program import CLASSES, WORK, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
 from windtunnel.runs.expected import expected_run
-from windtunnel.runs.prepare import PreparedRun, drawn_fleets, with_run, with_spares
+from windtunnel.runs.prepare_run import PreparedRun, drawn_fleets, with_run, with_spares
 from windtunnel.runs.run_bill import bill_of
 from windtunnel.runs.run_choice import RunChoice
 from windtunnel.runs.simulate import prepared_run

@@ -26,7 +26,7 @@ from windtunnel.runs.ettr import sliding
 from windtunnel.runs.event_loop.in_processes import replications_in
 from windtunnel.runs.event_loop.program import CLASSES, Program, Replication
 from windtunnel.runs.event_loop.replicate import Runs, replications, soonest
-from windtunnel.runs.prepare import PreparedRun, prepare_run
+from windtunnel.runs.prepare_run import PreparedRun, prepare_run
 from windtunnel.runs.progress_log import ProgressLog, read_progress_log
 from windtunnel.runs.rate_intervals import shape_under_way
 from windtunnel.runs.results import RunResult, day_figures, joint_band, shares, stop_rows

@@ -118,7 +118,7 @@ def _loads(source: FieldsInFolder) -> str:
 
 def _is_deployment(result: Any) -> bool:
     """Whether a plan is one of servers."""
-    from windtunnel.planner.serving.plan import ServingPlan
+    from windtunnel.planner.serving.plan_deployment import ServingPlan
 
     return isinstance(result, ServingPlan)
 

@@ -85,7 +85,7 @@ def _prepared(
     cache: PricingCache | None = None,
 ) -> PreparedStep:
     from windtunnel.techniques import on_workload
-    from windtunnel.training.prepare import prepare as prepare_step
+    from windtunnel.training.prepare_step import prepare as prepare_step
 
     model, cluster, chosen = look_up(scenario, folder, problems, verb="train")
     training = on_workload(chosen, scenario.training)
@@ -141,7 +141,7 @@ def simulate_training(
     from windtunnel.training.explain.assumptions import SEARCHED, WHOLE_PLAN, assumptions, planned
     from windtunnel.training.explain.ignored_settings import ignored_settings
     from windtunnel.training.run_phases import mean_of_run, phase_scenarios
-    from windtunnel.training.simulate import simulate_step
+    from windtunnel.training.simulate_step import simulate_step
     from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
     begun, compiled_s = time.perf_counter(), compile_seconds()
@@ -223,8 +223,8 @@ def _sensitivities(scenario: Scenario, prepared: PreparedStep, base_s: float) ->
     """Resource → relative change of the step's seconds where the resource is 10 % larger."""
     from windtunnel.techniques import applied
     from windtunnel.training.explain.resource_scaling import RATES, outside, scaled
-    from windtunnel.training.prepare import prepare as prepare_step
-    from windtunnel.training.simulate import step_time
+    from windtunnel.training.prepare_step import prepare as prepare_step
+    from windtunnel.training.simulate_step import step_time
 
     out = {}
     chosen = applied(scenario.techniques)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.cost.provenance import weakest
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
 from windtunnel.training.results.training_result import TrainingResult
-from windtunnel.training.simulate import bound_by
+from windtunnel.training.simulate_step import bound_by
 
 if TYPE_CHECKING:
     from windtunnel.specs.run_phases import RunPhase

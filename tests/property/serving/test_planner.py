@@ -12,7 +12,7 @@ from windtunnel.errors import Infeasible
 from windtunnel.planner.serving.best_first_search import Search
 from windtunnel.planner.serving.candidate_table import NOTHING
 from windtunnel.planner.serving.instance_types import kinds_of
-from windtunnel.planner.serving.plan import plan_serving
+from windtunnel.planner.serving.plan_deployment import plan_serving
 from windtunnel.planner.serving.question import loads_of, question_of
 from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.space import screen

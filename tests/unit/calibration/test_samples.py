@@ -13,7 +13,7 @@ from windtunnel.calibration.samples import fit_samples, write_population
 from windtunnel.cli.main import app
 from windtunnel.errors import BadInput
 from windtunnel.population.pass_at_k import at_least_one
-from windtunnel.population.prepare import populations
+from windtunnel.population.resolve_population import populations
 from windtunnel.scenarios.load import load_scenario
 
 

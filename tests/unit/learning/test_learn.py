@@ -16,7 +16,7 @@ from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.learning import curves
 from windtunnel.learning import simulate as simulation
-from windtunnel.learning.prepare import prepare_learning
+from windtunnel.learning.prepare_learning import prepare_learning
 from windtunnel.report.learning import html
 from windtunnel.report.learning.terminal import drawn, summary
 from windtunnel.scenarios.load import load_scenario
@@ -281,7 +281,7 @@ def test_reports_say_what_the_result_says(tmp_path: Path) -> None:
     console.print(summary(found, plot=True))
     told = console.export_text()
     assert "data_parallel" in told and "not resolved" in told and "simulated hours" in told
-    from windtunnel.learning.figures import ACROSS
+    from windtunnel.learning.charts import ACROSS
 
     assert drawn(found, ACROSS[0]).count("\n") > 10
     assert len(found.figure().charts) == 4

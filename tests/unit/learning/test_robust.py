@@ -16,7 +16,7 @@ from windtunnel.learning.gate import gate_keys
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
-from windtunnel.learning.prepare import prepare_learning
+from windtunnel.learning.prepare_learning import prepare_learning
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import TaskSetting

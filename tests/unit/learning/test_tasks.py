@@ -245,7 +245,7 @@ def test_digits_without_scikit_learn_name_the_command(monkeypatch) -> None:
 
 
 def test_a_curve_is_learned_anew_when_the_file_of_its_task_changes(tmp_path) -> None:
-    from windtunnel.learning.prepare import prepare_learning
+    from windtunnel.learning.prepare_learning import prepare_learning
 
     file = tmp_path / "text.txt"
     scenario = {"learning": {"task": {"ngram-lm": {"file": str(file), "document_tokens": 40}}, "steps": 10}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windtunnel.learning.algorithms import ALGORITHMS
-from windtunnel.learning.prepare import prepare_learning
+from windtunnel.learning.prepare_learning import prepare_learning
 from windtunnel.techniques import REGISTRY, Technique
 
 NAMED = [one for _, one in REGISTRY.items() if one.algorithm]

@@ -28,8 +28,8 @@ from windtunnel.planner.search.requery import FinishedSearch
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.explain.resource_scaling import RATES, scaled
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, step_time
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import memory_of, step_time
 from windtunnel.views.plan import view
 from windtunnel.writers.terminal import render
 

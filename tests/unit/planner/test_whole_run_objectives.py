@@ -9,8 +9,8 @@ import pytest
 
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.objectives import METRICS, Goals, LowerBounds
-from windtunnel.planner.plan import plan
 from windtunnel.planner.plan_one_cluster import branch_of
+from windtunnel.planner.plan_training import plan
 from windtunnel.planner.question import question_of
 from windtunnel.planner.search.branch_and_bound import Found, evaluate
 from windtunnel.scenarios.load import load_scenario

@@ -9,7 +9,7 @@ import pytest
 
 from windtunnel.errors import BadInput
 from windtunnel.population.pass_at_k import at_least_one
-from windtunnel.population.prepare import populations
+from windtunnel.population.resolve_population import populations
 from windtunnel.population.samples_file import read_samples
 from windtunnel.scenarios.load import load_scenario
 

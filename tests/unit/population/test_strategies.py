@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from windtunnel.population.beta import Beta
+from windtunnel.population.checker import attempts_until_accepted, first_accepted
 from windtunnel.population.greedy import sampled_means
 from windtunnel.population.length import (
     accuracy_within,
@@ -22,13 +23,12 @@ from windtunnel.population.length import (
 from windtunnel.population.majority import bounds_without_answers, majority
 from windtunnel.population.pass_at_k import at_least_one, pass_at_k
 from windtunnel.population.revision import FITTED, RUNS, feedback_for, gain, with_revisions
-from windtunnel.population.selectors import (
+from windtunnel.population.reward_model import (
     auc_of_separation,
     best_of_n,
     separation_from_accuracy,
     separation_of_auc,
 )
-from windtunnel.population.verifiers import attempts_until_accepted, first_accepted
 from windtunnel.specs.population import AnswerLengths, LengthLaw
 
 P = np.array([0.0, 1e-6, 0.02, 0.3, 0.5, 0.77, 0.999, 1.0])

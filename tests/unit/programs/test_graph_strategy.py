@@ -10,8 +10,8 @@ import pytest
 
 from windtunnel.errors import ProblemList
 from windtunnel.population.beta import Beta
+from windtunnel.population.checker import first_accepted
 from windtunnel.population.majority import majority
-from windtunnel.population.verifiers import first_accepted
 from windtunnel.programs.attempt_lengths import AttemptLengths
 from windtunnel.programs.quality import Quality
 from windtunnel.programs.strategies import STRATEGIES

@@ -9,7 +9,7 @@ import pytest
 from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.programs.answers import most_in_time
-from windtunnel.programs.figures import ACROSS, front_chart, load_chart
+from windtunnel.programs.charts import ACROSS, front_chart, load_chart
 from windtunnel.report.reason.text import answer_lines, answer_tables, headline, row, titles
 
 NODES = [{"id": "a", "output_tokens": 200}, {"id": "b", "after": ["a"], "output_tokens": 100}]

@@ -10,7 +10,7 @@ import pytest
 from windtunnel import api
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.programs.answers import accuracy_at_cost, break_even, cheapest_model, cost_of_accuracy, verifier_worth
-from windtunnel.programs.figures import break_even_chart
+from windtunnel.programs.charts import break_even_chart
 from windtunnel.programs.front import best_of, figure, on_front
 
 SCENARIO: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pytest
 
 from windtunnel.runs.event_loop.program import DEGRADED, LOST, STRAGGLER, WORK
 from windtunnel.runs.expected import expected_run, least_stretch
-from windtunnel.runs.prepare import PreparedRun
+from windtunnel.runs.prepare_run import PreparedRun
 from windtunnel.runs.run_bill import replicated
 from windtunnel.runs.simulate import prepared_run
 

@@ -12,12 +12,12 @@ from windtunnel import api
 from windtunnel.advice.run_bench import RunBench
 from windtunnel.errors import BadInput
 from windtunnel.planner.objectives import METRICS, Goals
-from windtunnel.planner.plan import plan
 from windtunnel.planner.plan_one_cluster import branch_of
+from windtunnel.planner.plan_training import plan
 from windtunnel.planner.question import question_of
 from windtunnel.planner.search.branch_and_bound import Found, evaluate
 from windtunnel.runs.expected import expected_run
-from windtunnel.runs.prepare import drawn_fleets, with_spares
+from windtunnel.runs.prepare_run import drawn_fleets, with_spares
 from windtunnel.runs.run_bill import loop_of
 from windtunnel.runs.simulate import prepared_run
 from windtunnel.runs.spot.expected import spot_mean

@@ -16,7 +16,7 @@ from windtunnel.runs.event_loop import in_processes
 from windtunnel.runs.event_loop.in_processes import replications_in
 from windtunnel.runs.event_loop.program import Replication
 from windtunnel.runs.event_loop.replicate import KERNEL, jitted, replications
-from windtunnel.runs.prepare import PreparedRun
+from windtunnel.runs.prepare_run import PreparedRun
 from windtunnel.runs.simulate import prepared_run
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "llama3-70b-run.yaml"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from windtunnel.cli.main import app
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.runs.event_loop.replicate import plain
-from windtunnel.runs.prepare import with_run
+from windtunnel.runs.prepare_run import with_run
 from windtunnel.runs.run_bill import replicated
 from windtunnel.runs.search import RunSearchResult, host_bytes, search_run, tiers_words
 from windtunnel.runs.simulate import prepared_run, simulate_run

@@ -11,7 +11,7 @@ from windtunnel.cli.export import check_one_cluster
 from windtunnel.errors import BadInput
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import memory_of, step_time
+from windtunnel.training.simulate_step import memory_of, step_time
 
 H100 = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 A100 = {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8}

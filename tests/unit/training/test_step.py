@@ -15,9 +15,9 @@ from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
 from windtunnel.network.coefficients import LinkFamily, NetworkCoefficients
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.training.prepare import prepare as prepare_parts
+from windtunnel.training.prepare_step import prepare as prepare_parts
 from windtunnel.training.results.training_result import TrainingResult
-from windtunnel.training.simulate import step_time
+from windtunnel.training.simulate_step import step_time
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
@@ -275,7 +275,7 @@ def test_a_mistake_in_a_model_file_names_that_file(tmp_path: Path) -> None:
 
 
 def test_fit_finds_the_largest_micro_batch_and_the_fewest_devices() -> None:
-    from windtunnel.training.simulate import memory_of
+    from windtunnel.training.simulate_step import memory_of
 
     source = small({"tp": 2}, seq_len=8192, batch=64)
     source["model"] |= {"num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reasoning_rows import rows
 
-from windtunnel.population import fit_tables, greedy, selectors, temperature_per_k
+from windtunnel.population import fit_tables, greedy, reward_model, temperature_per_k
 from windtunnel.population.beta import from_mean
 from windtunnel.population.pass_at_k import pass_at_k
 from windtunnel.population.revision import CONCENTRATION, FITTED, RUNS
@@ -53,8 +53,8 @@ def test_constants_are_those_of_the_rows():
     cost, sd = fit_sampling([r for r in measured if r["kind"] == "single_attempt"])
     assert (cost, sd) == pytest.approx((greedy.COST, greedy.COST_SD), abs=0.01)
     d, spread = fit_separation([r for r in measured if r["kind"] == "verifier_selection"])
-    assert d == pytest.approx(selectors.REWARD_MODEL_SEPARATION, abs=0.01)
-    assert spread < selectors.REWARD_MODEL_SPREAD  # of one model's attempts: others differ more
+    assert d == pytest.approx(reward_model.REWARD_MODEL_SEPARATION, abs=0.01)
+    assert spread < reward_model.REWARD_MODEL_SPREAD  # of one model's attempts: others differ more
     for task in ("edit-133 qwen2.5 quantisations", "edit-133 two-model", "polyglot-225 qwen3"):
         own = fit_feedback([r for r in measured if r.get("task") == task])
         assert (own.rows, own.models) == (

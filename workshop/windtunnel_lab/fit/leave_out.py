@@ -22,7 +22,7 @@ from windtunnel.cost.coefficient_files import coefficient_file, levels_of, linea
 from windtunnel.cost.coefficients import Coefficients, resolve, with_pooled
 from windtunnel.cost.sites import FABRIC_COEFFICIENTS, held
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import memory_of, step_time
+from windtunnel.training.simulate_step import memory_of, step_time
 from windtunnel.validation.predict.assumed_terms import half_widths, terms_of_row
 from windtunnel_lab.fit.configurations import Configuration, configurations, laid_over, measured_as, site_names
 from windtunnel_lab.fit.derivatives import Derivatives, derivatives

@@ -24,7 +24,7 @@ from windtunnel.population.greedy import FEWEST_RIGHT, sampled_means
 from windtunnel.population.pass_at_k import all_of_k, pass_at_k
 from windtunnel.population.population import over_laws
 from windtunnel.population.revision import CONCENTRATION, Feedback
-from windtunnel.population.selectors import best_of_n, separation_from_accuracy
+from windtunnel.population.reward_model import best_of_n, separation_from_accuracy
 from windtunnel.population.temperature_per_k import ERROR, chooses, fit_best_temperatures
 from windtunnel.validation.predict.program_sums import problems_of, size_of
 from windtunnel.validation.predict.reasoning import second_attempts

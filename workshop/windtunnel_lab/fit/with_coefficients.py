@@ -10,7 +10,7 @@ from windtunnel import catalog
 from windtunnel.cost.coefficients import Coefficients, coefficients
 from windtunnel.errors import BadInput
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import simulate_step
+from windtunnel.training.simulate_step import simulate_step
 from windtunnel.validation.rows.read_row import RowCase
 
 

@@ -11,14 +11,14 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.errors import Infeasible, WindtunnelError
 from windtunnel.parallel.resolve import ResolvedPlan
-from windtunnel.planner.plan import plan
+from windtunnel.planner.plan_training import plan
 from windtunnel.planner.result import PlanResult
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import prepare
+from windtunnel.training.prepare_step import prepare
 from windtunnel.training.results.training_result import TrainingResult
-from windtunnel.training.simulate import simulate_step
+from windtunnel.training.simulate_step import simulate_step
 from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.uncertainty.comparable_runs import describe
 from windtunnel.training.uncertainty.plan_difference import paired_difference

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from windtunnel import api
 from windtunnel.errors import ProblemList
-from windtunnel.population.prepare import populations
+from windtunnel.population.resolve_population import populations
 from windtunnel.programs.candidates import candidates
 from windtunnel.programs.result import Point
 from windtunnel.programs.run_candidate import Simulated, simulate

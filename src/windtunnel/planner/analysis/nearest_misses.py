@@ -11,7 +11,7 @@ from windtunnel.planner.objectives import Goals, Metric
 from windtunnel.planner.plan_label import shown
 from windtunnel.planner.search.branch_and_bound import Branch, Found, Proof, search
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.training.prepare import prepare
+from windtunnel.training.prepare_step import prepare
 from windtunnel.units import DIMENSIONS, format_quantity
 
 MOST = 50

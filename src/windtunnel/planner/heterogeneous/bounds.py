@@ -18,7 +18,7 @@ from windtunnel.planner.bounds.block_costs import depth_columns, kept_by_kind
 from windtunnel.planner.bounds.pipeline_shape import held_at_once
 from windtunnel.schedules.table import B, InstructionTable, W
 from windtunnel.specs.plan import Offload
-from windtunnel.training.heterogeneous.prepare import GroupStep
+from windtunnel.training.heterogeneous.prepare_groups import GroupStep
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
 from windtunnel.training.step.replica_group import ReplicaGroup

@@ -23,9 +23,9 @@ from windtunnel.planner.search.branch_and_bound import Proof
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.heterogeneous.prepare import GroupStep, replica_classes, staged_replicas
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, run
+from windtunnel.training.heterogeneous.prepare_groups import GroupStep, replica_classes, staged_replicas
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import memory_of, run
 from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
 from windtunnel.training.step.cross_group_stages import CrossGroupPipeline
 from windtunnel.training.step_setup import StepRequest

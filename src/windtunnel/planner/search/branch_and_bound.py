@@ -30,8 +30,8 @@ from windtunnel.planner.whole_run import WholeRun
 from windtunnel.program.tables import Timeline
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import memory_of, run
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import memory_of, run
 from windtunnel.training.step_figures.power import power_of
 from windtunnel.training.step_setup import PreparedStep
 

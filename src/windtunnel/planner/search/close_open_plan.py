@@ -24,8 +24,8 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.memory.memory_inputs import MemoryInputs
 from windtunnel.training.memory.reserved_memory import reserved_memory
 from windtunnel.training.memory.static_memory import static_memory
-from windtunnel.training.prepare import prepare
-from windtunnel.training.simulate import step_time
+from windtunnel.training.prepare_step import prepare
+from windtunnel.training.simulate_step import step_time
 from windtunnel.training.step_setup import ResolvedStep, StepRequest, resolve_step, table_of
 
 _ROUNDS = 4

@@ -10,8 +10,8 @@ import math
 from windtunnel.arrays import Floats
 from windtunnel.errors import ProblemList
 from windtunnel.programs.beam_chances import beam_success
+from windtunnel.programs.choose_attempt import SEPARATIONS
 from windtunnel.programs.quality import Quality
-from windtunnel.programs.selection import SEPARATIONS
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Banded, Built, Knobs, Strategy
 from windtunnel.programs.tree import search

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.arrays import Floats
+from windtunnel.programs.choose_attempt import SELECTORS, chosen, is_scored
 from windtunnel.programs.quality import Quality
-from windtunnel.programs.selection import SELECTORS, chosen, is_scored
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Banded, Built, Knobs, Strategy
 from windtunnel.programs.workload import Workload

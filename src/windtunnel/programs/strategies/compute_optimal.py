@@ -17,8 +17,8 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.programs.beam_chances import beam_success
+from windtunnel.programs.choose_attempt import SELECTORS, SEPARATIONS, chosen, is_scored
 from windtunnel.programs.quality import Quality
-from windtunnel.programs.selection import SELECTORS, SEPARATIONS, chosen, is_scored
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Banded, Built, Knobs, Strategy
 from windtunnel.programs.tree import padded, search

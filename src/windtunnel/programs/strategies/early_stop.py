@@ -31,8 +31,8 @@ from numpy.random import Generator
 from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.errors import ProblemList
 from windtunnel.population import majority
+from windtunnel.programs.choose_attempt import by_majority
 from windtunnel.programs.quality import Quality
-from windtunnel.programs.selection import by_majority
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Banded, Built, Knobs, Strategy
 from windtunnel.programs.votes import certain_after, labels, likely_after, over_points, settled_after, winner_right

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.arrays import Floats, Mask
-from windtunnel.population.verifiers import first_accepted
+from windtunnel.population.checker import first_accepted
+from windtunnel.programs.choose_attempt import verdict_rates
 from windtunnel.programs.quality import Quality
-from windtunnel.programs.selection import verdict_rates
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Built, Knobs, Strategy
 from windtunnel.programs.workload import Workload

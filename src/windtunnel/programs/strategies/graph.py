@@ -17,8 +17,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from windtunnel.errors import ProblemList, nearest_name
+from windtunnel.programs.choose_attempt import verdict_rates
 from windtunnel.programs.outcomes import PopulationOutcomes
-from windtunnel.programs.selection import verdict_rates
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Built, Knobs, OffPeak, Strategy
 from windtunnel.programs.workload import Workload

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.arrays import Floats
+from windtunnel.programs.choose_attempt import by_verifier
 from windtunnel.programs.quality import Quality
-from windtunnel.programs.selection import by_verifier
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Banded, Built, Knobs, Strategy
 from windtunnel.programs.workload import Workload

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.arrays import Floats
+from windtunnel.programs.choose_attempt import verdict_rates
 from windtunnel.programs.quality import Quality
-from windtunnel.programs.selection import verdict_rates
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Built, Knobs, Strategy
 from windtunnel.programs.workload import Workload

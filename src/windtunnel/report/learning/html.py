@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.learning.figures import ACROSS, loss_chart, shown
+from windtunnel.learning.charts import ACROSS, loss_chart, shown
 from windtunnel.quantities import assumed_text
 from windtunnel.report.html_shell import card, document, plot, table
 from windtunnel.report.learning.text import (

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.learning.figures import ACROSS, Across, seed_band, shown
+from windtunnel.learning.charts import ACROSS, Across, seed_band, shown
 from windtunnel.quantities import assumed_text, duration
 from windtunnel.report.learning.text import (
     goal_line,

@@ -10,7 +10,7 @@ from windtunnel.charts.forms import dots, vertical
 from windtunnel.report.plan_serving.text import cut_words, limits_words, load_words, milli
 
 if TYPE_CHECKING:
-    from windtunnel.planner.serving.plan import Deployment, ServingPlan
+    from windtunnel.planner.serving.plan_deployment import Deployment, ServingPlan
 
 _CUTS = 7
 """Cuts with a colour of their own; the rest are grey."""

@@ -28,7 +28,7 @@ from windtunnel.report.plan_serving.text import (
 )
 
 if TYPE_CHECKING:
-    from windtunnel.planner.serving.plan import Deployment, ServingPlan
+    from windtunnel.planner.serving.plan_deployment import Deployment, ServingPlan
 
 
 def write(plan: ServingPlan, path: Path) -> Path:

@@ -32,7 +32,7 @@ from windtunnel.report.plan_serving.text import (
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.planner.serving.plan import Deployment, ServingPlan
+    from windtunnel.planner.serving.plan_deployment import Deployment, ServingPlan
 
 _WIDE = 100
 """Columns of the terminal from which on a table has all of its own."""

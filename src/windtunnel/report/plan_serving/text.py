@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.quantities import percent, quantity
 
 if TYPE_CHECKING:
-    from windtunnel.planner.serving.plan import Deployment, ServingPlan
+    from windtunnel.planner.serving.plan_deployment import Deployment, ServingPlan
 
 PARTS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "E2E"}
 _AXES = ("tp", "pp", "dp", "ep")

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.programs.figures import ACROSS, break_even_chart, front_chart, load_chart
+from windtunnel.programs.charts import ACROSS, break_even_chart, front_chart, load_chart
 from windtunnel.report.html_shell import card, document, plot, table
 from windtunnel.report.reason.text import (
     LEGEND,

@@ -17,7 +17,7 @@ from windtunnel.report.run.text import (
     sensitivity_rows,
     spares_rows,
 )
-from windtunnel.runs.figures import distribution, progress, waterfall
+from windtunnel.runs.charts import distribution, progress, waterfall
 
 if TYPE_CHECKING:
     from windtunnel.runs.results import RunResult

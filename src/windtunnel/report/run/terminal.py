@@ -21,7 +21,7 @@ from windtunnel.report.run.text import (
     sensitivity_rows,
     spares_rows,
 )
-from windtunnel.runs.figures import COLOURS
+from windtunnel.runs.charts import COLOURS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

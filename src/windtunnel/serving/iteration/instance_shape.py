@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from windtunnel.cost.expert_load import ExpertLoad
 from windtunnel.cost.expert_mesh import ExpertMesh
 from windtunnel.errors import ProblemList, nearest_name
+from windtunnel.network.algorithm_choice import SELECTORS
 from windtunnel.network.coefficients import NetworkCoefficients
-from windtunnel.network.selector import SELECTORS
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.experts import ExpertLoadSpec, ExpertStorageSpec

@@ -19,8 +19,8 @@ from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import applied
-from windtunnel.training.prepare import prepare as prepare_step
-from windtunnel.training.simulate import memory_of, step_time
+from windtunnel.training.prepare_step import prepare as prepare_step
+from windtunnel.training.simulate_step import memory_of, step_time
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.uncertainty.band_terms import BandTerm, term_of

@@ -22,8 +22,8 @@ from windtunnel.specs.workload import ExpertLoad, Framework
 from windtunnel.techniques import applied
 from windtunnel.training.explain.assumed_fields import AXES, PLAN, POLICIES, neighbours, ports_text
 from windtunnel.training.explain.time_chain import Chain
-from windtunnel.training.prepare import prepare as prepare_step
-from windtunnel.training.simulate import memory_of, step_time
+from windtunnel.training.prepare_step import prepare as prepare_step
+from windtunnel.training.simulate_step import memory_of, step_time
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.step_setup import PreparedStep
 

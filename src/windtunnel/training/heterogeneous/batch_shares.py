@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.training.simulate import step_time
+from windtunnel.training.simulate_step import step_time
 from windtunnel.training.step_setup import StepRequest, clock_of, prepare_at
 
 _MOST = 200_000

@@ -57,8 +57,8 @@ def simulate_row(
             what its rows leave open is part of its residuals.
         left_open: settings that the row leaves open (`RowCase.assumed_fields`); alternatives widen the band.
     """
-    from windtunnel.training.prepare import prepare
-    from windtunnel.training.simulate import interval_of_step, simulate_step
+    from windtunnel.training.prepare_step import prepare
+    from windtunnel.training.simulate_step import interval_of_step, simulate_step
 
     assert isinstance(scenario.model, ModelSpec) and scenario.training is not None
     cluster = catalog.resolve_cluster(scenario.cluster)

@@ -12,7 +12,7 @@ import pytest
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.planner.serving.plan import ServingPlan
+from windtunnel.planner.serving.plan_deployment import ServingPlan
 from windtunnel.report.plan_serving import html as html_plan_serving
 from windtunnel.report.plan_serving.text import thinned
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import memory_of
+from windtunnel.training.simulate_step import memory_of
 from windtunnel.units import GiB
 
 EVERY = ["q", "k", "v", "proj", "gate", "up", "fc2"]

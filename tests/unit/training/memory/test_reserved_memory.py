@@ -15,7 +15,7 @@ from windtunnel.training.memory.operator_outputs import plain_name
 from windtunnel.training.memory.stage_trace import StageTraceWriter, first_shard
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import memory_of
+from windtunnel.training.simulate_step import memory_of
 
 MIB = 2**20
 

@@ -10,7 +10,7 @@ import pytest
 from windtunnel.graph import Tensor
 from windtunnel.graph.adapters import with_adapters
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import memory_of
+from windtunnel.training.simulate_step import memory_of
 
 
 def moved(**lora: Any) -> dict[str, float]:

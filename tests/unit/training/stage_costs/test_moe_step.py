@@ -11,7 +11,7 @@ from windtunnel.graph import PREDICTED, Batch, Kind, build
 from windtunnel.parallel.expert import distinct_destinations
 from windtunnel.program.segment import ASIDE, Launch, Segment
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import step_time
+from windtunnel.training.simulate_step import step_time
 from windtunnel.training.step_setup import PreparedStep
 from windtunnel.validation.rows.read_row import read
 

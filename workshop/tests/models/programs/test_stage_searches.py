@@ -7,7 +7,7 @@ import pytest
 
 from windtunnel.errors import Infeasible
 from windtunnel.population.beta import from_mean
-from windtunnel.population.selectors import best_of_n
+from windtunnel.population.reward_model import best_of_n
 from windtunnel_lab.models.programs.stage_searches import STAGE_SEARCHES, mean_trials, trials_until
 from windtunnel_lab.models.programs.stage_searches.bayes import coordinates, expected_improvement
 from windtunnel_lab.models.programs.stage_table import Stage, StageTable, stage_table

@@ -20,7 +20,7 @@ from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.curves import CurveKey, job_of, task_of
 from windtunnel.learning.drivers.arrival_results import ArrivalCurve
 from windtunnel.learning.drivers.lock_step import Curve
-from windtunnel.learning.prepare import prepare_learning
+from windtunnel.learning.prepare_learning import prepare_learning
 from windtunnel.learning.simulate import Report, learn_all
 from windtunnel.learning.validity import Comparison, FinalLosses, Verdict, compare, judge, noise_width, outer_rounds
 

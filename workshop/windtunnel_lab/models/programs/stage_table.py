@@ -19,7 +19,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import Infeasible
-from windtunnel.population.selectors import best_of_n
+from windtunnel.population.reward_model import best_of_n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

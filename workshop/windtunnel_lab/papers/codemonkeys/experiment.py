@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from windtunnel.population.beta import from_mean
 from windtunnel.population.pass_at_k import at_least_one
-from windtunnel.population.selectors import separation_from_accuracy
+from windtunnel.population.reward_model import separation_from_accuracy
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.claims import Measure, results
 from windtunnel_lab.reproduce.settings import Values, load

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
-from windtunnel.population.prepare import populations
+from windtunnel.population.resolve_population import populations
 from windtunnel.programs.candidates import Candidate
 from windtunnel.programs.run_candidate import Simulated, simulate
 from windtunnel.programs.served import deploy

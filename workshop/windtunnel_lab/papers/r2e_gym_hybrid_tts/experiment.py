@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from windtunnel.population.beta import from_mean
-from windtunnel.population.selectors import separation_from_accuracy
+from windtunnel.population.reward_model import separation_from_accuracy
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.claims import Measure, results
 from windtunnel_lab.reproduce.settings import Values, load

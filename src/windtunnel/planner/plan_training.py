@@ -56,7 +56,7 @@ def plan(
         report=report,
     )
     if isinstance(scenario.cluster, MixedClusterRef):
-        from windtunnel.planner.heterogeneous.plan import plan_heterogeneous
+        from windtunnel.planner.heterogeneous.plan_groups import plan_heterogeneous
 
         return plan_heterogeneous(request)
     return plan_one_cluster(request)

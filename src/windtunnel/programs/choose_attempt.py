@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.population import majority, pass_at_k, selectors
+from windtunnel.population import majority, pass_at_k, reward_model
 from windtunnel.programs.quality import Quality
 from windtunnel.programs.strategy import Banded
 from windtunnel.programs.votes import weighted_votes
@@ -54,10 +54,10 @@ def by_majority(p: Floats, n: int, quality: Quality) -> Floats | Banded:
 
 def by_verifier(p: Floats, n: int, quality: Quality) -> Floats | Banded:
     """(Q,) chance that the attempt with the highest score is right; a band where the separation is assumed."""
-    own = selectors.best_of_n(p, n, quality.separation)
+    own = reward_model.best_of_n(p, n, quality.separation)
     if quality.separation_stated:
         return own
-    ends = [selectors.best_of_n(p, n, d) for d in SEPARATIONS]
+    ends = [reward_model.best_of_n(p, n, d) for d in SEPARATIONS]
     return _band([own, *ends], "the verifier's separation is assumed: state programs.verifier.separation")
 
 

@@ -11,7 +11,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.heterogeneous.prepare import prepare_heterogeneous
+from windtunnel.training.heterogeneous.prepare_groups import prepare_heterogeneous
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.step_setup import PreparedStep, StepRequest, clock_of, prepare_at
 
