@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from windtunnel.specs.population import Grade
+from windtunnel.validation.predict.prediction import LEVEL, Prediction
+from windtunnel.validation.predict.reasoning import PREDICT, REASONS
 from windtunnel.validation.predict.report import RowOutcome, relative_error
 from windtunnel.validation.rows.outcome_rows import Measured, family_of, measured, outcome_kind
 
-LEVEL = 0.8
-"""Probability of the intervals: that of `coverage80` in the summary."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """What is said of one metric."""
-
-    value: float | None = None
-    low: float = math.nan
-    high: float = math.nan
-    grade: Grade | Literal["analytic"] = "assumed"
-    """`analytic`: counted from other figures of the row."""
-    basis: str = ""
-    """What the band is of."""
-    reason: str = ""
-    """Why there is no value."""
-    assumed: tuple[tuple[str, str, str], ...] = ()
-
-
 _NO_NUMBER = "the row has no number to compare with"
-INPUT = Prediction(reason="is what the prediction starts from")
-
-Predict = Callable[[dict[str, Any], tuple[Measured, ...]], dict[str, Prediction]]
-"""Predictions of a row by metric; metrics that are left out have no mechanism."""
 
 
 def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
     """One entry for each number of a row. Never raises."""
-    from windtunnel.validation.predict.reasoning import PREDICT, REASONS
-
     kind = outcome_kind(row) or ""
     numbers = measured(row) or (Measured("none", "", None),)
     fallback = REASONS.get(kind) or REASONS.get(kind.partition("_")[0] + "_") or REASONS["data_"]

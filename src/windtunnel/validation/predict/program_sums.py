@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.validation.predict.outcomes import INPUT, Prediction
+from windtunnel.validation.predict.prediction import INPUT, Prediction
 from windtunnel.validation.rows.outcome_rows import Measured, finite
 from windtunnel.validation.rows.parsing.loose_values import mapping
 

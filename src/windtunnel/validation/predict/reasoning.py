@@ -33,7 +33,7 @@ from windtunnel.population.revision import CONCENTRATION, Feedback, feedback_for
 from windtunnel.population.reward_model import REWARD_MODEL_SEPARATION, REWARD_MODEL_SPREAD, best_of_n
 from windtunnel.population.same_problems import pass_at_k_again, predictive_band, solved_in_all
 from windtunnel.population.temperature_per_k import BROKEN, ERROR, chooses, fit_best_temperatures
-from windtunnel.validation.predict.outcomes import INPUT, LEVEL, Predict, Prediction
+from windtunnel.validation.predict.prediction import INPUT, LEVEL, Predict, Prediction
 from windtunnel.validation.predict.program_sums import (
     agent_cost,
     agent_trace,
