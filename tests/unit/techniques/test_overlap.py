@@ -21,7 +21,7 @@ from windtunnel_lab.papers.mscclpp.experiment import decoding
 from windtunnel_lab.papers.t3 import experiment as t3
 from windtunnel_lab.reproduce.settings import central
 
-VALUES = central(t3.setting())
+VALUES = central(t3.EXPERIMENT.setting)
 
 
 def seconds(segment: Segment, where: ClusterSpec) -> float:
@@ -107,7 +107,7 @@ def test_one_node_has_nothing_to_double() -> None:
 
 
 def test_a_library_is_named_in_training_and_serving_and_unknown_ones_are_refused() -> None:
-    case = decoding(central(mscclpp.setting()), 1)
+    case = decoding(central(mscclpp.EXPERIMENT.setting), 1)
     case["serving"]["pools"][0]["plan"]["collective_library"] = "mscclp"
     with pytest.raises(BadInput, match="did you mean 'mscclpp'"):
         api.simulate_serving(case)

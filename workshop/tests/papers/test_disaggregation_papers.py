@@ -17,7 +17,7 @@ from windtunnel_lab.reproduce.settings import central
 @pytest.mark.parametrize("paper", ["distserve", "splitwise", "mi325x_inference"])
 def test_claims_have_measures_and_open_settings_exist(paper: str) -> None:
     experiment = import_module(f"windtunnel_lab.papers.{paper}.experiment")
-    setting = experiment.setting()
+    setting = experiment.EXPERIMENT.setting
     assert set(setting["claims"]) == set(experiment.measures())
     for claim in setting["claims"].values():
         assert set(claim.get("sweep", ())) <= set(setting["open"])
@@ -29,21 +29,21 @@ MI325X = {"llama/e2e-10": True, "llama/e2e-50": False, "llama/e2e-100": False, "
 
 @pytest.mark.parametrize("key", MI325X)
 def test_claims_of_the_mi325x_study(key: str) -> None:
-    claim = mi325x.setting()["claims"][key]
-    value = mi325x.measures()[key](central(mi325x.setting()))
+    claim = mi325x.EXPERIMENT.setting["claims"][key]
+    value = mi325x.measures()[key](central(mi325x.EXPERIMENT.setting))
     assert holds(claim["within"], value, float(claim["published"])) == MI325X[key], value
     assert MI325X[key] or claim["missing"]
 
 
 @pytest.mark.parametrize("key", ["cost/aa-over-h100", "capped/tokens", "transfer/share"])
 def test_claims_of_splitwise_that_hold(key: str) -> None:
-    claim = splitwise.setting()["claims"][key]
-    value = splitwise.measures()[key](central(splitwise.setting()))
+    claim = splitwise.EXPERIMENT.setting["claims"][key]
+    value = splitwise.measures()[key](central(splitwise.EXPERIMENT.setting))
     assert holds(claim["within"], value, float(claim["published"])), value
 
 
 def test_a_machine_with_nothing_else_to_do_is_not_slowed_down() -> None:
-    values = central(splitwise.setting())
+    values = central(splitwise.EXPERIMENT.setting)
     r = splitwise.served(splitwise.scenario("a100", 1, 0, 0.005, values))
     own = splitwise.alone(r, values)
     seen = splitwise.seen(r)
@@ -63,7 +63,7 @@ def test_passes_lie_between_the_authors_fits_of_both_engines() -> None:
     """Prompts of 755 tokens, within 6 % (simdistserve, profiler-a100-80g.distserve.json and .vllm.json)."""
     from windtunnel.serving.deployment import prepare
 
-    values = central(distserve.setting())
+    values = central(distserve.EXPERIMENT.setting)
     for case, own_s, vllm_s in (("sharegpt-13b", 0.0991, 0.1422), ("sharegpt-66b", 0.1484, 0.1642)):
         m = prepare(distserve.scenario("vllm", case, 1.0, 1, values)).iteration
         assert 0.94 * own_s < m.seconds(755.0, pairs=755.0**2 / 2, prompt_tokens=755.0) < 1.06 * vllm_s
@@ -71,8 +71,8 @@ def test_passes_lie_between_the_authors_fits_of_both_engines() -> None:
 
 def test_long_prompts_alone_take_what_long_prompts_take() -> None:
     """Within 20 % of the authors' measured medians on eight A100, Llama-2-70B (splitwise-sim data/perf_model.csv)."""
-    r = splitwise.served(splitwise.scenario("a100", 1, 0, 0.005, central(splitwise.setting())))
-    own = splitwise.alone(r, central(splitwise.setting()))["ttft"]
+    r = splitwise.served(splitwise.scenario("a100", 1, 0, 0.005, central(splitwise.EXPERIMENT.setting)))
+    own = splitwise.alone(r, central(splitwise.EXPERIMENT.setting))["ttft"]
     prompts = r.table["input_tokens"]
     for tokens, measured_s in ((2048, 0.274), (4096, 0.661)):
         assert np.interp(tokens, np.sort(prompts), np.sort(own)) == pytest.approx(measured_s, rel=0.2)

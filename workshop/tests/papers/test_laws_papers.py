@@ -96,7 +96,7 @@ def test_one_stream_is_the_model_itself() -> None:
 
 
 def test_equivalent_flop_without_bytes_are_flop() -> None:
-    generated = central(kinetics.setting())["generated"]
+    generated = central(kinetics.EXPERIMENT.setting)["generated"]
     for one in kinetics.choices(generated):
         assert one.eflop > one.flop
     kept = kinetics.front(generated, "flop")

@@ -48,7 +48,7 @@ def fast_claims() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("paper", "key"), fast_claims())
 def test_central_value_is_inside_or_a_named_miss(paper: str, key: str) -> None:
-    setting = PAPERS[paper].setting()
+    setting = PAPERS[paper].EXPERIMENT.setting
     claim = setting["claims"][key]
     value = PAPERS[paper].measures()[key](central(setting))
     assert claims.holds(claim["within"], value, claim["published"]) is ("missing" not in claim), value
@@ -60,7 +60,7 @@ def test_every_claim_is_inside_or_a_named_miss(paper: str) -> None:
     results = PAPERS[paper].run()
     assert [r.id for r in results] == [f"{paper}/{key}" for key in PAPERS[paper].measures()]
     for result in results:
-        claim = PAPERS[paper].setting()["claims"][result.id.removeprefix(f"{paper}/")]
+        claim = PAPERS[paper].EXPERIMENT.setting["claims"][result.id.removeprefix(f"{paper}/")]
         assert result.low <= result.simulated <= result.high, result.id
         named = any(note.startswith("missing: ") and len(note) > 30 for note in result.assumptions)
         assert named is not result.within, result.id
@@ -69,7 +69,7 @@ def test_every_claim_is_inside_or_a_named_miss(paper: str) -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_settings_are_complete(paper: str) -> None:
-    setting = PAPERS[paper].setting()
+    setting = PAPERS[paper].EXPERIMENT.setting
     assert set(setting["claims"]) == set(PAPERS[paper].measures())
     assert re.match(r"https://", setting["paper"]["link"])
     assert isinstance(setting["changes"], list)

@@ -39,7 +39,7 @@ KNOWN_MISSES = {
 )
 def test_misses_are_the_known_ones_and_say_what_is_missing(paper: str) -> None:
     experiment = import_module(f"windtunnel_lab.papers.{paper}.experiment")
-    setting = experiment.setting()
+    setting = experiment.EXPERIMENT.setting
     for key, measure in experiment.measures().items():
         claim = setting["claims"][key]
         value = measure(central(setting))
@@ -57,7 +57,7 @@ def test_an_even_pace_holds_where_one_long_gap_does_not() -> None:
 
 
 def test_gaps_between_tokens_add_up_to_the_time_of_answers() -> None:
-    values = fastgen.load("windtunnel_lab.papers.fastgen_splitfuse")["open"]
+    values = fastgen.EXPERIMENT.setting["open"]
     result = fastgen.run_of(fastgen.SPLIT, 4, {name: item["central"] for name, item in values.items()})
     assert result.record is not None
     q = result.record.requests
@@ -73,7 +73,7 @@ LONGER = ["apex", "cloudmatrix384", "sglang_wide_ep", "idealized_runtime", "lami
 def test_settings_are_whole(paper: str) -> None:
     """Experiments that take longer than a unit test: every claim is measured, sourced, and swept over what is open."""
     experiment = import_module(f"windtunnel_lab.papers.{paper}.experiment")
-    setting = experiment.setting()
+    setting = experiment.EXPERIMENT.setting
     assert list(experiment.measures()) == list(setting["claims"])
     for name, item in setting["open"].items():
         assert item["low"] <= item["central"] <= item["high"] and item["source"], name

@@ -106,14 +106,16 @@ def test_ddp_scales_worse_with_a_slower_network() -> None:
 
 
 def test_a_single_bucket_does_not_overlap_and_small_ones_pay_starts() -> None:
-    sizes = ddp.setting()["fixed"]["bucket_grid_mb"]["value"]
+    sizes = ddp.EXPERIMENT.setting["fixed"]["bucket_grid_mb"]["value"]
     values = ddp.central()
     times = [ddp.step_s(32, values, bucket_mb=float(size)) for size in sizes]
     best = times.index(min(times))
     assert times[0] > times[best] and times[-1] > times[best]
 
 
-@pytest.mark.parametrize("setting", [ddp.setting(), overlap.setting()], ids=["pytorch_ddp", "tp_overlap"])
+@pytest.mark.parametrize(
+    "setting", [ddp.EXPERIMENT.setting, overlap.EXPERIMENT.setting], ids=["pytorch_ddp", "tp_overlap"]
+)
 def test_settings_name_their_sources(setting: dict[str, object]) -> None:
     for name, item in setting["open"].items():  # type: ignore[attr-defined]
         assert item["source"], name

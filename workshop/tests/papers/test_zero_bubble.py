@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -20,9 +22,9 @@ def test_the_36_published_bubble_rates() -> None:
 
 
 def test_a_wrong_profile_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = experiment.setting()
+    whole = experiment.EXPERIMENT.setting
     wrong = whole | {"rows": [[*row[:3], row[3] * 1.02, *row[4:]] for row in whole["rows"]]}
-    monkeypatch.setattr(experiment, "setting", lambda: wrong)
+    monkeypatch.setattr(experiment, "EXPERIMENT", SimpleNamespace(setting=wrong))
     experiment._row_cost_s.cache_clear()
     try:
         assert not any(x.within for x in experiment.bubble_rates(("zb_h1", "zb_h2"), 0.00005, ()))

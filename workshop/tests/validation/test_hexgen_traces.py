@@ -23,7 +23,7 @@ def test_deadlines_of_the_published_traces(tmp_path: Path, monkeypatch: pytest.M
     file = tmp_path / "traces.json"
     known = rows("agent_traces")
     file.write_text(json.dumps(known))
-    drawn, values = experiment.scenario, central(experiment.setting())
+    drawn, values = experiment.scenario, central(experiment.EXPERIMENT.setting)
 
     def published(case: dict[str, Any], values: dict[str, Any], alpha: float | None) -> dict[str, Any]:
         own = drawn(case, values, alpha)
@@ -37,7 +37,7 @@ def test_deadlines_of_the_published_traces(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_the_claims_draw_is_what_the_traces_hold() -> None:
-    for row, case in zip(rows("agent_traces"), experiment.fixed("traces"), strict=True):
+    for row, case in zip(rows("agent_traces"), experiment.EXPERIMENT.fixed("traces"), strict=True):
         traces = [tuple(map(tuple, one)) for one in row["traces"]]
         longer = [next(c[1] for c in one if c[0] == CANDIDATE) for one in traces]
         schema = np.array(longer) - LONGER_TEMPLATE

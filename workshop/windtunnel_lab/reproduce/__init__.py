@@ -1,7 +1,7 @@
 """Running the claims of published systems: results, figures, tables and pages of the experiments in `papers/`.
 
-A paper is found by its folder: `papers/<id>/experiment.py` defines `TITLE` and `run() -> list[ClaimResult]`, and may
-define `plot(results) -> Chart | Panels`.
+A paper is found by its folder: `papers/<id>/experiment.py` holds its `EXPERIMENT` and `measures()`, and may define
+`plot(results) -> Chart | Panels`.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def run_paper(paper_id: str) -> list[ClaimResult]:
 
     (folder,) = folders([paper_id])
     with reuse_prices():
-        return [replace(one, paper=folder) for one in experiment_of(folder).run()]
+        return [replace(one, paper=folder) for one in experiment_of(folder).EXPERIMENT.run()]
 
 
 def reproduce(ids: Sequence[str] = ()) -> list[dict[str, Any]]:

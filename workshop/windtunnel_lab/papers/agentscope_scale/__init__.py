@@ -1,1 +1,0 @@
-"""AgentScope at scale (Pan et al. 2024)."""

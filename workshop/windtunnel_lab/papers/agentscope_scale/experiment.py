@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "AgentScope at scale (Pan et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.agentscope_scale")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def makespan(agents: int, cv: float, *, serial: bool = False, places: int = 1) -> float:
@@ -54,8 +45,3 @@ def measures() -> dict[str, Measure]:
         "scale": lambda v: gain(many, v) / gain(few, v),
         "contention": lambda v: makespan(many, v["answer_cv"]) / makespan(many, v["answer_cv"], places=many),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Orders of makespans."""
-    return results(setting(), "agentscope_scale", measures())

@@ -1,1 +1,0 @@
-"""AgentTTS (Wang et al. 2025)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -12,24 +11,15 @@ from windtunnel.arrays import Floats
 from windtunnel.population.beta import from_mean
 from windtunnel_lab.models.programs.stage_searches import mean_trials
 from windtunnel_lab.models.programs.stage_table import Stage, StageTable, stage_table
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.device_steps import token_flop
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "AgentTTS (Wang et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 POINTS = 200
 """Of a population."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.agenttts")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def flop(model: str, samples: int, read: int, written: int) -> float:
@@ -93,8 +83,3 @@ def measures() -> dict[str, Measure]:
         "by_stage": lambda v: over_guided(v, "by_stage"),
         "interplay": interplay,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Trials of searches, and what stages owe each other."""
-    return results(setting(), "agenttts", measures())

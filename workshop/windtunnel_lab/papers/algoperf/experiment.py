@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel import api
 from windtunnel_lab.models.learning.performance_profiles import scores, times_of
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "AlgoPerf (Dahl et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.algoperf")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def by_hand() -> float:
@@ -62,8 +50,3 @@ def learned() -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"scores": lambda _: by_hand(), "best": lambda _: best(), "learn": lambda _: learned()}
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "algoperf", measures())

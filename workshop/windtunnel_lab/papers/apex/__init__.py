@@ -1,1 +1,0 @@
-"""Parallel plans of serving against heuristics (Lin et al. 2024)."""

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 from windtunnel.errors import Infeasible
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "APEX (Lin et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.apex")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def run_of(model: str, trace: str, plan: Values, values: Values, clock: float = 1.0) -> ServingResult | None:
@@ -131,8 +121,3 @@ def measures() -> dict[str, Measure]:
         "example/tpot": lambda _: example({"pp": 2}).tpot_s.mean / example({"tp": 2}).tpot_s.mean,
         "example/energy": lambda _: joules(example({"pp": 2})) / joules(example({"tp": 2})),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Plans found, and what energy they take."""
-    return results(setting(), "apex", measures())

@@ -1,1 +1,0 @@
-"""Adaptive parallel reasoning (Pan et al. 2025)."""

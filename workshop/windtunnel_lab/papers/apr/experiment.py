@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Adaptive parallel reasoning (Pan et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.apr")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(which: int, values: Values) -> Values:
@@ -58,8 +47,3 @@ def measures() -> dict[str, Measure]:
         "tokens_rl": lambda v: tokens(1, v),
         "tokens_a_second": tokens_a_second,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Tokens and their rate."""
-    return results(setting(), "apr", measures())

@@ -1,1 +1,0 @@
-"""ATTS: asynchronous test-time scaling (Xiong et al. 2025)."""

@@ -1,1 +1,0 @@
-"""To backtrack or not to backtrack (Qin et al. 2025)."""

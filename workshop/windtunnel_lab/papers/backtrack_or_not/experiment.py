@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.programs.result import Point
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, reasoned, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, reasoned
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "To backtrack or not to backtrack (Qin et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.backtrack_or_not")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def run_of(chains: int, at_once: int) -> Point:
@@ -54,8 +42,3 @@ def full() -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"idle": lambda v: idle(), "full": lambda v: full()}
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "backtrack-or-not", measures())

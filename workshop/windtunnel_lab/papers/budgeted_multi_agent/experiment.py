@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from windtunnel.laws.published.budgeted_multi_agent import amplification, level, organization
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Budgeted multi-agent synergy (Liu et al. 2026)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.budgeted_multi_agent")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def grid() -> Iterator[tuple[int, float, float]]:
@@ -77,8 +66,3 @@ def measures() -> dict[str, Measure]:
         "collapse": lambda _: wrong_phases(),
         "drawn": lambda _: drawn(),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "budgeted-multi-agent", measures())

@@ -1,1 +1,0 @@
-"""Ge et al. 2025, ByteScale, https://arxiv.org/abs/2502.21231."""

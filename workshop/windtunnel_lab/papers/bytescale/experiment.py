@@ -7,21 +7,13 @@ from typing import Any
 
 from windtunnel import api
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "ByteScale, ranks by length (Ge et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.bytescale")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=64)
@@ -73,13 +65,8 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """The largest speed-up, and how it depends on the context."""
-    return results(setting(), "bytescale", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Speed-up over the longest context."""
-    values, (short, long) = central(setting()), fixed("contexts_k")
+    values, (short, long) = central(EXPERIMENT.setting), fixed("contexts_k")
     line = curve((short, 2 * short, 4 * short, long), lambda k: speedup(values, k), {float(long): results[0].published})
     return beside({"7B": {"ByteScale": line}}, "context, K tokens", "speed-up over a static mesh", log_x=True)

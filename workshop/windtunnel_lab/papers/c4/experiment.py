@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, ran, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, ran, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "C4, planned paths (Dong et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.c4")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(values: Values, seed: int) -> Values:
@@ -118,8 +107,3 @@ def points_saved(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured."""
     return {"errors": points_saved, "run-time": gain}
-
-
-def run() -> list[ClaimResult]:
-    """One claim."""
-    return results(setting(), "c4", measures())

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel import catalog
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.device_steps import answer_s, decode_s, deployed, prompt_s
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Cache-to-Cache (Fu et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.cache_to_cache")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def writes_s(model: str, read: float, written: float) -> float:
@@ -69,8 +58,3 @@ def measures() -> dict[str, Measure]:
         "projector": lambda v: projector_s(v) / prompts_s(v),
         "message": lambda v: speed(v | {"message": 256}) / speed(v | {"message": 32}),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "cache-to-cache", measures())

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "Cephalo (Guo et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.cephalo")
-
-
-def fixed(name: str) -> Any:
-    """A fixed value."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def step_s(values: Values, *, own: bool, alike: bool, by_layer: bool) -> float:
@@ -51,8 +40,3 @@ def gain(values: Values, *, alike: bool = False, by_layer: bool = False) -> floa
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"even": lambda v: gain(v, by_layer=True), "alike": lambda v: gain(v, alike=True) / gain(v)}
-
-
-def run() -> list[ClaimResult]:
-    """Gain on unlike devices, and its absence on like ones."""
-    return results(setting(), "cephalo", measures())

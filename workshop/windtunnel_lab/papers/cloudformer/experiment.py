@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel_lab.models.clusters.interference import Host, drawn, means, moments, performance
 from windtunnel_lab.models.clusters.regression import mean_error, ridge, trees
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "CloudFormer (Shahbazinia et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.cloudformer")
-
-
-def fixed(name: str) -> Any:
-    """One value that a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=8)
@@ -61,8 +50,3 @@ def measures() -> dict[str, Measure]:
         return lambda v: error("series", v["memory_gb_per_s"]) / error(other, v["memory_gb_per_s"])
 
     return {"error/means": against("linear"), "error/blind": against("mean"), "error/series": against("still")}
-
-
-def run() -> list[ClaimResult]:
-    """Errors of the predictor against simpler ones."""
-    return results(setting(), "cloudformer", measures())

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
 
 from windtunnel import catalog
 from windtunnel.serving.deployment import Deployment, prepare
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "CloudMatrix384 (Zuo et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 DECODE, PREFILL = "decode", "prefill"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.cloudmatrix384")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def cluster(npus: int, factor: float) -> Values:
@@ -127,8 +117,3 @@ def measures() -> dict[str, Measure]:
         "prefill": prefill_rate,
         "factor": factor,
     }
-
-
-def run() -> list[ClaimResult]:
-    """One point calibrated, the others predicted."""
-    return results(setting(), "cloudmatrix384", measures())

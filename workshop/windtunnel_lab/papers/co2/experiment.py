@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "CO2 (Sun et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PER_NODE = 8
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.co2")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def rate(values: Values, gpus: int, gbit: float, *, local: bool) -> float:
@@ -79,14 +71,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Scalability with and without local steps."""
-    return results(setting(), "co2", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Throughput of a GPU over that on the fewest, with local steps and without."""
-    values, few, panels = central(setting()), fixed("gpus")["few"], {}
+    values, few, panels = central(EXPERIMENT.setting), fixed("gpus")["few"], {}
     for key, gbit in (("tcp", fixed("tcp_gbit")), ("rdma", fixed("rdma_gbit"))):
         panels[f"{gbit} Gb/s"] = {
             name: curve(

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.learning.timing.links import Link
 from windtunnel.learning.timing.lock_step import time_lock_step
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "CO2 (Sun et al. 2024), what it learns"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.co2_learning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def _round_s(share: float) -> float:
@@ -51,7 +40,7 @@ def exposed() -> float:
 
 def loss_over_data_parallel(values: Values) -> float:
     """Loss of CO2 over that of data parallelism."""
-    return loss_ratio(proxy(setting(), {}, [{"co2": {"period": values["period"]}}, "data_parallel"]))
+    return loss_ratio(proxy(EXPERIMENT.setting, {}, [{"co2": {"period": values["period"]}}, "data_parallel"]))
 
 
 def measures() -> dict[str, Measure]:
@@ -61,8 +50,3 @@ def measures() -> dict[str, Measure]:
         "exposed": lambda v: exposed(),
         "loss": loss_over_data_parallel,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "co2-learning", measures())

@@ -1,1 +1,0 @@
-"""CodeMonkeys: test-time compute for software engineering (Ehrlich et al. 2025)."""

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from scipy.optimize import brentq
 
 from windtunnel.population.beta import from_mean
 from windtunnel.population.pass_at_k import at_least_one
 from windtunnel.population.reward_model import separation_from_accuracy
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "CodeMonkeys: test-time compute for software engineering (Ehrlich et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.codemonkeys")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def context() -> float:
@@ -52,8 +42,3 @@ def measures() -> dict[str, Measure]:
         "context": lambda v: context(),
         "selector": selector,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "codemonkeys", measures())

@@ -1,1 +1,0 @@
-"""ColD Fusion (Don-Yehiya et al. 2022), https://arxiv.org/abs/2212.01378."""

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned
-from windtunnel_lab.reproduce.settings import Values, load
 
-TITLE = "ColD Fusion (Don-Yehiya et al. 2022)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.cold_fusion")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def gain() -> float:
@@ -55,8 +43,3 @@ def measures() -> dict[str, Measure]:
         "gain": lambda v: gain(),
         "bytes": lambda v: models_a_contribution(),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "cold-fusion", measures())

@@ -1,1 +1,0 @@
-"""Jain et al. 2024, Composition of Experts, https://arxiv.org/abs/2412.01868."""

@@ -6,21 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Composition of Experts (SambaNova 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.composition_of_experts")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def active(shares: Any) -> float:
@@ -58,8 +48,3 @@ def measures() -> dict[str, Measure]:
         "feasible": lambda _: least_large(54.0),
         "router": lambda _: drawn(),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "composition-of-experts", measures())

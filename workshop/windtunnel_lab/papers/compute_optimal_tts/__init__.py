@@ -1,1 +1,0 @@
-"""Compute-optimal test-time scaling (Snell et al. 2024)."""

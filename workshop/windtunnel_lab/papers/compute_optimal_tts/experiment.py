@@ -13,23 +13,14 @@ from windtunnel.population.majority import USUAL_WRONG
 from windtunnel.programs.quality import Quality
 from windtunnel.programs.strategies.compute_optimal import success
 from windtunnel.programs.votes import weighted_vote
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Compute-optimal test-time scaling (Snell et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 WRONG = (USUAL_WRONG,)
 """Histogram of wrong answers where none is known."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.compute_optimal_tts")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def points(values: Values) -> Floats:
@@ -78,8 +69,3 @@ def measures() -> dict[str, Measure]:
         "never_less": lambda v: by_difficulty(v) / for_all(v, fixed("n")) - 1.0,
         "efficiency": efficiency,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "compute-optimal-tts", measures())

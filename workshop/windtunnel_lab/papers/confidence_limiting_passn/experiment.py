@@ -8,21 +8,11 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Limiting confidence for pass@N (Chen et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.confidence_limiting_passn")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 EVERY = 50
@@ -95,8 +85,3 @@ def measures() -> dict[str, Measure]:
         "overconfidence": lambda _: mean(lambda t: max(t[1]), 1) / mean(lambda t: t[1][-1], 1),
         "confidence": lambda _: mean(lambda t: t[2], 1) / mean(lambda t: t[2], n),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "confidence-limiting-passn", measures())

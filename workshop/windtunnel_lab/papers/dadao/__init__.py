@@ -1,1 +1,0 @@
-"""DADAO (Nabli and Oyallon 2022), https://arxiv.org/abs/2208.00779."""

@@ -1,1 +1,0 @@
-"""DataStates-LLM: lazy checkpoints behind forward and backward."""

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.runs.results import RunResult
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, ran, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, ran
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DataStates-LLM (Maurya et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 _STEPS = 200
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.datastates")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(model: str, values: Values, *, every: int = 1) -> Values:
@@ -94,8 +83,3 @@ def measures() -> dict[str, Measure]:
         "run": lambda values: gain(values, models),
         "long-step": lambda values: gain(values, models[:1], every=64),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Three claims."""
-    return results(setting(), "datastates", measures())

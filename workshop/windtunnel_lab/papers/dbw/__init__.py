@@ -1,1 +1,0 @@
-"""Dynamic backup workers: how many gradients a step waits for."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -12,23 +11,14 @@ from windtunnel.arrays import Floats
 from windtunnel.runs.step_waits.base import ROUNDS
 from windtunnel.runs.step_waits.worker_times import worker_times
 from windtunnel.specs.run import StragglersSpec
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Dynamic backup workers (Xu et al. 2021)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 _SEED = 1
 _MOST = 100_000
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.dbw")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 @lru_cache(maxsize=16)
@@ -84,8 +74,3 @@ def measures() -> dict[str, Measure]:
         "deterministic": lambda v: float(fixed("workers") - min(dynamic("equal", v)[1])),
         "never-slower": lambda v: min(speed_ups(v)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Three claims."""
-    return results(setting(), "dbw", measures())

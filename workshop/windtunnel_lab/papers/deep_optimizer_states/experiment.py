@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "Deep Optimizer States (Maurya et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.deep_optimizer_states")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(shape: list[int], share: float, values: Values) -> Values:
@@ -74,8 +63,3 @@ def measures() -> dict[str, Measure]:
         "speedup": lambda values: max(gain(shape, values) for shape in fixed("models")),
         "never-slower": lambda values: min(gain(shape, values) for shape in fixed("models")),
     }
-
-
-def run() -> list[ClaimResult]:
-    """What the devices' share of the update gains."""
-    return results(setting(), "deep-optimizer-states", measures())

@@ -1,1 +1,0 @@
-"""DeepConf: deep think with confidence (Fu et al. 2025)."""

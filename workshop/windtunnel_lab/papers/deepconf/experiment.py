@@ -15,21 +15,12 @@ from windtunnel.programs.workload import Workload, drawn_difficulty
 from windtunnel.serving.traffic.program_graph import ProgramGraph
 from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.programs import ProgramsSpec
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, reasoned, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, reasoned
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DeepConf: deep think with confidence (Fu et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.deepconf")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def lengths() -> dict[str, Any]:
@@ -115,8 +106,3 @@ def faster(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"tokens": tokens, "faster_than_tokens": faster}
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "deepconf", measures())

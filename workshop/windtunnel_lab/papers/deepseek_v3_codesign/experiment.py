@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -14,27 +13,18 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.serving.iteration.attention import layer_counts
 from windtunnel.specs.cluster import ClusterRef
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DeepSeek-V3 and its hardware (Zhao et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 MODELS = {
     "v3": "deepseek-ai/DeepSeek-V3",
     "v2": "deepseek-ai/DeepSeek-V2",
     "qwen72b": "Qwen/Qwen2.5-72B",
     "llama405b": "meta-llama/Llama-3.1-405B",
 }
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.deepseek_v3_codesign")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
 
 
 def cache_kb(_: Values, name: str) -> float:
@@ -114,8 +104,3 @@ def measures() -> dict[str, Measure]:
             _step(values["nic_share"], limited=True)[1] / _step(values["nic_share"], limited=False)[1]
         ),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Tables 1, 2 and 4, and the bounds of section 2."""
-    return results(setting(), "deepseek-v3-codesign", measures())

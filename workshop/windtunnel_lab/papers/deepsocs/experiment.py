@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel_lab.models.clusters import task_graphs
 from windtunnel_lab.models.clusters.task_graphs import TaskGraph, heft, ranked
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DeepSoCS (Sung et al. 2020)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.deepsocs")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=1)
@@ -83,8 +73,3 @@ def measures() -> dict[str, Measure]:
         "noise/degrades": degrades,
         "learned": lambda v: ratio(v, "upward", "learned", "high"),
     }
-
-
-def run() -> list[ClaimResult]:
-    """HEFT's plan, and what noise makes of both."""
-    return results(setting(), "deepsocs", measures())

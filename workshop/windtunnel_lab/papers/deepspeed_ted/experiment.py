@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DeepSpeed-TED, tensor-expert-data parallelism (Singh et al. 2023)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 BASELINE = {"drop_duplicates": False, "keep_collectives": False}
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.deepspeed_ted")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
 
 
 def model(hidden: int, layers: int, heads: int) -> Values:
@@ -108,8 +99,3 @@ def largest(values: Values, tps: tuple[int, ...]) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"speedup": speedup, "base-model": lambda values: largest(values, (1, 2, 4)) / largest(values, (1,))}
-
-
-def run() -> list[ClaimResult]:
-    """Speed-up of the communication optimizations, and the base models that tensor parallelism makes fit."""
-    return results(setting(), "deepspeed-ted", measures())

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned, loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DES-LOC (Iacob et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.des_loc")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def bytes_over(id: str, knobs: dict[str, Any]) -> float:
     """Bytes of an algorithm over those of DES-LOC with the paper's periods."""
     x, u, v = fixed("periods")
     own = {"des-loc": {"period": x, "period_m": u, "period_v": v}}
-    section = proxy(setting(), {}, [{id: knobs}, own], task={"quadratic": {"params": 8}}, steps=2 * v, seeds=1, lr=1e-4)
+    section = proxy(
+        EXPERIMENT.setting, {}, [{id: knobs}, own], task={"quadratic": {"params": 8}}, steps=2 * v, seeds=1, lr=1e-4
+    )
     other, mine = learned(section).algorithms
     return other.bytes_per_worker / mine.bytes_per_worker
 
@@ -35,7 +28,7 @@ def loss_over_local_adam(values: Values) -> float:
     """Loss of DES-LOC over that of local Adam at the same period of parameters."""
     x = values["period"]
     own = {"des-loc": {"period": x, "period_m": 3 * x, "period_v": 6 * x}}
-    return loss_ratio(proxy(setting(), {}, [own, {"local_adam": {"period": x}}]))
+    return loss_ratio(proxy(EXPERIMENT.setting, {}, [own, {"local_adam": {"period": x}}]))
 
 
 def measures() -> dict[str, Measure]:
@@ -45,8 +38,3 @@ def measures() -> dict[str, Measure]:
         "local_adam": lambda v: bytes_over("local_adam", {"period": fixed("periods")[0]}),
         "loss": loss_over_local_adam,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "des-loc", measures())

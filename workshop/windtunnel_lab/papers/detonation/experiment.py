@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned, loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DeToNATION (From et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.detonation")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 PLAIN = {"sign": False, "lr_in_momentum": False, "decay": 0.0}
@@ -32,7 +21,7 @@ PLAIN = {"sign": False, "lr_in_momentum": False, "decay": 0.0}
 def difference_to_exact_means() -> float:
     """Largest relative difference of losses of the full form without momentum to those of data parallelism."""
     own = {"detonation": {"replicator": "full", **PLAIN}}
-    section = proxy(setting(), {}, [own, "data_parallel"], inner="sgd", lr=0.1, steps=200, seeds=1)
+    section = proxy(EXPERIMENT.setting, {}, [own, "data_parallel"], inner="sgd", lr=0.1, steps=200, seeds=1)
     mine, other = learned(section).curves
     return float(np.max(np.abs(mine.loss - other.loss) / np.abs(other.loss)))
 
@@ -51,7 +40,7 @@ def byte_share() -> float:
 def loss_over_full(values: Values) -> float:
     """Loss with the largest components of momentum over that with all of it."""
     knobs = {"chunk": fixed("chunk"), "k": values["topk"]}
-    return loss_ratio(proxy(setting(), {}, [{"detonation": knobs}, {"detonation": {"replicator": "full"}}]))
+    return loss_ratio(proxy(EXPERIMENT.setting, {}, [{"detonation": knobs}, {"detonation": {"replicator": "full"}}]))
 
 
 def measures() -> dict[str, Measure]:
@@ -61,8 +50,3 @@ def measures() -> dict[str, Measure]:
         "bytes": lambda v: byte_share(),
         "loss": loss_over_full,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "detonation", measures())

@@ -8,23 +8,15 @@ from typing import Any
 import numpy as np
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "8-bit approximations (Dettmers 2015)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 SIZES = tuple(range(4, 41))
 """Sequences a GPU that are tried."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.dettmers_8bit")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(values: Values, nodes: int, each: int, sequences: int, bits: int, *, beside: bool) -> Values:
@@ -49,7 +41,7 @@ def scenario(values: Values, nodes: int, each: int, sequences: int, bits: int, *
             "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": setting()["device"],
+            "device": EXPERIMENT.setting["device"],
             "nodes": nodes,
             "devices_per_node": each,
             "scale_up": {
@@ -106,14 +98,9 @@ def measures() -> dict[str, Measure]:
     return {"transfer": transfer, "speed-up": with_8_bits}
 
 
-def run() -> list[ClaimResult]:
-    """Transfers and speed-up in 8 bits."""
-    return results(setting(), "dettmers-8bit", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Speed-up over GPUs."""
-    values, published = central(setting()), {32: fixed("speed_up_32"), 8: results[-1].published}
+    values, published = central(EXPERIMENT.setting), {32: fixed("speed_up_32"), 8: results[-1].published}
     gpus = fixed("gpus")
     own = min(SIZES, key=lambda size: abs(speed_up(values, size, 32, gpus) - published[32]))
     series = {

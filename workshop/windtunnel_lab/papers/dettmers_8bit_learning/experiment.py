@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel.learning.compressors import COMPRESSORS
 from windtunnel.learning.randomness import Draws
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "8-bit approximations (Dettmers 2015), what they learn"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.dettmers_8bit_learning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def mean_error() -> float:
@@ -38,7 +27,7 @@ def mean_error() -> float:
 
 def loss_over_data_parallel(values: Values) -> float:
     """Loss of 8-bit gradients over that of data parallelism."""
-    return loss_ratio(proxy(setting(), values, ["dettmers-8bit", "data_parallel"]))
+    return loss_ratio(proxy(EXPERIMENT.setting, values, ["dettmers-8bit", "data_parallel"]))
 
 
 def measures() -> dict[str, Measure]:
@@ -47,8 +36,3 @@ def measures() -> dict[str, Measure]:
         "error": lambda v: mean_error(),
         "loss": loss_over_data_parallel,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "dettmers-8bit-learning", measures())

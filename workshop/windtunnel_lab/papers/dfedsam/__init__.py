@@ -1,1 +1,0 @@
-"""DFedSAM (Shi et al. 2023), https://arxiv.org/abs/2302.04083."""

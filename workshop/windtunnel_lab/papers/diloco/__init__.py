@@ -1,1 +1,0 @@
-"""DiLoCo (Douillard et al. 2023), https://arxiv.org/abs/2311.08105."""

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned, least_rise, loss_ratio, losses, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DiLoCo (Douillard et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.diloco")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def byte_ratio() -> float:
     """Bytes of data parallelism over those of DiLoCo in rounds of 500 steps."""
     long = fixed("long")
-    section = proxy(setting(), {"steps": 2 * long, "seeds": 1}, ["data_parallel", {"diloco": {"period": long}}])
+    section = proxy(
+        EXPERIMENT.setting, {"steps": 2 * long, "seeds": 1}, ["data_parallel", {"diloco": {"period": long}}]
+    )
     dense, sparse = learned(section).algorithms
     return dense.bytes_per_worker_step / sparse.bytes_per_worker_step
 
@@ -33,19 +24,21 @@ def byte_ratio() -> float:
 def nesterov(values: Values) -> float:
     """Loss of plain outer averaging over that of Nesterov's momentum."""
     period = values["period"]
-    return loss_ratio(proxy(setting(), values, [{"local_sgd": {"period": period}}, {"diloco": {"period": period}}]))
+    return loss_ratio(
+        proxy(EXPERIMENT.setting, values, [{"local_sgd": {"period": period}}, {"diloco": {"period": period}}])
+    )
 
 
 def rises() -> float:
     """Smallest ratio of a loss to that of the next shorter round."""
     algorithms = [{"diloco": {"period": period}} for period in fixed("periods")]
-    return least_rise(losses(proxy(setting(), {}, algorithms)))
+    return least_rise(losses(proxy(EXPERIMENT.setting, {}, algorithms)))
 
 
 def dropped(values: Values) -> float:
     """Loss above the floor with dropped outer gradients over that without."""
     knobs = {"period": values["period"]}
-    section = proxy(setting(), values, [{"diloco": {**knobs, "drop": fixed("drop")}}, {"diloco": knobs}])
+    section = proxy(EXPERIMENT.setting, values, [{"diloco": {**knobs, "drop": fixed("drop")}}, {"diloco": knobs}])
     floor = learned(section).floor or 0.0
     first, second = losses(section)
     return (first - floor) / (second - floor)
@@ -59,8 +52,3 @@ def measures() -> dict[str, Measure]:
         "rises": lambda v: rises(),
         "dropped": dropped,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "diloco", measures())

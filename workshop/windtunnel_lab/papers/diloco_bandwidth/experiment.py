@@ -11,25 +11,17 @@ from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.schedule import read_schedule
 from windtunnel.learning.timing.target import Target, stated_layers
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Bandwidth tables of DiLoCo (Douillard et al., Kale et al., Charles et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 ROUNDS = 20
 FRAGMENT_LAYERS = 3
 GRID = [10 ** (-1 + 4 * k / 49) for k in range(50)]
 """Gbit/s that printed values lie on."""
 STEP = math.log(GRID[1] / GRID[0])
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.diloco_bandwidth")
-
-
-def fixed(name: str) -> Any:
-    """One value that the papers give or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def algorithm_of(method: str, layers: int) -> tuple[str, dict[str, Any], int]:
@@ -83,12 +75,7 @@ def worst(row: str, values: Values) -> float:
 
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured."""
-    return {row: partial(worst, row) for row in setting()["claims"]}
-
-
-def run() -> list[ClaimResult]:
-    """All rows of the tables."""
-    return results(setting(), "diloco-bandwidth", measures())
+    return {row: partial(worst, row) for row in EXPERIMENT.setting["claims"]}
 
 
 def plot(results: list[ClaimResult]) -> Any:

@@ -1,1 +1,0 @@
-"""Prompts and answers on devices of their own, by objective (Zhong et al. 2024)."""

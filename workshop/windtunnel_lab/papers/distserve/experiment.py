@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DistServe (Zhong et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 SPLIT, VLLM = "distserve", "vllm"
 _STEPS = 9
 """Halvings of a rate or a scale: 0.2 % of the range."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.distserve")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def pools(system: str, model: str) -> list[Values]:
@@ -141,8 +131,3 @@ def measures() -> dict[str, Measure]:
         **{f"objective/{case}": _objective(case) for case in tight},
         "transfer/share": lambda v: share_of_transfer("sharegpt-66b", v),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Rates within objectives, and objectives at one rate."""
-    return results(setting(), "distserve", measures())

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "DistZO2 (Wang et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.distzo2")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def rate(gpus: int, values: Values, technique: list[Values]) -> float:
@@ -59,8 +48,3 @@ def measures() -> dict[str, Measure]:
         "speedup": lambda values: several(values, slices=True) / rate(1, values, []),
         "slices": lambda values: several(values, slices=True) / several(values, slices=False),
     }
-
-
-def run() -> list[ClaimResult]:
-    """What more devices and slices gain."""
-    return results(setting(), "distzo2", measures())

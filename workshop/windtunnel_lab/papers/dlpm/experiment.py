@@ -7,25 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
 if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult
 
-TITLE = "DLPM and D2LPM (Cao et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 DLPM, VTC, LPM = "dlpm", "vtc", "lpm"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.dlpm")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(system: str, values: Values, *, workers: int = 1, uneven: float = 1.0) -> Values:
@@ -123,8 +114,3 @@ def measures() -> dict[str, Measure]:
         "latency": latency,
         "less-fair-than-vtc": less_fair,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Throughput, latency and fairness."""
-    return results(setting(), "dlpm", measures())

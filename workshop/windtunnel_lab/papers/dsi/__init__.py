@@ -1,1 +1,0 @@
-"""Distributed speculative inference (Timor et al. 2024)."""

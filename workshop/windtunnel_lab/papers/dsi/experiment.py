@@ -11,21 +11,13 @@ import numpy as np
 from windtunnel.serving.speculation.orders import ORDERS, Pair
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.claim_tables import key_of
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "Distributed speculative inference (Timor et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.dsi")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def per_token_s(order: str, target_s: float, draft_s: float, acceptance: float, lookahead: int, servers: int) -> float:
@@ -75,15 +67,10 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Never slower, and the range of speed-ups of off-the-shelf pairs."""
-    return results(setting(), "dsi", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Speed-up of each pair over how much faster the drafter is."""
     pairs = {t / c: (t, c, a) for t, c, a in fixed("pairs").values()}
-    lookahead = int(central(setting())["lookahead"])
+    lookahead = int(central(EXPERIMENT.setting)["lookahead"])
     line = curve(sorted(pairs), lambda ratio: speed_up(*pairs[ratio], lookahead))
     levels = {f"published {key_of(c)}: {c.published:g}": c.published for c in results if c.published > 1.0}
     x = "target's over drafter's latency"

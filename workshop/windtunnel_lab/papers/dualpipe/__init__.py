@@ -1,1 +1,0 @@
-"""DualPipe: see `experiment` and `setting.yaml`."""

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
 from windtunnel import api, catalog, schedules
 from windtunnel.program.segment import COMPUTE
 from windtunnel.schedules import InstructionTable, ScheduleCosts
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "DualPipe (DeepSeek-AI 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 ORDERS = {"1f1b": ("1f1b", 1), "zb1p": ("zb_1p", 1), "dualpipe": ("dualpipe", 2)}
 """Row of the published table → schedule and chunks a stage."""
 PASSES = ("forward", "backward", "weight grad")
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.dualpipe")
-
-
-def fixed(name: str) -> Any:
-    """One value that the sources give or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def table(name: str) -> tuple[InstructionTable, ScheduleCosts]:
@@ -115,8 +105,3 @@ def measures() -> dict[str, Measure]:
     out: dict[str, Measure] = {f"bubble/{name}": partial(bubble, name=name) for name in ORDERS}
     out |= {f"activations/{name}": partial(activations, name=name) for name in ORDERS}
     return out | {"ratio": ratio, "pair": pair_ms, "hidden": hidden}
-
-
-def run() -> list[ClaimResult]:
-    """The table of the repository and the public profile."""
-    return results(setting(), "dualpipe", measures())

@@ -1,1 +1,0 @@
-"""Dynasor and Certaindex (Fu et al. 2024)."""

@@ -5,27 +5,17 @@ from __future__ import annotations
 import json
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.programs.strategies.early_stop import settled, stops_at
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import run_of
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Dynasor and Certaindex (Fu et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.dynasor_certaindex")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def saved(values: Values) -> float:
@@ -89,8 +79,3 @@ def most(values: Values, *, tuned: bool) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"tokens": saved, "rate": lambda v: most(v, tuned=True) / most(v, tuned=False)}
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "dynasor-certaindex", measures())

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Eager updates for DiLoCo (Kale et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.eager_diloco")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 DELAYED: dict[str, Any] = {"mode": "delayed"}
@@ -28,7 +19,7 @@ NONE: dict[str, Any] = {"plain": True}
 
 def ratio(values: Values, first: dict[str, Any], second: dict[str, Any]) -> float:
     """Loss with the first knobs over that with the second."""
-    return loss_ratio(proxy(setting(), values, [_algorithm(values, first), _algorithm(values, second)]))
+    return loss_ratio(proxy(EXPERIMENT.setting, values, [_algorithm(values, first), _algorithm(values, second)]))
 
 
 def _algorithm(values: Values, knobs: dict[str, Any]) -> dict[str, Any]:
@@ -43,8 +34,3 @@ def measures() -> dict[str, Measure]:
         "none": lambda v: ratio(v, {}, NONE),
         "lower": lambda v: ratio(v, DELAYED, DELAYED | {"outer_lr": fixed("lower")}),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "eager-diloco", measures())

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from windtunnel import catalog
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.device_steps import answer_s, capacity, decode_s, prompt_s
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "EdgeReasoning (Kubwimana and Huang 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.edgereasoning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def latency(model: str, written: float, sequences: float = 1.0) -> float:
@@ -78,8 +68,3 @@ def measures() -> dict[str, Measure]:
         "parallel": lambda _: parallel(),
         "front": front,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "edgereasoning", measures())

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
 if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult
 
-TITLE = "ElasticMoE (Singh et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 CALM_S, BURST_S = 120.0, 240.0
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.elasticmoe")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def deployment(plan: Values, traffic: Values, autoscale: Values | None = None) -> Values:
@@ -104,8 +95,3 @@ def attainment(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"latency": latency, "throughput": throughput, "never-stops": idle_s, "attainment": attainment}
-
-
-def run() -> list[ClaimResult]:
-    """Latency of growth, and what happens meanwhile."""
-    return results(setting(), "elasticmoe", measures())

@@ -1,1 +1,0 @@
-"""ElasWave: pipelines that go on without a node."""

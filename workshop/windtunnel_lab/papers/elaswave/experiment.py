@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from windtunnel.runs.degraded_steps import nodes_per_replica
 from windtunnel.runs.simulate import prepared_run
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "ElasWave (Kang et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.elaswave")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=64)
@@ -60,8 +50,3 @@ def measures() -> dict[str, Measure]:
         "recycle": lambda v: max(gains("reroute", v)),
         "order": lambda v: min(*gains("shrink", v), *gains("reroute", v)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Three claims."""
-    return results(setting(), "elaswave", measures())

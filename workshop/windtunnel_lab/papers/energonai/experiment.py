@@ -7,24 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "EnergonAI (Du et al. 2022)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PCIE: Values = {"id": "pcie", "bytes_per_s": 25e9, "latency_s": "2.5 us", "topology": "host", "family": "pcie4"}
 """Between pairs: one PCIe 4.0 x16 port, as NCCL reaches it."""
 SEED = 5
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.energonai")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(tokens: int, batch: int, link: str, *, tp: int = 1, layers: int | None = None) -> Values:
@@ -137,8 +128,3 @@ def measures() -> dict[str, Measure]:
         "pipeline": pipeline,
         "pipeline-even": lambda v: pipeline(v, even=True),
     }
-
-
-def run() -> list[ClaimResult]:
-    """What padding and waiting cost."""
-    return results(setting(), "energonai", measures())

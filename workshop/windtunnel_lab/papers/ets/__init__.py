@@ -1,1 +1,0 @@
-"""Efficient tree search (Hooper et al. 2025)."""

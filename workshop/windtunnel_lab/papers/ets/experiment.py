@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
 
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.trajectories import mean_held
 from windtunnel.specs.traffic import TrafficSpec
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "ETS: efficient tree search (Hooper et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 BALANCED, EFFICIENT = "rebase", "ets"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.ets")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def traffic(method: str, values: Values) -> Values:
@@ -96,8 +86,3 @@ def measures() -> dict[str, Measure]:
         "throughput": lambda v: throughput(EFFICIENT, v) / throughput(BALANCED, v),
         "unshared": unshared,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Cache held during a search, and searches a second."""
-    return results(setting(), "ets", measures())

@@ -6,22 +6,14 @@ from typing import Any
 
 from windtunnel.cost.expert_placement import stay
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "ExFlow, experts where their tokens go next (Yao et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 EXCHANGES = {"baseline": 2, "exflow": 1}
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.exflow")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
 
 
 def hops(values: Values, experts: int, gpus: int, *, placed: bool) -> float:
@@ -108,14 +100,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Exchanges, hops and throughput."""
-    return results(setting(), "exflow", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Throughput over the number of experts."""
-    values, most = central(setting()), results[-1].published
+    values, most = central(EXPERIMENT.setting), results[-1].published
 
     def gain(experts: int) -> float:
         after, before = (served(scenario(values, experts, chosen)) for chosen in (["exflow"], []))

@@ -1,1 +1,0 @@
-"""Dynamic SplitFuse against prompts that stop decoding (Holmes et al. 2024)."""

@@ -10,22 +10,14 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "DeepSpeed-FastGen, Dynamic SplitFuse (Holmes et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 SPLIT, VLLM = "splitfuse", "vllm"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.fastgen_splitfuse")
-
-
-def fixed(name: str) -> Any:
-    """One value that the blog gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(system: str, clients: int, values: Values) -> Values:
@@ -154,14 +146,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Throughput at equal latency, within objectives, and evenness of tokens."""
-    return results(setting(), "fastgen-splitfuse", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Mean latency over requests per second, with the points that the blog names."""
-    values, by = central(setting()), {c.id.split("/", 1)[1]: c.published for c in results}
+    values, by = central(EXPERIMENT.setting), {c.id.split("/", 1)[1]: c.published for c in results}
     named = {
         SPLIT: {by["throughput/splitfuse"]: 9.0, 1.2: 7.0},
         VLLM: {by["throughput/vllm"]: 9.0, 1.2: 14.0},

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "FastSwitch (Shen et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 SMALL = ("meta-llama/Llama-3.1-8B", "a10-24gb", "rate_8b")
 LARGE = ("Qwen/Qwen2.5-32B", "a100-sxm-80gb", "rate_32b")
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.fastswitch")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(case: tuple[str, str, str], values: Values, *, fast: bool) -> Values:
@@ -75,8 +64,3 @@ def measures() -> dict[str, Measure]:
         "ttft-32b": lambda v: gain(v, LARGE, "ttft_s"),
         "throughput": throughput,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Tails of first tokens and of times between tokens."""
-    return results(setting(), "fastswitch", measures())

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned, loss_on_the_way
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "FedASMU (Liu et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.fedasmu")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def over_fedasmu(id: str, values: Values) -> float:
@@ -50,8 +39,3 @@ def measures() -> dict[str, Measure]:
         "fedbuff": lambda v: over_fedasmu("fedbuff", v),
         "fedasync": lambda v: over_fedasmu("fedasync", v),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "fedasmu", measures())

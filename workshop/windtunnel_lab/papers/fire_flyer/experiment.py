@@ -11,22 +11,14 @@ from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel_lab.models.network.switches import fat_tree_switches
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "Fire-Flyer AI-HPC (An et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PER_NODE = 8
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.fire_flyer")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def pcie_cluster(values: Values, nodes: int) -> Values:
@@ -156,14 +148,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Cost, energy and the two all-reduces."""
-    return results(setting(), "fire-flyer", measures())
-
-
 def plot(_: list[ClaimResult]) -> Any:
     """GB/s of both all-reduces over the number of devices."""
-    values = central(setting())
+    values = central(EXPERIMENT.setting)
     gpus = fixed("gpus")
     lines = {"host": rates(values, "host_reduce"), "NCCL": rates(values, None)}
     panels = {

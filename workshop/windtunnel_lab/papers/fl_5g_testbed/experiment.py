@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Federated learning over 5G, WiFi and Ethernet (2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.fl_5g_testbed")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def _round_s(mbit: float, train_s: float) -> float:
@@ -56,8 +45,3 @@ def measures() -> dict[str, Measure]:
         "wifi": lambda v: uplink_s(v["cell_mbit"]) / uplink_s(v["wifi_mbit"]),
         "share": share_of_uplink,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "fl-5g-testbed", measures())

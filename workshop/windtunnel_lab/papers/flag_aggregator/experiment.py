@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.runs.gradient_aggregation import flag_mean, krum, mean, median
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Flag Aggregator (Almasi et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.flag_aggregator")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=64)
@@ -61,8 +51,3 @@ def measures() -> dict[str, Measure]:
         "median": lambda v: over_flag("median", v),
         "mean": lambda v: over_flag("mean", v),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Three claims."""
-    return results(setting(), "flag-aggregator", measures())

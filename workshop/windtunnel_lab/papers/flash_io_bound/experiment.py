@@ -8,21 +8,12 @@ from typing import Any
 
 from windtunnel.cost.attention_io import blocked_words, bound_words, flash_words
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, load
 
-TITLE = "I/O complexity of attention (Saha and Ye 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.flash_io_bound")
-
-
-def fixed(name: str) -> Any:
-    """One value of the setting."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def exponent(words: Callable[[float], float], low: float, high: float) -> float:
@@ -61,11 +52,6 @@ def measures() -> dict[str, Measure]:
         "switch": lambda _: switch(),
         "below": lambda _: flash_words(n, d, d * d / 16) / blocked_words(n, d, d * d / 16),
     }
-
-
-def run() -> list[ClaimResult]:
-    """The theorems' exponents and regimes, from counted words."""
-    return results(setting(), "flash-io-bound", measures())
 
 
 def plot(_: list[ClaimResult]) -> Any:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from windtunnel import api
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "FlexSP, groups of unlike sizes by linear programmes (Wang et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.flexsp")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=64)
@@ -72,8 +62,3 @@ def measures() -> dict[str, Measure]:
         "speedup": lambda values: speedup(values, (cp,)),
         "adapts": lambda values: speedup(values, (cp // 2, cp)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """The speed-up over one static degree, and over the better of two."""
-    return results(setting(), "flexsp", measures())

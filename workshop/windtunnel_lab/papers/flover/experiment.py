@@ -7,24 +7,16 @@ from itertools import pairwise
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "Flover (Yao et al. 2023)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 GPT_J, LLAMA = "EleutherAI/gpt-j-6b", "meta-llama/Llama-2-13b-hf"
 FUSED, ALONE = "flover", "static"
 SPARSE_MS = 60_000
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.flover")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(model: str, policy: str, interval_ms: float, values: Values) -> Values:
@@ -81,14 +73,9 @@ def _sparse(values: Values) -> float:
     return speed_up(GPT_J, SPARSE_MS, values)
 
 
-def run() -> list[ClaimResult]:
-    """What fusion wins, by interval."""
-    return results(setting(), "flover", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Speed-up over the time between two requests."""
-    values, series = central(setting()), {}
+    values, series = central(EXPERIMENT.setting), {}
     for name, model in (("GPT-J 6B", GPT_J), ("LLaMA 13B", LLAMA)):
         series[name] = curve(fixed("intervals_ms"), lambda ms, m=model: speed_up(m, ms, values))
     levels = {f"published, {n}: {c.published:g}": c.published for n, c in zip(series, results, strict=False)}

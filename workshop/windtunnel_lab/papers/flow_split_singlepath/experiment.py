@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Ints
 from windtunnel.network.routing import Routed, route
 from windtunnel.network.topology import FatTree, TwoLevel
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Single paths and few cut flows (Addanki et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.flow_split_singlepath")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def collectives(ranks: int, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:
@@ -67,8 +57,3 @@ def congestion(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured."""
     return {"congestion": congestion}
-
-
-def run() -> list[ClaimResult]:
-    """Equal congestion."""
-    return results(setting(), "flow-split-singlepath", measures())

@@ -6,28 +6,19 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, least_fall, planned, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, least_fall, planned, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Large language models on Frontier (Dash et al. 2023)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 SIZES = ("22b", "175b", "1t")
 GCDS_PER_NODE = 8
 
 
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.frontier_3d")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
-
-
 def scenario(size: str, gpus: int, batch: int, values: Values, **plan: Any) -> Values:
     """One training step on nodes of Frontier with full recomputation."""
-    shape = setting()["models"][size]
+    shape = EXPERIMENT.setting["models"][size]
     return {
         "model": {
             "name": f"GPT of {size}",
@@ -72,7 +63,7 @@ def scenario(size: str, gpus: int, batch: int, values: Values, **plan: Any) -> V
 def best(size: str, values: Values) -> Values:
     """The planner's layout of one model on its full machine."""
     step = scenario(size, fixed(f"gpus_{size}"), values[f"batch_{size}"], values)
-    space = {axis: tuple(listed) for axis, listed in setting()["space"].items()}
+    space = {axis: tuple(listed) for axis, listed in EXPERIMENT.setting["space"].items()}
     return planned(step | {"search": {"space": space}})
 
 
@@ -189,8 +180,3 @@ def measures() -> dict[str, Measure]:
         "tuning/last": partial(rank, axis="zero"),
         "compute": lambda _: 6 * 1e12 * 20e12 / 1e18 / 1e6,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Three rates, four scaling efficiencies, and the direction of each effect."""
-    return results(setting(), "frontier-3d", measures())

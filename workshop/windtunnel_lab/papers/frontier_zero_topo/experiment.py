@@ -5,25 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "Low-bandwidth partitioning on Frontier (Xu et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PER_NODE = 8
 
 _GCDS = (16, 32, 64, 128, 256, 384)
 """Numbers of GCDs along the horizontal axis of the figure."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.frontier_zero_topo")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def rate(gcds: int, levels: str, values: Values) -> float:
@@ -63,14 +55,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """What levels gain, and how they scale."""
-    return results(setting(), "frontier-zero-topo", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Gain of three levels over GCDs, and their own rate over that on the smallest run."""
-    values, most = central(setting()), fixed("gcds")
+    values, most = central(EXPERIMENT.setting), fixed("gcds")
     first = rate(values["first_gcds"], "topo", values)
     gain, kept = ({float(most): c.published} for c in results)
     series = {

@@ -1,1 +1,0 @@
-"""Liao et al. 2024, Fuyou, https://arxiv.org/abs/2403.06504."""

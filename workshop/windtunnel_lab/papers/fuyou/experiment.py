@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, Simulated, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, Simulated, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "Fuyou (Liao et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.fuyou")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(size: str, batch: int, values: Values, technique: Values) -> Values:
@@ -114,8 +103,3 @@ def measures() -> dict[str, Measure]:
         "fuyou/175b": lambda values: float(fuyou("175b", least, 0.0, values).fits),
         "zero-infinity/175b": lambda values: float(zero_infinity("175b", least, values).fits),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Rates at 13B, and whether 175B fits."""
-    return results(setting(), "fuyou", measures())

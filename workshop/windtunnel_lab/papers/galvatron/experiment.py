@@ -18,11 +18,13 @@ from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel_lab.models.planner.layer_strategies import LayerCosts, assign, uniform
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, planned, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, planned, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "Galvatron (Miao et al. 2022)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PURE = ((1, 1, 8, 0), (1, 1, 8, 3), (8, 1, 1, 0), (1, 8, 1, 0))
 """Data, sharded data, tensor and pipeline parallelism alone on eight devices: tp, pp, dp, ZeRO."""
 THREE_DIMENSIONS = ((2, 2, 2, 0),)
@@ -37,16 +39,6 @@ VIT: Values = {
     "vocab_size": 1,
     "tie_word_embeddings": False,
 }
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.galvatron")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(kind: Values, batch: int, budget_gib: float, values: Values, *, nodes: int = 1, **plan: Any) -> Values:
@@ -69,7 +61,7 @@ def scenario(kind: Values, batch: int, budget_gib: float, values: Values, *, nod
         }
         | kind,
         "cluster": {
-            "device": setting()["device"],
+            "device": EXPERIMENT.setting["device"],
             "nodes": nodes,
             "devices_per_node": fixed("gpus"),
             "memory_bytes": budget_gib * 2**30,
@@ -117,7 +109,7 @@ NOTHING = Run(tp=1, pp=1, dp=1, zero=0, batch=0, rate=0.0, reserved_gib=0.0)
 
 def runs(kind: Values, values: Values, nodes: int = 1) -> list[Run]:
     """Every plan of the space at every batch. Micro-batches exist in pipelines alone."""
-    space, found = setting()["space"], []
+    space, found = EXPERIMENT.setting["space"], []
     for tp, pp, zero, batch in product(space["tp"], space["pp"], space["zero"], fixed("batches")):
         dp = nodes * fixed("gpus") // (tp * pp)
         if not dp or (zero and dp == 1):
@@ -164,7 +156,7 @@ def gain(values: Values, kind: Values, layouts: tuple[tuple[int, int, int, int],
 
 def planner_agrees(values: Values) -> float:
     """Throughput of the planner's choice over enumeration's best at the same batch, smallest of the budgets."""
-    plans, space, ratios = runs(BERT, values), setting()["space"], []
+    plans, space, ratios = runs(BERT, values), EXPERIMENT.setting["space"], []
     for budget in fixed("budgets_gib"):
         best = winner(plans, budget)
         whole = [{"tp": (tp,), "pp": (1,), "mbs": (best.batch * tp // fixed("gpus"),)} for tp in space["tp"]]
@@ -222,7 +214,7 @@ def stages_between_servers(values: Values) -> float:
 @lru_cache(maxsize=32)
 def layer_costs(batch: int, pcie_gb_per_s: float) -> LayerCosts:
     """Seconds and bytes of each strategy in the part that depth does not change and in each of 32 layers."""
-    own, values = setting()["layers"], central(setting()) | {"pcie_gb_per_s": pcie_gb_per_s}
+    own, values = EXPERIMENT.setting["layers"], central(EXPERIMENT.setting) | {"pcie_gb_per_s": pcie_gb_per_s}
     every = list(product(own["tp"], own["zero"], own["recompute"]))
     seconds, nbytes = np.full((33, len(every)), np.inf), np.full((33, len(every)), np.inf)
     for s, (tp, zero, recompute) in enumerate(every):
@@ -260,7 +252,7 @@ def between(every: list[tuple[int, int, str]], batch: int, values: Values) -> Fl
 def by_layer(values: Values, budget_gib: float) -> float:
     """Throughput with a strategy a layer over that of one for all, each at its best batch."""
     best = [0.0, 0.0]
-    for batch in setting()["layers"]["batches"]:
+    for batch in EXPERIMENT.setting["layers"]["batches"]:
         costs, budget = layer_costs(batch, values["pcie_gb_per_s"]), budget_gib * 2**30
         plain = uniform(costs, budget)
         best[0] = max(best[0], batch / plain.seconds if plain else 0.0)
@@ -287,16 +279,11 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """What hybrids win, and how memory and bandwidth move the winner."""
-    return results(setting(), "galvatron", measures())
-
-
 def plot(_: list[ClaimResult]) -> Any:
     """Samples a second over memory budgets: the best of all plans and each strategy alone."""
     names, panels = ("all plans", "data", "sharded data", "tensor", "pipeline"), {}
     for title, kind in (("BERT-Huge-32", BERT), ("ViT-Huge-32", VIT)):
-        plans = runs(kind, central(setting()))
+        plans = runs(kind, central(EXPERIMENT.setting))
         of_each = [plans, *([run for run in plans if run.layout == layout] for layout in PURE)]
         panels[title] = {
             name: curve(fixed("budgets_gib"), lambda gib, own=own: winner(own, gib).rate)

@@ -1,1 +1,0 @@
-"""GoAgent (Chen et al. 2026)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -14,21 +13,12 @@ from windtunnel.clusters.jobs import Jobs
 from windtunnel.clusters.outages import draw_outages
 from windtunnel.clusters.sharing import run_sharing
 from windtunnel.clusters.sharing_policies import SHARING_POLICIES
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Flow time with gradually revealed jobs (Lindermayr et al. 2026)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.gradual_jobs_flowtime")
-
-
-def fixed(name: str) -> Any:
-    """One value that a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def least_s(submit: Floats, work: Floats) -> float:
@@ -95,8 +85,3 @@ def measures() -> dict[str, Measure]:
         "one-operation": lambda v: max(ratios(v["load"], 1)),
         "more-is-worse": more_is_worse,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Four claims."""
-    return results(setting(), "gradual-jobs-flowtime", measures())

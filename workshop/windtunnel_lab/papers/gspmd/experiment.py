@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, Simulated, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, Simulated, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "GSPMD (Xu et al. 2021)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.gspmd")
-
-
-def fixed(name: str) -> Any:
-    """A fixed value."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def step(values: Values, size: str, axis: int, *, both: bool = True) -> Simulated:
     """One step on a mesh with `axis` chips along features."""
-    shape = setting()["models"][size]
+    shape = EXPERIMENT.setting["models"][size]
     chips = shape["chips"]
     batch = max(int(values["sequences_per_chip"] * chips), chips // axis)
     return simulated(
@@ -63,7 +53,7 @@ def step(values: Values, size: str, axis: int, *, both: bool = True) -> Simulate
 
 def axes(values: Values, size: str) -> list[int]:
     """Sizes of the axis of features that leave whole sequences to each row of the mesh."""
-    chips = setting()["models"][size]["chips"]
+    chips = EXPERIMENT.setting["models"][size]["chips"]
     return [n for n in fixed("model_axis") if n <= chips and values["sequences_per_chip"] * n >= 1]
 
 
@@ -86,7 +76,7 @@ def memory(values: Values) -> float:
 
 def slower(values: Values) -> float:
     """All chips along features over the fastest mesh."""
-    chips = setting()["models"]["64b"]["chips"]
+    chips = EXPERIMENT.setting["models"]["64b"]["chips"]
     return step(values, "64b", chips).step_time_s / fastest(values, "64b")[1].step_time_s
 
 
@@ -94,8 +84,3 @@ def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     out: dict[str, Measure] = {f"rate/{size}": partial(rate, size=size) for size in ("64b", "256b", "1t")}
     return out | {"two-axes/memory": memory, "one-axis/slower": slower}
-
-
-def run() -> list[ClaimResult]:
-    """Three rates, and what the second axis is for."""
-    return results(setting(), "gspmd", measures())

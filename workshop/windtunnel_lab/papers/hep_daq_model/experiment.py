@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel_lab.models.clusters.filter_pipeline import Filter, PipelineFigures, figures, separation_of
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Data collection for high-energy physics (Olin-Ammentorp et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.hep_daq_model")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def wall(nbytes: float, share: float = 1.0) -> float:
@@ -106,8 +95,3 @@ def measures() -> dict[str, Measure]:
         "samples/ratio": lambda v: best(v).relevant_samples_per_j / system(v).relevant_samples_per_j,
         "early": early,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Power and yield before and after."""
-    return results(setting(), "hep-daq-model", measures())

@@ -1,1 +1,0 @@
-"""Heterogeneous agentic AI (Asgar et al. 2025)."""

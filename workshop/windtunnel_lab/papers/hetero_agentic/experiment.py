@@ -5,27 +5,17 @@ from __future__ import annotations
 import json
 import math
 from functools import lru_cache
-from typing import Any
 
 from windtunnel.errors import Infeasible
 from windtunnel_lab.models.programs.placement import Placement, ToolPlace, least_cost
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Heterogeneous agentic AI (Asgar et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 CLASSES = ("older", "oldest", "accelerator", "latest")
 """Groups of the cluster, in their order."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.hetero_agentic")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(values: Values) -> Values:
@@ -104,8 +94,3 @@ def measures() -> dict[str, Measure]:
         "split": lambda v: rent(v, "older", "accelerator", split=True) / rent(v, "latest", split=True),
         "planner": lambda v: rent(v, *CLASSES) / min(rent(v, name) for name in CLASSES),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Rents of mixes and of single classes."""
-    return results(setting(), "hetero_agentic", measures())

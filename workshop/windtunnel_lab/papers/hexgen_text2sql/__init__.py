@@ -1,1 +1,0 @@
-"""HexGen-Text2SQL (Peng et al. 2025)."""

@@ -6,16 +6,16 @@ import json
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import run_of
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "HexGen-Text2SQL (Peng et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,6 @@ class Served:
     """Deadline that most of the questions that are looked at keep."""
     questions_per_s: float
     """Over all of the run."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.hexgen_text2sql")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(case: Values, values: Values, alpha: float | None) -> Values:
@@ -155,8 +145,3 @@ def throughput(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"deadline": deadline, "throughput": throughput, "ends": ends}
-
-
-def run() -> list[ClaimResult]:
-    """Deadline and throughput."""
-    return results(setting(), "hexgen_text2sql", measures())

@@ -5,21 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, planned, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, planned, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Holmes (Yang et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.holmes")
-
-
-def fixed(name: str) -> Any:
-    """A fixed value."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def network(kind: str, values: Values) -> Any:
@@ -83,8 +74,3 @@ def measures() -> dict[str, Measure]:
         "above-ethernet": partial(over, kind="ethernet"),
         "pipeline-crosses": lambda v: joined_s(v, "dp") / joined_s(v, "pp"),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Closeness to RDMA, distance from Ethernet, and which axis should cross."""
-    return results(setting(), "holmes", measures())

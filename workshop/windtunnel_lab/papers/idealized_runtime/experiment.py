@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Idealised run time (Narayanan et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.idealized_runtime")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(which: int, traffic: Values) -> Values:
@@ -122,8 +112,3 @@ def measures() -> dict[str, Measure]:
         "denoised/error": lambda v: farthest(list(denoised(v) / probes())),
         "denoised/ranking": ranking,
     }
-
-
-def run() -> list[ClaimResult]:
-    """The law, and what the least of repeated calls finds of it."""
-    return results(setting(), "idealized-runtime", measures())

@@ -1,1 +1,0 @@
-"""Cache lent between instances (Lin et al. 2024)."""

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load, variants
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values, variants
 
-TITLE = "Infinite-LLM (Lin et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 KEPT = 0.1
 """The technique's default: share of its blocks that an instance does not lend."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.infinite_llm")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(model: str, tp: int, traffic: Values, *, lending: bool, replicas: int | None = None) -> Values:
@@ -70,7 +60,7 @@ def gains(values: Values) -> list[float]:
 
 def most(values: Values) -> float:
     """Over models and mixes: every open setting at its ends too."""
-    return max(max(gains(own)) for own in [values, *variants(setting())])
+    return max(max(gains(own)) for own in [values, *variants(EXPERIMENT.setting)])
 
 
 def contexts() -> list[float]:
@@ -98,8 +88,3 @@ def measures() -> dict[str, Measure]:
         "context/least": lambda _: min(contexts()),
         "context/most": lambda _: max(contexts()),
     }
-
-
-def run() -> list[ClaimResult]:
-    """What lending gives to mixes, and how long a prompt may be."""
-    return results(setting(), "infinite_llm", measures())

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from windtunnel.learning.timing.links import Link
 from windtunnel.learning.timing.lock_step import time_lock_step
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "INTELLECT-1 (Jaghouar et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.intellect_1")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def volume() -> float:
@@ -56,8 +45,3 @@ def measures() -> dict[str, Measure]:
         "atlantic": lambda v: computing("atlantic"),
         "world": lambda v: computing("world"),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "intellect-1", measures())

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel_lab.models.clusters.intelligence_per_watt import Answered, routed
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Intelligence per Watt (Saad-Falcon et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.intelligence_per_watt")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def answered(model: str, device: str, devices: int = 1, at_once: int = 1) -> Answered:
@@ -78,8 +67,3 @@ def measures() -> dict[str, Measure]:
         "router/oracle": lambda v: 100.0 * saved(v, 1.0),
         "router/realistic": lambda v: saved(v, router["accuracy"]) / saved(v, 1.0),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Two years, two places, and a router."""
-    return results(setting(), "intelligence-per-watt", measures())

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel_lab.models.clusters.migrations import Balance, generated, migration_bytes
 from windtunnel_lab.models.clusters.migrations import run as balanced
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Intelligent load balancing in clouds (Sliwko 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.intelligent_lb_cloud")
-
-
-def fixed(name: str) -> Any:
-    """One value that a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=64)
@@ -63,8 +53,3 @@ def measures() -> dict[str, Measure]:
         "cost/stay": lambda v: total(v, "search") / total(v, "stay"),
         "dirty": lambda _: dirty(),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Overload, traffic and both together."""
-    return results(setting(), "intelligent-lb-cloud", measures())

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.laws.published.kinetics import eflop
 from windtunnel.laws.published.large_language_monkeys import of_beta
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.device_steps import capacity, token_flop
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Kinetics (Sadhukhan et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.kinetics")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 DEVICE = "b200-sxm-180gb"
@@ -139,8 +129,3 @@ def measures() -> dict[str, Measure]:
         "sparse": sparse,
         "overspent": overspent,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "kinetics", measures())

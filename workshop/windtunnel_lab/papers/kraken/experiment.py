@@ -8,21 +8,13 @@ from typing import Any
 
 from windtunnel import catalog
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "Kraken (Prabhakar et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.kraken")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def first_token_s(model: str, tp: int, context: int, batch: int, techniques: list[str]) -> float:
@@ -62,15 +54,10 @@ def measures() -> dict[str, Measure]:
     return {"ttft": gain}
 
 
-def run() -> list[ClaimResult]:
-    """One claim."""
-    return results(setting(), "kraken", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Speed-up of the first token by model, at each context."""
     tp, panels = max(fixed("tp")), {}
-    for context in central(setting())["contexts"]:
+    for context in central(EXPERIMENT.setting)["contexts"]:
         sizes = {catalog.model(model).num_hidden_layers: model for model in fixed("models")}
 
         def gain(layers: int, context: int = context, sizes: dict[int, str] = sizes) -> float:

@@ -1,1 +1,0 @@
-"""Reuse of keys and values of prompts alike (Yang et al. 2025)."""

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "KVShare (Yang et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.kvshare")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def run_of(model: str, values: Values, traffic: Values, *, share: float) -> ServingResult:
@@ -68,8 +57,3 @@ def throughput(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"ttft": first_token, "throughput": throughput}
-
-
-def run() -> list[ClaimResult]:
-    """What taking keys and values over saves of the first token and of batches."""
-    return results(setting(), "kvshare", measures())

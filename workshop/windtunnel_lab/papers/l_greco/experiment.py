@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.learning.algorithms._levels import least_bytes
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "L-GreCo (Alimohammadi et al. 2022)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.l_greco")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def cases() -> list[tuple[Floats, Floats]]:
@@ -69,8 +58,3 @@ def measures() -> dict[str, Measure]:
         "exact": lambda v: over_the_best(),
         "uniform": lambda v: over_uniform(),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "l-greco", measures())

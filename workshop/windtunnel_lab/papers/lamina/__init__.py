@@ -1,1 +1,0 @@
-"""Attention on memory-optimised devices (Chen et al. 2024)."""

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
 
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.techniques.limits import with_technique
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Lamina, attention offloading (Chen et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.lamina")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=256)
@@ -93,8 +83,3 @@ def measures() -> dict[str, Measure]:
         "batch": batch,
         "context": lambda v: gain(v | {"context": 32768}) / gain(v | {"context": 2048}),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Money, batches and contexts."""
-    return results(setting(), "lamina", measures())

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from windtunnel.laws.published.languini import crossing
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Languini Kitchen (Stanić et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.languini")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def tokens() -> float:
@@ -40,8 +29,3 @@ def crossing_hours() -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"tokens": lambda _: tokens(), "crossing": lambda _: crossing_hours()}
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "languini", measures())

@@ -1,1 +1,0 @@
-"""Large Language Monkeys: coverage of repeated sampling (Brown et al. 2024)."""

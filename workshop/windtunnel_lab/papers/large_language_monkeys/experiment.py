@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel.population.fit_tables import fit_pass_at_k
 from windtunnel.population.pass_at_k import pass_at_k
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, reasoned, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, reasoned
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Large Language Monkeys: coverage of repeated sampling (Brown et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.large_language_monkeys")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def coverage(k: int) -> float:
@@ -55,8 +43,3 @@ def shared() -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"five": lambda v: coverage(5), "end": lambda v: coverage(250), "shared": lambda v: shared()}
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "large-language-monkeys", measures())

@@ -5,21 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "LASP, sequence parallelism of linear attention (Sun et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.lasp")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def model(values: Values, *, linear: bool) -> Values:
@@ -92,8 +83,3 @@ def existing(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"length": partial(lasp), "ratio": lambda values: lasp(values) / existing(values)}
-
-
-def run() -> list[ClaimResult]:
-    """The longest sequence, and how much longer it is than with existing methods."""
-    return results(setting(), "lasp", measures())

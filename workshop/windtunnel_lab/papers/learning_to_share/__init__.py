@@ -1,1 +1,0 @@
-"""Learning to Share (Fioresi et al. 2026)."""

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.programs.result import Point
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Learning to Share (Fioresi et al. 2026)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.learning_to_share")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def teams(values: Values) -> dict[float, Point]:
@@ -87,8 +76,3 @@ def measures() -> dict[str, Measure]:
         "context": context,
         "nothing_shared": lambda v: run_time(v | {"overlap": 0.0}),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Run time and contexts over admission."""
-    return results(setting(), "learning_to_share", measures())

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from windtunnel import api
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "LLM-Mesh (Xu et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 EXCLUSIVE, SHARED, WITH_CPUS = "one GPU a model", "shared", "shared, with CPUs"
 STEP, MOST = 4, 256
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.llm_mesh")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(system: str, models: int, values: Values) -> Values:
@@ -31,7 +21,12 @@ def scenario(system: str, models: int, values: Values) -> Values:
     pools: list[Values] = [{"replicas": fixed("gpus")}]
     cluster = gpus
     if system == WITH_CPUS:
-        cpus = {"device": setting()["device"], "nodes": 1, "devices_per_node": fixed("cpus"), "scale_up": "upi"}
+        cpus = {
+            "device": EXPERIMENT.setting["device"],
+            "nodes": 1,
+            "devices_per_node": fixed("cpus"),
+            "scale_up": "upi",
+        }
         cluster = {"groups": [gpus, cpus]}
         pools = [{"replicas": fixed("gpus"), "group": 0}, {"replicas": fixed("cpus"), "group": 1}]
     return {
@@ -94,8 +89,3 @@ def measures() -> dict[str, Measure]:
         "with-cpus": lambda v: gain(v, WITH_CPUS, EXCLUSIVE) - 1.0,
         "order": lambda v: gain(v, WITH_CPUS, SHARED),
     }
-
-
-def run() -> list[ClaimResult]:
-    """What sharing and CPUs add."""
-    return results(setting(), "llm-mesh", measures())

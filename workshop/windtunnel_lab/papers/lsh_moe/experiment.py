@@ -7,21 +7,12 @@ from functools import lru_cache
 from typing import Any
 
 from windtunnel import api
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "LSH-MoE, centres of clusters in place of tokens (Nie et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.lsh_moe")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(values: Values, name: str, techniques: list[Any]) -> Values:
@@ -97,8 +88,3 @@ def measures() -> dict[str, Measure]:
         "speedup/least": lambda values: min(speedups(values)),
         "speedup/most": lambda values: max(speedups(values)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Share of the exchange and speed-ups."""
-    return results(setting(), "lsh-moe", measures())

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from windtunnel.laws import LAWS
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.device_steps import prompt_s
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "MassiveDS (Shao et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.massiveds")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def tier(values: Values, figure: str, **more: float) -> float:
@@ -60,8 +50,3 @@ def measures() -> dict[str, Measure]:
         "search": search,
         "prompt": prompt,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "massiveds", measures())

@@ -1,1 +1,0 @@
-"""Matrix (Wang et al. 2025)."""

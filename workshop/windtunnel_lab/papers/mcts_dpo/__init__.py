@@ -1,1 +1,0 @@
-"""Monte Carlo tree search for preferences (Xie et al. 2024)."""

@@ -6,11 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "MegaScale (Jiang et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 OFF: Values = {
     "parallel_block": False,
     "overlap_tp": False,
@@ -20,16 +22,6 @@ OFF: Values = {
 }
 ORDER = ("parallel_block", "window", "overlap_tp", "overlap_pp", "overlap_dp", "operators", "async_input")
 """Switches as the paper's table adds them; operators are FlashAttention-2."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.megascale")
-
-
-def fixed(name: str) -> Any:
-    """A fixed value."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(values: Values, gpus: int, batch: int, on: tuple[str, ...]) -> Values:
@@ -122,14 +114,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """MFU and gain on the full machine, and the switches one by one on a small one."""
-    return results(setting(), "megascale", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """MFU with the switches on up to each, in the order of the paper's table."""
-    values, full = central(setting()), {c.id.split("/", 1)[1]: c for c in results}["mfu"].published
+    values, full = central(EXPERIMENT.setting), {c.id.split("/", 1)[1]: c for c in results}["mfu"].published
     panels = {}
     for gpus, batch in ((fixed("gpus_small"), fixed("batch_small")), (fixed("gpus"), fixed("batch"))):
         point = {float(len(ORDER)): full} if gpus == fixed("gpus") else {}

@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, least_fall, planned, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, least_fall, planned, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import Points, beside
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Megatron-LM with tensor, pipeline and data parallelism (Narayanan et al. 2021)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 DOUBLINGS = (2, 4, 8, 16, 32)
 FIGURE_12_BATCHES = (12, 24, 36, 48, 60)
 ZERO_3 = {"175b": {384: 4, 768: 2, 1536: 1}, "530b": {640: 4, 1120: 2, 2240: 1}}
@@ -20,19 +22,9 @@ PTD = {"175b": (384, 768, 1536), "530b": (560, 1120, 2240)}
 BATCH = {"175b": 1536, "530b": 2240}
 
 
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.megatron_3d")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper or its scripts give."""
-    return setting()["fixed"][name]["value"]
-
-
 def model(name: str, layers: int | None = None) -> Values:
     """A GPT of the paper: four times wider MLP, learned positions, tied embeddings."""
-    shape = setting()["models"][name]
+    shape = EXPERIMENT.setting["models"][name]
     return {
         "name": f"GPT of {name}",
         "family": "dense",
@@ -125,7 +117,7 @@ def slower_by(values: Values, tp: int) -> float:
 
 def kept_at_eight_stages(values: Values, batch: int) -> float:
     """Per-GPU throughput at eight stages over that at one, with three layers a stage."""
-    per_stage = setting()["models"]["figure_11"]["layers_per_stage"]
+    per_stage = EXPERIMENT.setting["models"]["figure_11"]["layers_per_stage"]
     one, eight = (tflops(scenario(model("figure_11", per_stage * p), 8 * p, batch, values, tp=8, pp=p)) for p in (1, 8))
     return eight / one
 
@@ -236,11 +228,6 @@ def measures() -> dict[str, Measure]:
         "table-2/ptd-over-zero3": lambda v: min(min(leads(v, name)) for name in PTD),
         "table-2/gap-widens": lambda v: min(least_fall(leads(v, name)[::-1]) for name in PTD),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Orderings of Figures 11 to 17, the planner's choices among their layouts, and the rates of Tables 1 and 2."""
-    return results(setting(), "megatron-3d", measures())
 
 
 def plot(results: list[ClaimResult]) -> Any:

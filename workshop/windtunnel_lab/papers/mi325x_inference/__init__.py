@@ -1,1 +1,0 @@
-"""Four architectures on eight MI325X (Georgiou 2026)."""

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Inference on MI325X (Georgiou 2026)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.mi325x_inference")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def run_of(name: str, clients: int, tokens: Values) -> ServingResult:
@@ -93,8 +82,3 @@ def measures() -> dict[str, Measure]:
         "catalogue/saturation-long": lambda _: saturated("llama", fixed("long")),
         "catalogue/aiter": lambda _: 0.0,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Latency and throughput over concurrency."""
-    return results(setting(), "mi325x-inference", measures())

@@ -1,1 +1,0 @@
-"""Mirror speculative decoding (Bhendawade et al. 2025)."""

@@ -5,22 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Mirror speculative decoding (Bhendawade et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PLAIN, SERIAL, EAGLE, MIRROR = "plain", "serial", "eagle", "mirror"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.mirror_sd")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def run_of(model: str, way: str, values: Values) -> ServingResult:
@@ -73,8 +64,3 @@ def measures() -> dict[str, Measure]:
         "eagle": lambda v: 100.0 * (sum(speed_ups(EAGLE, v)) / len(fixed("pairs")) - 1.0),
         "drafts": draft_share,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Speed-ups over plain decoding and over EAGLE, and what drafting still takes."""
-    return results(setting(), "mirror-sd", measures())

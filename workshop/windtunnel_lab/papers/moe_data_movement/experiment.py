@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -13,23 +12,14 @@ from windtunnel.cost.expert_load import drawn
 from windtunnel.cost.expert_mesh import ExpertMesh, distances, nearest, sent, spread
 from windtunnel.cost.expert_placement import by_number
 from windtunnel.network.topology import TorusGraph
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Orders in Chaos, experts placed by forecast on a wafer (Yu et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 SENT, RETURNED = 1.0, 2.0
 """Bytes of a value on the way to its expert and back (DeepSeek-V3, arXiv 2412.19437, section 3.2)."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.moe_data_movement")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def exchange_s(mesh: ExpertMesh, rows: Floats, held: Floats, hidden: int) -> float:
@@ -72,8 +62,3 @@ def gain(values: Values, model: str) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured."""
     return {"deepseek": lambda values: gain(values, "deepseek"), "qwen": lambda values: gain(values, "qwen")}
-
-
-def run() -> list[ClaimResult]:
-    """Speed-ups of the exchange."""
-    return results(setting(), "moe-data-movement", measures())

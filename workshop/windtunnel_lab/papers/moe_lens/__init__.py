@@ -1,1 +1,0 @@
-"""Yuan et al. 2025, MoE-Lens, https://arxiv.org/abs/2504.09345."""

@@ -6,21 +6,13 @@ from functools import partial
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "MoE-Lens, experts and caches in host memory (Yuan et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.moe_lens")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def rate(values: Values, answer: int, techniques: list[Any]) -> float:
@@ -67,13 +59,8 @@ def measures() -> dict[str, Measure]:
     return {"speedup": speedup, "grows": lambda values: gain(values, long) / gain(values, short)}
 
 
-def run() -> list[ClaimResult]:
-    """The average speed-up, and how it depends on answers."""
-    return results(setting(), "moe-lens", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Gain over the length of answers."""
-    line = curve(fixed("answers"), partial(gain, central(setting())))
+    line = curve(fixed("answers"), partial(gain, central(EXPERIMENT.setting)))
     level = {f"published mean: {results[0].published:g}": results[0].published}
     return beside({fixed("model"): {"MoE-Lens": line}}, "tokens of an answer", "gain", log_x=True, levels=level)

@@ -8,21 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Meta reinforcement fine-tuning (Qu et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.mrt")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def regret(successes: Any) -> float:
@@ -63,8 +53,3 @@ def progress() -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"exact": lambda _: exact(), "drawn": lambda _: drawn(), "progress": lambda _: progress()}
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "mrt", measures())

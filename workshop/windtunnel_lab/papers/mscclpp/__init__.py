@@ -1,1 +1,0 @@
-"""Shah et al. 2025, MSCCL++, https://arxiv.org/abs/2504.09014."""

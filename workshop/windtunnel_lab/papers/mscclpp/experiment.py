@@ -9,21 +9,13 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "MSCCL++ (Shah et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.mscclpp")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def latencies() -> dict[tuple[str, int, str, int], tuple[float, float]]:
@@ -78,11 +70,6 @@ def inference(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"collectives": collectives, "inference": inference}
-
-
-def run() -> list[ClaimResult]:
-    """Speed-ups of collectives, and what is left of them in decoding."""
-    return results(setting(), "mscclpp", measures())
 
 
 def plot(_: list[ClaimResult]) -> Any:

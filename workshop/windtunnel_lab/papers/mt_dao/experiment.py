@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.learning.timing.links import Link
 from windtunnel.learning.timing.lock_step import time_lock_step
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned, loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "MT-DAO (Iacob et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.mt_dao")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def byte_ratio() -> float:
     """Bytes of data parallelism over those with parameters, one momentum and the variance each 32 steps."""
     every = fixed("rounds")
     own = {"mt-dao": {"period": every}}
-    section = proxy(setting(), {}, ["data_parallel", own], task={"quadratic": {"params": 8}}, steps=4 * every, seeds=1)
+    section = proxy(
+        EXPERIMENT.setting, {}, ["data_parallel", own], task={"quadratic": {"params": 8}}, steps=4 * every, seeds=1
+    )
     dense, mine = learned(section).algorithms
     return dense.bytes_per_worker / mine.bytes_per_worker
 
@@ -38,7 +29,7 @@ def byte_ratio() -> float:
 def slower(values: Values) -> float:
     """Loss of local Adam, which has a fast momentum alone, over that with a slow one beside it."""
     period = {"period": values["period"]}
-    return loss_ratio(proxy(setting(), {}, [{"local_adam": period}, {"mt-dao": period}]))
+    return loss_ratio(proxy(EXPERIMENT.setting, {}, [{"local_adam": period}, {"mt-dao": period}]))
 
 
 def time_saved(values: Values) -> float:
@@ -63,8 +54,3 @@ def measures() -> dict[str, Measure]:
         "slower": slower,
         "clock": time_saved,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "mt-dao", measures())

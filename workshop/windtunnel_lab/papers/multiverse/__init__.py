@@ -1,1 +1,0 @@
-"""Multiverse (Yang et al. 2025)."""

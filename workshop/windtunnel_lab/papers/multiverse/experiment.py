@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Multiverse (Yang et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.multiverse")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def speed_up(values: Values, at: int, width: int | None = None) -> float:
@@ -44,8 +33,3 @@ def measures() -> dict[str, Measure]:
         "falls_with_batch": lambda v: speed_up(v, 0) / speed_up(v, 2),
         "width_1": lambda v: speed_up(v, 0, width=1),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Alone and in batches."""
-    return results(setting(), "multiverse", measures())

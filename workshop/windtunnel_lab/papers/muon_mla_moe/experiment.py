@@ -5,22 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.laws.published.muon_mla_moe import newton_schulz_flop
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.device_steps import Model, capacity, decode_s
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Muon with latent attention and experts (Mehta et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.muon_mla_moe")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 HEAD = 64
@@ -84,8 +75,3 @@ def step(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"memory": memory, "speed": speed, "step": step}
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "muon-mla-moe", measures())

@@ -1,1 +1,0 @@
-"""Nano-batches on one device (Zhu et al. 2024)."""

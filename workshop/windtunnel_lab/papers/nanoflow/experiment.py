@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "NanoFlow (Zhu et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 NANO, PLAIN, TRTLLM, VLLM = "nano-batches", "the same without", "TensorRT-LLM", "vLLM"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.nanoflow")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(system: str) -> Values:
@@ -71,8 +60,3 @@ def measures() -> dict[str, Measure]:
         "vllm": lambda _: rate(NANO) / rate(VLLM),
         "overlap": lambda _: rate(NANO) / rate(PLAIN),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Throughput against the optimum and against engines of its time."""
-    return results(setting(), "nanoflow", measures())

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel_lab.models.clusters.cpu_score import Benchmark, scores, sheets
 from windtunnel_lab.models.clusters.regression import mean_error, ridge, trees
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "NCPP (Liu et al. 2024)"
-
-
-def setting() -> dict[str, Any]:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.ncpp")
-
-
-def fixed(name: str) -> Any:
-    """One value that a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=8)
@@ -45,8 +34,3 @@ def measures() -> dict[str, Measure]:
         "linear/mean": lambda v: float(np.mean(ratios(v["rows"]))),
         "linear/worst": lambda v: max(ratios(v["rows"])),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Trees against a linear model."""
-    return results(setting(), "ncpp", measures())

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel_lab.models.clusters.regression import ridge, trees
 from windtunnel_lab.models.clusters.site_completion import LOAD, completion_s, generated, telemetry
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Learning to schedule (Timilsina and Shannigrahi 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.network_aware_supervised_sched")
-
-
-def fixed(name: str) -> Any:
-    """One value that a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=16)
@@ -73,8 +63,3 @@ def measures() -> dict[str, Measure]:
         "time": lambda v: mean_s(v, "load") / mean_s(v, "trees"),
         "regret": lambda v: mean_s(v, "trees") / mean_s(v, "best"),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Accuracy of the site that is chosen, and what it is worth."""
-    return results(setting(), "network-aware-supervised-sched", measures())

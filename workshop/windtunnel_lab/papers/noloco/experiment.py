@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.learning.timing.links import Link
 from windtunnel.learning.timing.lock_step import time_lock_step
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "NoLoCo (Kolehmainen et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.noloco")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def sync_ratio(values: Values) -> float:
@@ -47,7 +36,7 @@ def sync_ratio(values: Values) -> float:
 def loss_of_diloco(values: Values) -> float:
     """Loss of DiLoCo over that of NoLoCo."""
     period = {"period": values["period"]}
-    return loss_ratio(proxy(setting(), {"period": values["period"]}, [{"diloco": period}, {"noloco": period}]))
+    return loss_ratio(proxy(EXPERIMENT.setting, {"period": values["period"]}, [{"diloco": period}, {"noloco": period}]))
 
 
 def measures() -> dict[str, Measure]:
@@ -56,8 +45,3 @@ def measures() -> dict[str, Measure]:
         "sync": sync_ratio,
         "loss": loss_of_diloco,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "noloco", measures())

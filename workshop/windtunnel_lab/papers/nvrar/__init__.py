@@ -1,1 +1,0 @@
-"""Singhania et al. 2025, NVRAR, https://arxiv.org/abs/2511.09557."""

@@ -11,21 +11,13 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "NVRAR (Singhania et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.nvrar")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def cluster(machine: Values, gpus: int) -> Values:
@@ -103,15 +95,10 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Ratios of latency, and what is left of them in a batch."""
-    return results(setting(), "nvrar", measures())
-
-
 def plot(_: list[ClaimResult]) -> Any:
     """Latency over size on both machines, NCCL's and NVRAR's."""
     panels = {}
-    for name, points in latencies(central(setting())).items():
+    for name, points in latencies(central(EXPERIMENT.setting)).items():
         panels[f"{name}, {fixed('machines')[name]['gpus']} GPUs"] = {
             "NCCL": [(size / 1024, float("nan"), plain * 1e6) for size, plain, _ in points],
             "NVRAR": [(size / 1024, float("nan"), put * 1e6) for size, _, put in points],

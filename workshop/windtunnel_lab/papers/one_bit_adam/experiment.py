@@ -9,11 +9,13 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.training.data_parallel.gradient_compression import CompressedExchange, Shapes
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "1-bit Adam (Tang et al. 2021)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 BERT_LARGE: Values = {
     "family": "encoder",
     "name": "BERT-Large",
@@ -31,16 +33,6 @@ BERT_LARGE: Values = {
     "position_embedding": "learned",
     "max_position_embeddings": 512,
 }
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.one_bit_adam")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(values: Values, gpus: int, work: Values, precision: str) -> Values:
@@ -112,17 +104,12 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Volume and throughput."""
-    return results(setting(), "one-bit-adam", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Gain over GPUs at the two ends of the network's rate, and between."""
     work = {name: fixed(name) for name in ("seq_len", "batch", "mbs")}
     series = {}
     for end in ("low", "central", "high"):
-        values = central(setting()) | {"nic_gbit": setting()["open"]["nic_gbit"][end]}
+        values = central(EXPERIMENT.setting) | {"nic_gbit": EXPERIMENT.setting["open"]["nic_gbit"][end]}
         series[f"{values['nic_gbit']:g} Gb/s a node"] = [
             (float(gpus), float("nan"), gain(values, gpus, work, "fp16")) for gpus in fixed("gpus")
         ]

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.learning.timing.links import Link
 from windtunnel.learning.timing.lock_step import time_lock_step
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "1-bit Adam (Tang et al. 2021), what it learns"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.one_bit_adam_learning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def volume(name: str) -> float:
@@ -41,7 +30,9 @@ def volume(name: str) -> float:
 
 def loss_over_adam(values: Values) -> float:
     """Loss of 1-bit Adam over that of data parallelism."""
-    return loss_ratio(proxy(setting(), values, [{"one-bit-adam": {"warmup": fixed("warmup")}}, "data_parallel"]))
+    return loss_ratio(
+        proxy(EXPERIMENT.setting, values, [{"one-bit-adam": {"warmup": fixed("warmup")}}, "data_parallel"])
+    )
 
 
 def measures() -> dict[str, Measure]:
@@ -51,8 +42,3 @@ def measures() -> dict[str, Measure]:
         "squad": lambda v: volume("squad"),
         "loss": loss_over_adam,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "one-bit-adam-learning", measures())

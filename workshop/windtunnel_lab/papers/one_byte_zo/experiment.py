@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Just One Byte (Zelikman et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.one_byte_zo")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def bytes_a_step() -> float:
@@ -33,7 +22,9 @@ def bytes_a_step() -> float:
 
 def start_over_end(values: Values) -> float:
     """Loss at the start over that at the end."""
-    curves = learned(proxy(setting(), values, [{"one-byte-zo": {"largest": fixed("largest")}}], inner="sgd")).curves
+    curves = learned(
+        proxy(EXPERIMENT.setting, values, [{"one-byte-zo": {"largest": fixed("largest")}}], inner="sgd")
+    ).curves
     return sum(float(c.loss[0]) for c in curves) / sum(float(c.loss[-1]) for c in curves)
 
 
@@ -43,8 +34,3 @@ def measures() -> dict[str, Measure]:
         "bytes": lambda v: bytes_a_step(),
         "descends": start_over_end,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "one-byte-zo", measures())

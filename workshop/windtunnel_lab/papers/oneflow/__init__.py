@@ -1,1 +1,0 @@
-"""OneFlow: see `experiment` and `setting.yaml`."""

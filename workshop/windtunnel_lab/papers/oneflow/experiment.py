@@ -6,21 +6,12 @@ from functools import partial
 from typing import Any
 
 from windtunnel import api
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "OneFlow (Yuan et al. 2021)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.oneflow")
-
-
-def fixed(name: str) -> Any:
-    """One value that the page gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(values: Values, name: str, row: Values, **more: Any) -> Values:
@@ -59,7 +50,7 @@ def scenario(values: Values, name: str, row: Values, **more: Any) -> Values:
 
 def gain(values: Values, name: str, key: str) -> float:
     """Samples a second of a row over those of one GPU with the same recomputation."""
-    rows = setting()["rows"][name]
+    rows = EXPERIMENT.setting["rows"][name]
     row = rows[key]
     one = rows["one/recomputed" if row.get("recompute") else "one"]
     rate = [r["batch"] / simulated(scenario(values, name, r)).step_time_s for r in (row, one)]
@@ -68,7 +59,7 @@ def gain(values: Values, name: str, key: str) -> float:
 
 def chosen(values: Values, name: str) -> float:
     """Tensor size that the technique takes where data parallelism's row stands."""
-    row = setting()["rows"][name]["data/8"]
+    row = EXPERIMENT.setting["rows"][name]["data/8"]
     return float(api.prepare(scenario(values, name, row, techniques=["oneflow"]))[0].plan.tp)
 
 
@@ -81,8 +72,3 @@ def measures() -> dict[str, Measure]:
         for name in ("gpt2", "bert"):
             out[f"{axis}/{name}" + (f"-{gpus}" if gpus else "")] = partial(gain, name=name, key=key)
     return out | {f"choice/{name}": partial(chosen, name=name) for name in ("gpt2", "bert")}
-
-
-def run() -> list[ClaimResult]:
-    """Rows of the library's page, and what the signatures choose."""
-    return results(setting(), "oneflow", measures())

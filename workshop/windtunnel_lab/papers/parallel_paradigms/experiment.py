@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel import catalog
 from windtunnel.network.host import HOST_LINK_FRACTION
 from windtunnel_lab.models.clusters.job_templates import (
@@ -15,24 +13,14 @@ from windtunnel_lab.models.clusters.job_templates import (
     offload_s,
     shared_memory_s,
 )
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "MPI, OpenMP and CUDA compared (2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 LIGHT = 8.0
 """FLOP a cell of a step that memory bounds."""
 NODES = 16
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.parallel_paradigms")
-
-
-def fixed(name: str) -> Any:
-    """One value that a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def grid(flop: float, side: int | None = None) -> Grid:
@@ -105,8 +93,3 @@ def measures() -> dict[str, Measure]:
         "cuda/copied": lambda _: on_device(LIGHT, 1),
         "hybrid": lambda v: hybrid(v["flop_per_cell"]),
     }
-
-
-def run() -> list[ClaimResult]:
-    """The orders that the survey states."""
-    return results(setting(), "parallel-paradigms", measures())

@@ -1,1 +1,0 @@
-"""ParallelPrompt (Kolawole et al. 2025)."""

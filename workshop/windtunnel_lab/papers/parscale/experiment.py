@@ -7,22 +7,13 @@ from typing import Any
 import numpy as np
 
 from windtunnel.laws import LAWS
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.device_steps import answer_s, capacity, deployed
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "ParScale (Chen et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.parscale")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def model(place: int) -> dict[str, Any]:
@@ -103,8 +94,3 @@ def measures() -> dict[str, Measure]:
         "large-batch": lambda v: ratio(v, 64),
         "falls": falls,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "parscale", measures())

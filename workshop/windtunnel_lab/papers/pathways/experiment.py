@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Pathways (Barham et al. 2022)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.pathways")
-
-
-def fixed(name: str) -> Any:
-    """A fixed value."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def step_s(
@@ -33,7 +24,7 @@ def step_s(
     ahead: bool = True,
 ) -> float:
     """Seconds of a step on slices of `island` chips each (absent: one slice)."""
-    shape, per_host = setting()["models"][size], fixed("chips_per_host")
+    shape, per_host = EXPERIMENT.setting["models"][size], fixed("chips_per_host")
     batch = int((tokens or values["tokens_per_core"]) * 2 * chips / fixed("seq_len"))
     step: Values = {
         "model": {
@@ -115,8 +106,3 @@ def measures() -> dict[str, Measure]:
         "islands/one": lambda v: large(v) / large(v, island=fixed("island")),
         "ahead/pipeline": lambda v: pipeline_3b(v, ahead=False) / pipeline_3b(v),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Parity with launches on every host, with no pipeline and with one island."""
-    return results(setting(), "pathways", measures())

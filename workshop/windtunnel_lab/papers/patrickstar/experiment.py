@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "PatrickStar (Fang et al. 2021)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 GROWTH = 1.1
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.patrickstar")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(cluster: str, nodes: int, layers: int, hidden: int, values: Values, technique: Values) -> Values:
@@ -95,8 +86,3 @@ def measures() -> dict[str, Measure]:
         "scale/a100": lambda values: scale(values, "a100"),
         "gpt3": lambda values: float(chunked("a100", 4, 96, 12288, values)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """What chunks fit that DeepSpeed does not."""
-    return results(setting(), "patrickstar", measures())

@@ -6,35 +6,26 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, planned, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, planned, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Pipette (Yim et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PER_NODE = 8
 AMPLE_BYTES = 2.0**50
 """Device memory of a configurator that does not count it."""
 
 
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.pipette")
-
-
-def fixed(name: str) -> Any:
-    """One value that the repository gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
-
-
 def scale_out(name: str, share: float) -> Values:
     """One port a node at a share of its nominal rate."""
-    rate = setting()["clusters"][name]["nominal_gb_per_s"] * 1e9 * share
+    rate = EXPERIMENT.setting["clusters"][name]["nominal_gb_per_s"] * 1e9 * share
     return {"nics_per_node": 1, "nic_bytes_per_s": rate, "latency_s": "4 us"}
 
 
 def scenario(name: str, values: Values, share: float, **plan: Any) -> Values:
     """One training step on 64 devices whose nodes attain a share of the nominal rate."""
-    case = setting()["clusters"][name]
+    case = EXPERIMENT.setting["clusters"][name]
     return {
         "model": {
             "name": f"GPT on {name}",
@@ -71,7 +62,7 @@ def scenario(name: str, values: Values, share: float, **plan: Any) -> Values:
 
 def choice(step: Values) -> Values:
     """The planner's plan for a step."""
-    space = {axis: tuple(listed) for axis, listed in setting()["space"].items()} | {"vpp": (1,), "cp": (1,)}
+    space = {axis: tuple(listed) for axis, listed in EXPERIMENT.setting["space"].items()} | {"vpp": (1,), "cp": (1,)}
     chosen: Values = planned(step | {"search": {"space": space}})["plan"]
     return chosen
 
@@ -105,7 +96,7 @@ def memory_bytes(name: str) -> float:
 
 def of_ten_fastest(values: Values, name: str) -> float:
     """Plans among the ten fastest of the space that do not fit."""
-    space, found = setting()["space"], []
+    space, found = EXPERIMENT.setting["space"], []
     for tp, pp, mbs in product(space["tp"], space["pp"], space["mbs"]):
         dp = fixed("gpus") // (tp * pp)
         if not dp or fixed("batch") % (dp * mbs):
@@ -152,10 +143,5 @@ def measures() -> dict[str, Measure]:
         ("memory/blind-", blind_memory),
         ("memory/top-ten-", of_ten_fastest),
     ):
-        out |= {f"{prefix}{name}": partial(measure, name=name) for name in setting()["clusters"]}
+        out |= {f"{prefix}{name}": partial(measure, name=name) for name in EXPERIMENT.setting["clusters"]}
     return out | {"uneven/straggler": straggler, "uneven/assignment": assignment}
-
-
-def run() -> list[ClaimResult]:
-    """What attained rates, memory and the assignment of workers are worth."""
-    return results(setting(), "pipette", measures())

@@ -1,1 +1,0 @@
-"""POLCA: more servers on one feed than it is provisioned for."""

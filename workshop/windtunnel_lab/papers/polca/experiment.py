@@ -18,21 +18,12 @@ from windtunnel.clusters.result import ClusterResult
 from windtunnel.cost.clock import idle_w
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel_lab.models.clusters.power_row import RowCourse, RowRequests, RowRules, ServerPower, simulate_row
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "POLCA (Patel et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.polca")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(prompt: int, clock: float) -> Values:
@@ -244,19 +235,16 @@ def caps_help(values: Values) -> float:
     return float(row(0.3, busy, constant, True).watts.max() / row(0.3, busy, constant, False, False).watts.max())
 
 
-MEASURES: dict[str, Measure] = {
-    "peak/inference": peak_inference,
-    "peak/training": peak_training,
-    "brakes/30": lambda values: brakes(values, 0.3),
-    "loss/30": loss,
-    "brakes/50": lambda values: brakes(values, 0.5),
-    "caps": caps_help,
-    "fleets/peak": fleet_peak,
-    "fleets/brakes/30": lambda values: float(fleet_row(0.3, values["busy"], values["constant"]).brakes),
-    "fleets/brakes/50": lambda values: float(fleet_row(0.5, values["busy"], values["constant"]).brakes),
-}
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "polca", MEASURES)
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {
+        "peak/inference": peak_inference,
+        "peak/training": peak_training,
+        "brakes/30": lambda values: brakes(values, 0.3),
+        "loss/30": loss,
+        "brakes/50": lambda values: brakes(values, 0.5),
+        "caps": caps_help,
+        "fleets/peak": fleet_peak,
+        "fleets/brakes/30": lambda values: float(fleet_row(0.3, values["busy"], values["constant"]).brakes),
+        "fleets/brakes/50": lambda values: float(fleet_row(0.5, values["busy"], values["constant"]).brakes),
+    }

@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "PowerSGD (Vogels et al. 2019)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 SEQUENCE = 32
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.powersgd")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(values: Values, share: float = 1.0) -> Values:
@@ -45,7 +37,7 @@ def scenario(values: Values, share: float = 1.0) -> Values:
             "max_position_embeddings": SEQUENCE,
         },
         "cluster": {
-            "device": setting()["device"],
+            "device": EXPERIMENT.setting["device"],
             "nodes": fixed("nodes"),
             "devices_per_node": fixed("gpus_per_node"),
             "scale_up": {
@@ -98,14 +90,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Gains over ranks, backends and against a compressor that gathers."""
-    return results(setting(), "powersgd", measures())
-
-
 def plot(_: list[ClaimResult]) -> Any:
     """Gain over ranks on both backends."""
-    values, ranks = central(setting()), (1, 2, 4, 8, 16, 32)
+    values, ranks = central(EXPERIMENT.setting), (1, 2, 4, 8, 16, 32)
     backends = {"NCCL": 1.0, "Gloo": values["gloo_share"]}
     series = {name: curve(ranks, lambda rank, s=share: gain(values, rank, s)) for name, share in backends.items()}
     return beside({"16 workers": series}, "rank", "gain over all-reduced gradients", log_x=True, levels={"none": 1.0})

@@ -10,22 +10,13 @@ from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks.base import params_of
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "PowerSGD (Vogels et al. 2019), what it learns"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.powersgd_learning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def resnet_shapes() -> tuple[tuple[int, ...], ...]:
@@ -56,7 +47,7 @@ def ratio(values: Values, first: dict[str, Any], second: dict[str, Any] | None) 
     """Loss with some knobs over that with others; None: of data parallelism."""
     rank = {"rank": fixed("rank")}
     other = "data_parallel" if second is None else {"powersgd": rank | second}
-    return loss_ratio(proxy(setting(), values, [{"powersgd": rank | first}, other]))
+    return loss_ratio(proxy(EXPERIMENT.setting, values, [{"powersgd": rank | first}, other]))
 
 
 def measures() -> dict[str, Measure]:
@@ -66,8 +57,3 @@ def measures() -> dict[str, Measure]:
         "loss": lambda v: ratio(v, {}, None),
         "feedback": lambda v: ratio(v, {"error_feedback": False}, {}),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "powersgd-learning", measures())

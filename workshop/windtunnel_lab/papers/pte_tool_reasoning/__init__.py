@@ -1,1 +1,0 @@
-"""Prefill token equivalents (2026)."""

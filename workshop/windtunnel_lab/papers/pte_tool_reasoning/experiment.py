@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -17,22 +16,13 @@ from windtunnel.programs.strategy import Built, Knobs, Strategy
 from windtunnel.programs.workload import Workload
 from windtunnel.scenarios.load import load as load_scenario
 from windtunnel.serving.traffic.program_graph import ProgramGraph
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Prefill token equivalents (2026)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.pte_tool_reasoning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def patterns() -> Ints:
@@ -100,8 +90,3 @@ def measures() -> dict[str, Measure]:
         return pte - tokens
 
     return {"pte_above_tokens": gain, "pte": lambda v: correlations(v)[0]}
-
-
-def run() -> list[ClaimResult]:
-    """Both correlations."""
-    return results(setting(), "pte_tool_reasoning", measures())

@@ -1,1 +1,0 @@
-"""PyTorch Distributed: Experiences on Accelerating Data Parallel Training (Li et al. 2020)."""

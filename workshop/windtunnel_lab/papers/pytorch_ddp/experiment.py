@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from windtunnel import api
 from windtunnel_lab.reproduce import ClaimResult
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
 
-TITLE = "PyTorch Distributed (Li et al. 2020)"
+EXPERIMENT = Experiment(__name__)
 ASSUMED = ("BERT-large on V100; batch, length and NIC are not in the abstract: central values by rule, then swept",)
-
-
-@lru_cache(maxsize=1)
-def setting() -> dict[str, Any]:
-    """The settings and claims, as written in `setting.yaml`."""
-    text = files("windtunnel_lab.papers.pytorch_ddp").joinpath("setting.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = yaml.safe_load(text)
-    return loaded
 
 
 def central() -> dict[str, float]:
     """Central values of what the paper leaves open."""
-    return {name: item["central"] for name, item in setting()["open"].items()}
+    return {name: item["central"] for name, item in EXPERIMENT.setting["open"].items()}
 
 
 def variants() -> list[dict[str, float]]:
     """One setting at a time moved to its low and its high end."""
-    return [central() | {name: item[end]} for name, item in setting()["open"].items() for end in ("low", "high")]
+    return [
+        central() | {name: item[end]} for name, item in EXPERIMENT.setting["open"].items() for end in ("low", "high")
+    ]
 
 
 def scenario(gpus: int, values: dict[str, float], *, micro_batches: int = 1, **knobs: Any) -> dict[str, Any]:
     """A DDP step with the same batch on every GPU."""
-    fixed = {name: item["value"] for name, item in setting()["fixed"].items()}
+    fixed = {name: item["value"] for name, item in EXPERIMENT.setting["fixed"].items()}
     per_node = min(gpus, fixed["devices_per_node"])
     rate = values["nic_gbit_per_node"] * 1e9 / 8 * per_node / fixed["devices_per_node"]
     batch = int(values["batch_per_gpu"])
@@ -66,19 +57,19 @@ def step_s(gpus: int, values: dict[str, float], **options: Any) -> float:
 
 def efficiency(values: dict[str, float]) -> float:
     """Throughput per GPU on all GPUs over that of a single one."""
-    return step_s(1, values) / step_s(setting()["fixed"]["gpus"]["value"], values)
+    return step_s(1, values) / step_s(EXPERIMENT.setting["fixed"]["gpus"]["value"], values)
 
 
 def best_bucket_mb(values: dict[str, float]) -> float:
     """The fastest size on the grid; the smaller one of equals."""
-    fixed = setting()["fixed"]
+    fixed = EXPERIMENT.setting["fixed"]
     grid: list[float] = fixed["bucket_grid_mb"]["value"]
     return min(grid, key=lambda size: (step_s(fixed["gpus_bucket"]["value"], values, bucket_mb=float(size)), size))
 
 
 def no_sync_gain(values: dict[str, float]) -> float:
     """Time with a reduction in every micro-batch over time with one reduction."""
-    fixed = setting()["fixed"]
+    fixed = EXPERIMENT.setting["fixed"]
     gpus, k = fixed["gpus"]["value"], fixed["micro_batches"]["value"]
     every = step_s(gpus, values, micro_batches=k, no_sync=False)
     return every / step_s(gpus, values, micro_batches=k, no_sync=True)
@@ -86,7 +77,7 @@ def no_sync_gain(values: dict[str, float]) -> float:
 
 def run() -> list[ClaimResult]:
     """Three claims; the range spans the sweep, the central value decides."""
-    claims, grid = setting()["claims"], setting()["fixed"]["bucket_grid_mb"]["value"]
+    claims, grid = EXPERIMENT.setting["claims"], EXPERIMENT.setting["fixed"]["bucket_grid_mb"]["value"]
     default_mb = float(claims["bucket"]["published_mb"])
     bar = float(claims["scaling"]["criterion"])
     results = []
@@ -115,8 +106,10 @@ def run() -> list[ClaimResult]:
 
 def plot(results: list[ClaimResult]) -> Any:
     """Step time over bucket size at the two ends of what a node's NIC may be, and between."""
-    fixed, series = setting()["fixed"], {}
-    for rate in dict.fromkeys(setting()["open"]["nic_gbit_per_node"][end] for end in ("low", "central", "high")):
+    fixed, series = EXPERIMENT.setting["fixed"], {}
+    for rate in dict.fromkeys(
+        EXPERIMENT.setting["open"]["nic_gbit_per_node"][end] for end in ("low", "central", "high")
+    ):
         values = central() | {"nic_gbit_per_node": rate}
         gpus, sizes = fixed["gpus_bucket"]["value"], fixed["bucket_grid_mb"]["value"]
         series[f"{rate:g} Gb/s a node"] = [

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "PyTorch FSDP (Zhao et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.pytorch_fsdp")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(model: str, gpus: int, mbs: int, *, sharded: bool) -> Values:
@@ -74,8 +63,3 @@ def scaling(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"ddp/ratio": ratio, "ddp/larger": only_sharded_fits, "scaling": scaling}
-
-
-def run() -> list[ClaimResult]:
-    """FSDP beside DDP, and beyond it."""
-    return results(setting(), "pytorch-fsdp", measures())

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.laws.published.qqt_data_filtering import best
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Quality against quantity of data (Goyal et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.qqt_data_filtering")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=1)
@@ -54,8 +43,3 @@ def measures() -> dict[str, Measure]:
         "moves": lambda _: float(np.mean([row[-1] > row[0] for row in counts()])),
         "endless": lambda _: float(np.mean([set(row) == {1} for row in counts(endless=True)])),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "qqt-data-filtering", measures())

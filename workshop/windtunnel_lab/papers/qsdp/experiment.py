@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "QSDP (Markov et al. 2023)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PER_NODE = 8
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.qsdp")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(values: Values) -> Values:
@@ -80,14 +72,9 @@ def measures() -> dict[str, Measure]:
     return {"speed-up": speed_up}
 
 
-def run() -> list[ClaimResult]:
-    """Gain over FSDP."""
-    return results(setting(), "qsdp", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Gain over the network's rate, as the paper's bars have it."""
-    values, knobs = central(setting()), {"weight_bits": fixed("bits"), "gradient_bits": fixed("bits")}
+    values, knobs = central(EXPERIMENT.setting), {"weight_bits": fixed("bits"), "gradient_bits": fixed("bits")}
 
     def gain(gbit: float) -> float:
         step = scenario(values)

@@ -1,1 +1,0 @@
-"""QSDP (Markov et al. 2023), what it learns, https://arxiv.org/abs/2302.02390."""

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel.learning.compressors import COMPRESSORS
 from windtunnel.learning.randomness import Draws
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "QSDP (Markov et al. 2023), what it learns"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.qsdp_learning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def standard_errors_off() -> float:
@@ -41,7 +30,7 @@ def standard_errors_off() -> float:
 
 def loss_over_data_parallel(values: Values) -> float:
     """Loss of quantised weights and gradients over that of data parallelism."""
-    return loss_ratio(proxy(setting(), values, ["qsdp", "data_parallel"]))
+    return loss_ratio(proxy(EXPERIMENT.setting, values, ["qsdp", "data_parallel"]))
 
 
 def measures() -> dict[str, Measure]:
@@ -50,8 +39,3 @@ def measures() -> dict[str, Measure]:
         "unbiased": lambda v: standard_errors_off(),
         "loss": loss_over_data_parallel,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "qsdp-learning", measures())

@@ -1,1 +1,0 @@
-"""R2E-Gym: hybrid test-time scaling (Jain et al. 2025)."""

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from windtunnel.population.beta import from_mean
 from windtunnel.population.reward_model import separation_from_accuracy
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "R2E-Gym: hybrid test-time scaling (Jain et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.r2e_gym_hybrid_tts")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def separation(values: Values, accuracy: float) -> float:
@@ -40,8 +30,3 @@ def correlation(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"correlation": correlation, "separation": lambda v: separation(v, fixed("one"))}
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "r2e-gym-hybrid-tts", measures())

@@ -1,1 +1,0 @@
-"""Inference scaling for long-context RAG (Yue et al. 2024)."""

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.programs.result import Point
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Inference scaling for long-context RAG (Yue et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.rag_inference_scaling")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def answers(values: Values, documents: list[int], iterations: int = 1) -> tuple[Point, ...]:
@@ -108,8 +97,3 @@ def measures() -> dict[str, Measure]:
         "marginal": marginal,
         "iterations": iterations,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Best numbers of documents, and what moves them."""
-    return results(setting(), "rag_inference_scaling", measures())

@@ -1,1 +1,0 @@
-"""REBEL: reranking beyond relevance (LeVine and Varjavand 2025)."""

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, reasoned
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, reasoned, results
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "REBEL: reranking beyond relevance (LeVine and Varjavand 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.rebel")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def seconds(values: Values, criteria: int, turns: int = 1) -> float:
@@ -52,8 +41,3 @@ def measures() -> dict[str, Measure]:
         "linear": linear,
         "turns": lambda v: seconds(v, 3, turns=2) / seconds(v, 3),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "rebel", measures())

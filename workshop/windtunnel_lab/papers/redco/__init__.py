@@ -1,1 +1,0 @@
-"""Redco: see `experiment` and `setting.yaml`."""

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel import catalog
 from windtunnel.techniques.published.redco import matches
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Redco (Tan et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.redco")
-
-
-def fixed(name: str) -> Any:
-    """One value that the sources give or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def split_as_by_hand(_: Values) -> float:
@@ -57,8 +46,3 @@ def over_fsdp(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"rules": split_as_by_hand, "fsdp": over_fsdp}
-
-
-def run() -> list[ClaimResult]:
-    """The rules and what they cost."""
-    return results(setting(), "redco", measures())

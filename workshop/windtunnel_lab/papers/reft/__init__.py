@@ -1,1 +1,0 @@
-"""REFT: snapshots in host memory with parity over groups of nodes."""

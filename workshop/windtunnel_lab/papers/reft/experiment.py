@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.runs.results import RunResult
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, ran, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, ran
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "REFT (Wang et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.reft")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def cluster(name: str) -> Values:
@@ -96,8 +85,3 @@ def overhead(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured."""
     return {"save": faster_save, "overhead": overhead, "load": faster_load}
-
-
-def run() -> list[ClaimResult]:
-    """Three claims."""
-    return results(setting(), "reft", measures())

@@ -1,1 +1,0 @@
-"""Secure Berrut coded computing: decoding from whichever results return."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -12,21 +11,12 @@ from windtunnel.arrays import Floats
 from windtunnel.runs.step_waits import step_waits
 from windtunnel.runs.step_waits.berrut import decode, encode
 from windtunnel.specs.run import StragglersSpec
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Secure Berrut coded computing (Borah and Harshan 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.sbacc")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def function(blocks: Floats) -> Floats:
@@ -72,8 +62,3 @@ def measures() -> dict[str, Measure]:
         "all-return": lambda v: error(0, v["seed"]),
         "time": time,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Four claims."""
-    return results(setting(), "sbacc", measures())

@@ -1,1 +1,0 @@
-"""SCALE: selective resource allocation (Xiao et al. 2025)."""

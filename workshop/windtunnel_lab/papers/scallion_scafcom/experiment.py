@@ -11,22 +11,12 @@ from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.inner.sgd import SGD
 from windtunnel.learning.job import Job
 from windtunnel.learning.randomness import Draws
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned
-from windtunnel_lab.reproduce.settings import Values, load
 
-TITLE = "SCALLION and SCAFCOM (Huang et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.scallion_scafcom")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def _built(id: str) -> Any:
@@ -66,8 +56,3 @@ def measures() -> dict[str, Measure]:
         "uplink": lambda v: uplink_share(),
         "equal": lambda v: largest_difference(),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "scallion-scafcom", measures())

@@ -8,24 +8,16 @@ from typing import Any
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.techniques.limits import merged, with_technique
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "semi-PD (Hong et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 DEEPSEEK, LLAMA = "deepseek", "llama"
 LIGHT_S = 60.0
 """Seconds between requests of a light load."""
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.semi_pd")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(model: str, rate: float, values: Values, *, split: bool, slo: Values | None = None) -> Values:
@@ -112,14 +104,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Latency at a load, and load within objectives."""
-    return results(setting(), "semi-pd", measures())
-
-
 def plot(_: list[ClaimResult]) -> Any:
     """Mean latency of one pool over that of split SMs, over load."""
-    found = dict(zip(fixed("loads"), latency_ratios(central(setting())), strict=True))
+    found = dict(zip(fixed("loads"), latency_ratios(central(EXPERIMENT.setting)), strict=True))
     levels = {"published: 1.27 to 2.58": 1.27, "": 2.58}
     line = curve(found, found.__getitem__)
     return beside({"DeepSeek-V2-Lite": {"semi-PD": line}}, "load", "latency, one pool over split", levels=levels)

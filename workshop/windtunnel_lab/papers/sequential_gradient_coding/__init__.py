@@ -1,1 +1,0 @@
-"""Sequential gradient coding: repeats of what stragglers leave undone."""

@@ -7,22 +7,13 @@ from typing import Any
 
 from windtunnel.runs.step_waits import Waited, step_waits
 from windtunnel.specs.run import StragglersSpec
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Sequential gradient coding (Krishnan et al. 2023)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 _SEED = 1
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.sequential_gradient_coding")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 @lru_cache(maxsize=64)
@@ -55,8 +46,3 @@ def measures() -> dict[str, Measure]:
         "selective-repeat": lambda v: seconds("m-sgc", v) / seconds("sr-sgc", v),
         "load": lambda v: waited("m-sgc", v["patience"]).load / waited("gradient-coding", v["patience"]).load,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Five claims."""
-    return results(setting(), "sequential-gradient-coding", measures())

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
 
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.iteration.iteration_model import IterationModel
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Wide expert parallelism in SGLang (2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 DECODE, PREFILL = "decode", "prefill"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.sglang_wide_ep")
-
-
-def fixed(name: str) -> Any:
-    """One value that the blog gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def nodes_of(phase: str, *, balance: bool) -> int:
@@ -95,8 +85,3 @@ def measures() -> dict[str, Measure]:
         "prefill/balance": lambda v: rate(PREFILL, v) / rate(PREFILL, v, balance=False),
         "decode/balance": lambda v: rate(DECODE, v) / rate(DECODE, v, balance=False),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Rates of a node, and what overlap and balance give of them."""
-    return results(setting(), "sglang-wide-ep", measures())

@@ -5,21 +5,12 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "SimpleFSDP (Zhang et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.simplefsdp")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(case: list[Any], policy: str, values: Values, technique: list[Values]) -> Values:
@@ -63,8 +54,3 @@ def measures() -> dict[str, Measure]:
         "memory": lambda values: max(saved for _, saved in gains(values)),
         "never-worse": lambda values: min(gain for gain, _ in gains(values)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """What compiled layers and early gathers gain."""
-    return results(setting(), "simplefsdp", measures())

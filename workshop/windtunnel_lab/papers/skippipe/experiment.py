@@ -11,27 +11,18 @@ import numpy as np
 from windtunnel.engine import simulate
 from windtunnel.program.builder import ProgramBuilder
 from windtunnel.schedules.paths import BACKWARD, FORWARD, Net, best_routes, scattered, serve, straight
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "SkipPipe (Blagoev et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 Paths = list[tuple[int, ...]]
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.skippipe")
-
-
-def fixed(name: str) -> Any:
-    """A fixed value."""
-    return setting()["fixed"][name]["value"]
 
 
 def hop_s(one_site: bool) -> Any:
     """Seconds of a message between any two nodes."""
-    sites, links, nodes = setting()["sites"], setting()["links"], sum(fixed("partition"))
+    sites, links, nodes = EXPERIMENT.setting["sites"], EXPERIMENT.setting["links"], sum(fixed("partition"))
     out = np.zeros((nodes, nodes))
     for a in range(nodes):
         for b in range(nodes):
@@ -138,8 +129,3 @@ def measures() -> dict[str, Measure]:
         "ratio": lambda v: of(v)["routed"] / of(v)["shorter"],
         "one-site": lambda v: saved(of(v, one_site=True)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """The reduction, what routing adds to skipping, and what the network adds to both."""
-    return results(setting(), "skippipe", measures())

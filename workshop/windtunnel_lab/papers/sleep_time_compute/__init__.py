@@ -1,1 +1,0 @@
-"""Sleep-time compute (Lin et al. 2025)."""

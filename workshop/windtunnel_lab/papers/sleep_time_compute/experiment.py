@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Sleep-time compute (Lin et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.sleep_time_compute")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def by_tokens(values: Values) -> float:
@@ -52,8 +41,3 @@ def by_devices(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"cost_of_tokens": by_tokens, "cost_of_devices": by_devices}
-
-
-def run() -> list[ClaimResult]:
-    """By tokens, and by devices."""
-    return results(setting(), "sleep_time_compute", measures())

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "SmallThinker (Song et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.smallthinker")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def tokens_per_s(size: str, values: Values, router: str = "before_attention", cached: float | None = None) -> float:
@@ -44,7 +33,7 @@ def tokens_per_s(size: str, values: Values, router: str = "before_attention", ca
                 "tie_word_embeddings": not fixed("own_head")[size],
                 "hidden_act": "relu",
             },
-            "cluster": {"device": setting()["device"], "nodes": 1, "devices_per_node": 1},
+            "cluster": {"device": EXPERIMENT.setting["device"], "nodes": 1, "devices_per_node": 1},
             "serving": {
                 "engine": "generic",
                 "precision": {"weights": "q4_0", "ends": "q4_0"},
@@ -79,8 +68,3 @@ def measures() -> dict[str, Measure]:
         "memory/21b": lambda values: tokens_per_s("21b", values, cached=1.0),
         "router": lambda values: tokens_per_s("21b", values) / tokens_per_s("21b", values, "after_attention"),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Speeds within memory limits, and what the early router gains."""
-    return results(setting(), "smallthinker", measures())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -12,23 +11,14 @@ from windtunnel.arrays import Floats
 from windtunnel.network.topology import Dragonfly
 from windtunnel_lab.models.clusters.dragonfly_runtime import Iteration, NetworkJob, placed, simulate
 from windtunnel_lab.models.clusters.regression import Trees, mean_error, ridge, trees
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "SMART, surrogate of a dragonfly (Wang et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PLACEMENTS = ("contiguous", "groups", "random")
 PATTERNS = ("ring", "pairs", "random")
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.smart_dragonfly")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def topology() -> Dragonfly:
@@ -125,8 +115,3 @@ def measures() -> dict[str, Measure]:
         f"surrogate/{name}": partial(against, other=name) for name in ("mean", "linear", "alone")
     }
     return own | {"placement": ordering, "adaptive": lambda _: adaptive()}
-
-
-def run() -> list[ClaimResult]:
-    """Errors of the surrogate, and the orders that it keeps."""
-    return results(setting(), "smart-dragonfly", measures())

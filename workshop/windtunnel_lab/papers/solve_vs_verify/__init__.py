@@ -1,1 +1,0 @@
-"""When to solve, when to verify (Singhi et al. 2025)."""

@@ -5,22 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.learning.compressors import COMPRESSORS
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "SparseLoCo (Sarfi et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.sparseloco")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def _wire() -> dict[str, Any]:
@@ -40,7 +31,7 @@ def without_feedback(values: Values) -> dict[str, Any]:
 
 def ratio(values: Values, first: dict[str, Any], second: dict[str, Any]) -> float:
     """Loss of the first over that of the second."""
-    return loss_ratio(proxy(setting(), {}, [first, second]))
+    return loss_ratio(proxy(EXPERIMENT.setting, {}, [first, second]))
 
 
 def bits_of_a_value() -> float:
@@ -59,8 +50,3 @@ def measures() -> dict[str, Measure]:
         "loss": lambda v: ratio(v, {"diloco": {"period": v["period"]}}, sparse(v)),
         "feedback": lambda v: ratio(v, without_feedback(v), sparse(v)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "sparseloco", measures())

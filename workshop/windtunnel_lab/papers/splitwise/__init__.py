@@ -1,1 +1,0 @@
-"""Prompt machines and token machines, of one kind or two (Patel et al. 2024)."""

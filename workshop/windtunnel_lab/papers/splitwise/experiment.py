@@ -11,24 +11,15 @@ from windtunnel import api
 from windtunnel.serving.deployment import prepare, with_longer_tables
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.results.serving_result import ServingResult
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Splitwise (Patel et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 _LEAST, _MOST, _CLOSE = 0.2, 6.0, 1.06
 """Requests per second and machine between which rates are halved, and the ratio at which that ends."""
 _PERCENTILES = (50, 90, 99)
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.splitwise")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(kind: str, machines: int, tokens: int, rate: float, values: Values, **cluster: Any) -> Values:
@@ -195,8 +186,3 @@ def measures() -> dict[str, Measure]:
         "capped/prompts": lambda v: capped(v, prompt=True),
         "transfer/share": moving,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Rates at equal power, and what splitting costs."""
-    return results(setting(), "splitwise", measures())

@@ -1,1 +1,0 @@
-"""Streaming DiLoCo (Douillard et al. 2025), https://arxiv.org/abs/2501.18512."""

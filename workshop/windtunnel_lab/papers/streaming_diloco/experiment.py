@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.learning.timing.bandwidth import bandwidth_for
 from windtunnel.learning.timing.on_target import messages_on_target
 from windtunnel.learning.timing.target import Target, stated_layers
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Streaming DiLoCo (Douillard et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.streaming_diloco")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def _target(layers: int) -> Target:
@@ -57,8 +46,3 @@ def measures() -> dict[str, Measure]:
         "bandwidth": bandwidth_ratio,
         "peak": lambda v: peak(),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "streaming-diloco", measures())

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, least_fall
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, least_fall, results
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "SWARM parallelism (Ryabinin et al. 2023)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.swarm")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def needed_mbit(hidden: int, values: Values) -> float:
@@ -44,8 +33,3 @@ def measures() -> dict[str, Measure]:
         "rate": lambda v: needed_mbit(fixed("hidden"), v),
         "square_cube": square_cube,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "swarm", measures())

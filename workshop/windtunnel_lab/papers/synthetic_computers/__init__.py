@@ -1,1 +1,0 @@
-"""Synthetic Computers (Ge et al. 2026)."""

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.programs.result import Point
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Synthetic Computers at Scale (Ge et al. 2026)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.synthetic_computers")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def runs(values: Values, count: int, turns: int, window: int) -> Point:
@@ -75,8 +64,3 @@ def measures() -> dict[str, Measure]:
         "crowd": crowded,
         "window": summed_up,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Hours, and hit rates."""
-    return results(setting(), "synthetic_computers", measures())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from statistics import geometric_mean
-from typing import Any
 
 import numpy as np
 
@@ -19,30 +18,21 @@ from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 from windtunnel.techniques import applied
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "T3 (Pati et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 WIDTHS = (1, 4, 4, 3)
 """Inner dimension of the four products in hidden sizes: output, second and first of the MLP, queries to values."""
 BYTES = 2.0
 
 
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.t3")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
-
-
 def cluster(values: Values, ranks: int) -> ClusterSpec:
     """A ring of the paper's GPU."""
     device = DeviceSpec.model_validate(
-        setting()["device"] | {"peak_flop_per_s": {"fp16": values["peak_tflops"] * 1e12}}
+        EXPERIMENT.setting["device"] | {"peak_flop_per_s": {"fp16": values["peak_tflops"] * 1e12}}
     )
     link = LinkSpec(
         id="ring", family="generic", bytes_per_s=values["link_gb_per_s"] * 1e9, latency_s=fixed("hop_us") * 1e-6
@@ -147,8 +137,3 @@ def measures() -> dict[str, Measure]:
         "traffic/largest": partial(traffic, largest=True),
         "large": partial(speed_up, models=("palm", "mt_nlg")),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Speed-ups of sub-layers and the traffic they save."""
-    return results(setting(), "t3", measures())

@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "TAGC (Polyakov et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 RANKS = 2
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.tagc")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(values: Values, gbit: float) -> Values:
@@ -65,14 +57,9 @@ def measures() -> dict[str, Measure]:
     return {"speed-up": gain}
 
 
-def run() -> list[ClaimResult]:
-    """Gain over FSDP."""
-    return results(setting(), "tagc", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Gain over the network's rate."""
-    values = central(setting())
+    values = central(EXPERIMENT.setting)
     knobs = {"density": fixed("kept"), "cells": fixed("cells"), "position_bits": fixed("position_bits")}
 
     def more(gbit: float) -> float:

@@ -1,1 +1,0 @@
-"""TAGC (2025), what it learns, https://arxiv.org/abs/2504.05638."""

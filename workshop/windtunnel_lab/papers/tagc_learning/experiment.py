@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel.learning.compressors import COMPRESSORS
 from windtunnel.learning.randomness import Draws
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "TAGC (2025), what it learns"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.tagc_learning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
 
 
 def largest_difference() -> float:
@@ -42,7 +30,7 @@ def largest_difference() -> float:
 
 def loss_over_data_parallel(values: Values) -> float:
     """Loss of sketched gradients over that of data parallelism."""
-    return loss_ratio(proxy(setting(), values, ["tagc", "data_parallel"]))
+    return loss_ratio(proxy(EXPERIMENT.setting, values, ["tagc", "data_parallel"]))
 
 
 def measures() -> dict[str, Measure]:
@@ -51,8 +39,3 @@ def measures() -> dict[str, Measure]:
         "sum": lambda v: largest_difference(),
         "loss": loss_over_data_parallel,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "tagc-learning", measures())

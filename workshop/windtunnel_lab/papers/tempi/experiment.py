@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.network.packing import Packer, Strided
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "TEMPI (Pearson et al. 2021)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.tempi")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def packer(values: Values, ranks: int = 1) -> Packer:
@@ -63,8 +52,3 @@ def halo(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"pack": pack, "send": send, "halo": halo}
-
-
-def run() -> list[ClaimResult]:
-    """Three orders of magnitude."""
-    return results(setting(), "tempi", measures())

@@ -5,21 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "TernGrad (Wen et al. 2017)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.terngrad")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def gain(values: Values, gpus: int, weights: str, gbit: float) -> float:
@@ -86,14 +78,9 @@ def measures() -> dict[str, Measure]:
     return {"least": least, "bandwidth": bandwidth, "weights": weights}
 
 
-def run() -> list[ClaimResult]:
-    """Gains over workers, bandwidth and weights."""
-    return results(setting(), "terngrad", measures())
-
-
 def plot(_: list[ClaimResult]) -> Any:
     """Gain over GPUs on both networks, with many and with few weights beside computation."""
-    values = central(setting())
+    values = central(EXPERIMENT.setting)
     networks = {"1 Gb/s Ethernet": values["ethernet_gbit"], "100 Gb/s InfiniBand": fixed("infiniband_gbit")}
     panels = {
         f"{load} weights": {

@@ -1,1 +1,0 @@
-"""TernGrad (Wen et al. 2017), what it learns, https://arxiv.org/abs/1705.07878."""

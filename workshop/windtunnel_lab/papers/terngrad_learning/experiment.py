@@ -8,22 +8,13 @@ import numpy as np
 
 from windtunnel.learning.compressors import COMPRESSORS
 from windtunnel.learning.randomness import Draws
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "TernGrad (Wen et al. 2017), what it learns"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.terngrad_learning")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def _wire(**knobs: Any) -> Any:
@@ -52,7 +43,7 @@ def byte_ratio() -> float:
 
 def loss_over_data_parallel(values: Values) -> float:
     """Loss of ternary gradients over that of data parallelism."""
-    return loss_ratio(proxy(setting(), values, ["terngrad", "data_parallel"]))
+    return loss_ratio(proxy(EXPERIMENT.setting, values, ["terngrad", "data_parallel"]))
 
 
 def measures() -> dict[str, Measure]:
@@ -62,8 +53,3 @@ def measures() -> dict[str, Measure]:
         "bytes": lambda v: byte_ratio(),
         "loss": loss_over_data_parallel,
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims of the paper."""
-    return results(setting(), "terngrad-learning", measures())

@@ -1,1 +1,0 @@
-"""ThreadWeaver (Lian et al. 2025)."""

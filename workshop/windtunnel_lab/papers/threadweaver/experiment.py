@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.programs.forks import SHARES, Fork, divided
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "ThreadWeaver (Lian et al. 2025)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 _HALVINGS = 30
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.threadweaver")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def ratios() -> list[float]:
@@ -106,8 +96,3 @@ def measures() -> dict[str, Measure]:
         "token_latency": token_latency,
         "wall_clock": wall_clock,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Token latencies, and the wall clock."""
-    return results(setting(), "threadweaver", measures())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel import catalog
@@ -11,21 +9,12 @@ from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import LSE_BYTES
 from windtunnel.specs.cluster import ClusterRef
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "TokenRing, bidirectional ring attention (Wang et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.tokenring")
-
-
-def fixed(name: str) -> Any:
-    """One value that the authors give."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def query_bytes() -> float:
@@ -78,8 +67,3 @@ def gain(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"step/queries": queries, "step/both": both, "throughput": gain}
-
-
-def run() -> list[ClaimResult]:
-    """The published step times, and whether the exchange gets faster."""
-    return results(setting(), "tokenring", measures())

@@ -1,1 +1,0 @@
-"""Halves of a batch with the norm inside the reduction (Gond et al. 2025)."""

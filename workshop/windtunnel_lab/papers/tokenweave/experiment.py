@@ -8,21 +8,13 @@ from typing import Any
 
 from windtunnel.techniques.limits import FREE, merged
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, served
+from windtunnel_lab.reproduce.claims import Measure, served
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "TokenWeave (Gond et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.tokenweave")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(model: str, sms: Sequence[int], *, woven: bool, chunk: int, traffic: Values) -> Values:
@@ -87,11 +79,6 @@ def measures() -> dict[str, Measure]:
         "throughput": throughput,
         "no-communication": lambda _: max(speed_ups(free=True)),
     }
-
-
-def run() -> list[ClaimResult]:
-    """What halves save of iterations and of batches."""
-    return results(setting(), "tokenweave", measures())
 
 
 def plot(results: list[ClaimResult]) -> Any:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from windtunnel import api
 from windtunnel_lab.reproduce import ClaimResult
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Overlap by decomposition (Wang et al. 2023)"
+EXPERIMENT = Experiment(__name__)
 STAND_IN = "measured pairs of public implementations stand in for the paper's own figures, which could not be looked up"
-
-
-@lru_cache(maxsize=1)
-def setting() -> dict[str, Any]:
-    """The settings and claims, as written in `setting.yaml`."""
-    text = files(__package__ or "windtunnel_lab.papers.tp_overlap").joinpath("setting.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = yaml.safe_load(text)
-    return loaded
 
 
 def knobs(**changed: str) -> dict[str, Any]:
     """Central knobs; `changed` names settings that are taken at another end."""
-    values = {name: item[changed.get(name, "central")] for name, item in setting()["open"].items()}
+    values = {name: item[changed.get(name, "central")] for name, item in EXPERIMENT.setting["open"].items()}
     return {"comm_sms": values["async_tp_sms"], "bulk": values["bulk"], "method": values["method"]}
 
 
@@ -40,7 +29,7 @@ def speed_up(scenario: dict[str, Any], given: dict[str, Any]) -> float:
 
 def torchtitan_case(case: dict[str, Any]) -> dict[str, Any]:
     """A scenario without overlap."""
-    shared = setting()["torchtitan"]
+    shared = EXPERIMENT.setting["torchtitan"]
     return {
         "model": case["model"],
         "cluster": {"device": shared["device"]["value"], "nodes": case["nodes"], "devices_per_node": 8},
@@ -56,7 +45,7 @@ def torchtitan_case(case: dict[str, Any]) -> dict[str, Any]:
 
 def small_gain_case() -> dict[str, Any]:
     """Eight H20: a fifth of an H100's matrix throughput behind the same links."""
-    case = setting()["small_gain"]
+    case = EXPERIMENT.setting["small_gain"]
     return {
         "model": case["model"],
         "cluster": {"device": case["device"], "nodes": 1, "devices_per_node": 8},
@@ -72,10 +61,10 @@ def small_gain_case() -> dict[str, Any]:
 
 def run() -> list[ClaimResult]:
     """Four measured speed-ups and one upper limit."""
-    tolerance = float(setting()["torchtitan"]["tolerance"]["value"])
-    ends = [{name: end} for name in setting()["open"] for end in ("low", "high")]
+    tolerance = float(EXPERIMENT.setting["torchtitan"]["tolerance"]["value"])
+    ends = [{name: end} for name in EXPERIMENT.setting["open"] for end in ("low", "high")]
     results = []
-    for case in [*setting()["cases"], setting()["small_gain"]]:
+    for case in [*EXPERIMENT.setting["cases"], EXPERIMENT.setting["small_gain"]]:
         limit = "id" not in case
         scenario = small_gain_case() if limit else torchtitan_case(case)
         published = case["published"][0] / case["published"][1]

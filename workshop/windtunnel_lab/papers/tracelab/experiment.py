@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from windtunnel.arrays import Floats
@@ -13,21 +11,12 @@ from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.workload import Workload
 from windtunnel.serving.traffic.program_graph import ProgramGraph
 from windtunnel.specs.programs import ProgramsSpec
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "TraceLab (2026)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.tracelab")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def sessions(values: Values) -> ProgramGraph:
@@ -76,8 +65,3 @@ def measures() -> dict[str, Measure]:
         "hit_rate": lambda v: hit_rate(v, fixed("ttl_s")),
         "retention": lambda v: hit_rate(v, 60.0) - hit_rate(v, fixed("ttl_s")),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Hit rate, and what a shorter retention costs."""
-    return results(setting(), "tracelab", measures())

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.laws import LAWS
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Time-series foundation models (Yao et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.tsfm_scaling_laws")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def loss(architecture: str, data: str, parameters: float) -> float:
@@ -48,8 +36,3 @@ def turned() -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"losses": lambda _: off(), "scalability": lambda _: scalability(), "order": lambda _: turned()}
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "tsfm-scaling-laws", measures())

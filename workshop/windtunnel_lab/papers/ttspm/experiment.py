@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from windtunnel.laws.published.ttspm import reached, saturation
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "TTSPM (Wang et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.ttspm")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def summed(p: float, ceiling: float) -> Iterator[tuple[int, float, float]]:
@@ -60,8 +49,3 @@ def drawn() -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"exact": lambda _: exact(), "stop": lambda _: stops(), "drawn": lambda _: drawn()}
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "ttspm", measures())

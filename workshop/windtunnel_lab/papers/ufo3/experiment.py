@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import on_one_node, reasoned
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "UFO^3 (2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.ufo3")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def scenario(cv: float) -> Values:
@@ -53,8 +44,3 @@ def saved(cv: float) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {"latency": lambda v: saved(v["cv"]), "bound": lambda _: saved(0.0)}
-
-
-def run() -> list[ClaimResult]:
-    """Latency saved, and its bound."""
-    return results(setting(), "ufo3", measures())

@@ -1,1 +1,0 @@
-"""Universal checkpointing: conversion of checkpoints, runs on fewer nodes."""

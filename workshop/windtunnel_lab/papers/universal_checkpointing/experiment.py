@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.runs.fewer_nodes import convert_s
 from windtunnel.specs.run import RunSpec
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, ran, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure, ran
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Universal checkpointing (Lian et al. 2024)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.universal_checkpointing")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def days(repair_s: float, processes: int | None) -> float:
@@ -60,8 +49,3 @@ def measures() -> dict[str, Measure]:
         "short-repair": lambda v: waiting_over_going_on("short_repair_s", v["processes"]),
         "conversion": conversion_min,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Three claims."""
-    return results(setting(), "universal-checkpointing", measures())

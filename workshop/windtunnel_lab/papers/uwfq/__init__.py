@@ -1,1 +1,0 @@
-"""User weighted fair queueing, https://arxiv.org/abs/2510.15485."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -13,21 +12,12 @@ from windtunnel.clusters.task_policies import TASK_POLICIES
 from windtunnel.clusters.task_policies.base import Tasks
 from windtunnel.clusters.task_policies.uwfq import Fluid
 from windtunnel.clusters.tasks import TaskRules, run_tasks
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "User weighted fair queueing (2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.uwfq")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=64)
@@ -98,8 +88,3 @@ def measures() -> dict[str, Measure]:
         "violations": lambda v: violation(v, "fair", np.inf) / violation(v, "uwfq", part),
         "partitioning": lambda v: small_s(v, "uwfq", np.inf) / small_s(v, "uwfq", part),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Three claims."""
-    return results(setting(), "uwfq", measures())

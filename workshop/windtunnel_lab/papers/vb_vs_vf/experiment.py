@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 
-TITLE = "Verifiers against cloning (Setlur et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.vb_vs_vf")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def features(rng: np.random.Generator, horizon: int, problems: int, candidates: int) -> Floats:
@@ -70,8 +59,3 @@ def measures() -> dict[str, Measure]:
         "learned": lambda v: exponent(int(v["problems"])),
         "data": lambda _: gap(256, 256) / gap(256, 16),
     }
-
-
-def run() -> list[ClaimResult]:
-    """All claims."""
-    return results(setting(), "vb-vs-vf", measures())

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel_lab.models.clusters import vm_moves
 from windtunnel_lab.models.clusters.vm_moves import Hosts, Moves
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "VMR2L (Ding et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.vmr2l")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=4)
@@ -97,8 +87,3 @@ def measures() -> dict[str, Measure]:
         "late/void": kept,
         "learned": lambda _: rate("slots") / rate("policy"),
     }
-
-
-def run() -> list[ClaimResult]:
-    """Greedy, sampled and exact plans, prompt and late."""
-    return results(setting(), "vmr2l", measures())

@@ -1,1 +1,0 @@
-"""Sliwko and Getov, Workload Schedulers: Genesis, Algorithms and Differences."""

@@ -15,22 +15,13 @@ from windtunnel.clusters.outages import draw_outages
 from windtunnel.clusters.policies import POLICIES
 from windtunnel.clusters.task_policies import TASK_POLICIES
 from windtunnel.clusters.tasks import TaskRules, run_tasks
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "Workload schedulers, a survey (Sliwko and Getov)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 _EACH = 8
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.workload_schedulers_survey")
-
-
-def fixed(name: str) -> Any:
-    """One value that a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def room() -> Any:
@@ -130,8 +121,3 @@ def measures() -> dict[str, Measure]:
         "cfs-is-even": evenness,
         "drf-envy": envious,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Four laws."""
-    return results(setting(), "workload-schedulers-survey", measures())

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, Simulated, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, Simulated, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "Yuan 2.0 (Wu et al. 2023)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 GIB_80 = 80 * 2**30
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.yuan2_nonuniform_pp")
-
-
-def fixed(name: str) -> Any:
-    """A fixed value."""
-    return setting()["fixed"][name]["value"]
 
 
 def step(values: Values, *, tensor: bool, slow: bool, uneven: bool = True) -> Simulated:
@@ -74,8 +63,3 @@ def measures() -> dict[str, Measure]:
         "bandwidth": lambda v: gain(v, slow=True) / gain(v, slow=False),
         "unequal": unequal,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Fit, gain on slow links, and what unequal stages add."""
-    return results(setting(), "yuan2-nonuniform-pp", measures())

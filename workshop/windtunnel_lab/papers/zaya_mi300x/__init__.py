@@ -1,1 +1,0 @@
-"""ZAYA1 on MI300X: see `experiment` and `setting.yaml`."""

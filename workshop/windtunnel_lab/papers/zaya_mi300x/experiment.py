@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -16,21 +15,12 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.model import ModelSpec
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
-from windtunnel_lab.reproduce.settings import Values, load
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-TITLE = "ZAYA1 on MI300X (Anthony et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.zaya_mi300x")
-
-
-def fixed(name: str) -> Any:
-    """One value that the sources give or a rule fixes."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 def cluster() -> ClusterSpec:
@@ -88,8 +78,3 @@ def measures() -> dict[str, Measure]:
         "peak": peak_pflops,
         "network": port_share,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Sizes of the abstract, rates of the announcement."""
-    return results(setting(), "zaya-mi300x", measures())

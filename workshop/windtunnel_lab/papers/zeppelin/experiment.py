@@ -7,21 +7,13 @@ from typing import Any
 
 from windtunnel import api
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results
+from windtunnel_lab.reproduce.claims import Measure
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load
+from windtunnel_lab.reproduce.settings import Values, central
 
-TITLE = "Zeppelin, zones of length (Chen et al. 2025)"
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.zeppelin")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives."""
-    return setting()["fixed"][name]["value"]
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 
 
 @lru_cache(maxsize=512)
@@ -72,14 +64,9 @@ def measures() -> dict[str, Measure]:
     return {"speedup": speedup}
 
 
-def run() -> list[ClaimResult]:
-    """The average speed-up."""
-    return results(setting(), "zeppelin", measures())
-
-
 def plot(results: list[ClaimResult]) -> Any:
     """Speed-up over GPUs by model, a mean over drawn batches."""
-    values, panels = central(setting()), {}
+    values, panels = central(EXPERIMENT.setting), {}
     case = values["mean"], values["cv"], values["nic_gbit"]
 
     def gain(gpus: int, model: str) -> float:

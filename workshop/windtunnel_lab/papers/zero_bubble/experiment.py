@@ -7,11 +7,9 @@ of the schedules and the engine: each stage is one in-order stream, each hop a l
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
-import yaml
 
 from windtunnel import schedules
 from windtunnel.engine import simulate
@@ -20,9 +18,10 @@ from windtunnel.schedules import InstructionTable, ScheduleCosts, ScheduleLimits
 from windtunnel.schedules.evaluate import durations
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.claim_tables import number
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
 
-TITLE = "Zero Bubble Pipeline Parallelism (Qi et al. 2023)"
+EXPERIMENT = Experiment(__name__)
 OF_THE_CATALOGUE = ("gain/zb_v", "gain/zb_2p/28.3B/m96")
 """Claims that the research catalogue keeps: 23 % at the memory of 1F1B, 31 % with twice that."""
 HANDMADE = ("1f1b", "zb_h1", "zb_h2")
@@ -34,14 +33,6 @@ HOPS_OF_GROUP = (
     "that omission the same table gives the published rate"
 )
 OUR_SEARCH = "orders come from our own list scheduler, not from the authors' heuristic or solver"
-
-
-@lru_cache(maxsize=1)
-def setting() -> dict[str, Any]:
-    """The settings and published figures, as written in `setting.yaml`."""
-    text = files("windtunnel_lab.papers.zero_bubble").joinpath("setting.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = yaml.safe_load(text)
-    return loaded
 
 
 def uniform_costs(
@@ -74,15 +65,15 @@ def engine_cost_s(table: InstructionTable, costs: ScheduleCosts) -> float:
 
 def kept_after_backward(hidden: int, heads: int) -> float:
     """Part of a layer's activations that B leaves for W: 32 h of 34 h + 5 a s bytes per token."""
-    return 32 * hidden / (34 * hidden + 5 * heads * int(setting()["sequence_length"]["value"]))
+    return 32 * hidden / (34 * hidden + 5 * heads * int(EXPERIMENT.setting["sequence_length"]["value"]))
 
 
 @lru_cache(maxsize=64)
 def _row_cost_s(index: int, schedule: str) -> tuple[float, float]:
     """Cost of row `index` of the setting and the work of one stage, seconds."""
-    model, p, m, *times = setting()["rows"][index][:7]
+    model, p, m, *times = EXPERIMENT.setting["rows"][index][:7]
     costs = uniform_costs(p, 1, *times)
-    shape = setting()["models"][model]
+    shape = EXPERIMENT.setting["models"][model]
     limits = ScheduleLimits(kept_after_backward=kept_after_backward(shape["hidden"], shape["heads"]))
     table = schedules.build(schedule, p, m, 1, costs, limits)
     return engine_cost_s(table, costs), m * sum(times[:3]) * 1e-6
@@ -91,9 +82,9 @@ def _row_cost_s(index: int, schedule: str) -> tuple[float, float]:
 def bubble_rates(ids: tuple[str, ...], tolerance: float, assumptions: tuple[str, ...]) -> list[ClaimResult]:
     """One claim per row of the setting and schedule: bubble rate = (cost − m (T_F + T_B + T_W)) / cost."""
     results = []
-    column = {name: i for i, name in enumerate(setting()["columns"])}
+    column = {name: i for i, name in enumerate(EXPERIMENT.setting["columns"])}
     for schedule in ids:
-        for index, row in enumerate(setting()["rows"]):
+        for index, row in enumerate(EXPERIMENT.setting["rows"]):
             cost, work = _row_cost_s(index, schedule)
             rate, published = (cost - work) / cost, float(row[column[schedule]])
             results.append(
@@ -112,10 +103,10 @@ def bubble_rates(ids: tuple[str, ...], tolerance: float, assumptions: tuple[str,
 
 
 def _interleaved_cost_s() -> tuple[float, float]:
-    case = setting()["interleaved"]
-    index = next(i for i, r in enumerate(setting()["rows"]) if (r[0], r[2]) == (case["model"], case["m"]))
+    case = EXPERIMENT.setting["interleaved"]
+    index = next(i for i, r in enumerate(EXPERIMENT.setting["rows"]) if (r[0], r[2]) == (case["model"], case["m"]))
     p, m, v = case["p"], case["m"], case["v"]
-    forward, backward, weight, comm = setting()["rows"][index][3:7]
+    forward, backward, weight, comm = EXPERIMENT.setting["rows"][index][3:7]
     costs = uniform_costs(p, v, forward / v, backward / v, weight / v, comm)
     cost = engine_cost_s(schedules.build("interleaved_1f1b", p, m, v), costs)
     return cost, m * (forward + backward + weight) * 1e-6
@@ -123,7 +114,7 @@ def _interleaved_cost_s() -> tuple[float, float]:
 
 def _gain(base_s: float, cost_s: float, work_s: float) -> tuple[float, float, float]:
     """Throughput ratio at the central, low and high end of the time outside the profiled passes."""
-    share = setting()["open"]["outside_share"]
+    share = EXPERIMENT.setting["open"]["outside_share"]
     central, low, high = (
         (base_s + float(share[end]) * work_s) / (cost_s + float(share[end]) * work_s)
         for end in ("central", "low", "high")
@@ -134,7 +125,7 @@ def _gain(base_s: float, cost_s: float, work_s: float) -> tuple[float, float, fl
 def _gain_claim(
     id_: str, claim: str, published: float, gain: tuple[float, float, float], notes: list[str]
 ) -> ClaimResult:
-    tolerance = float(setting()["tolerance"]["throughput"]["value"])
+    tolerance = float(EXPERIMENT.setting["tolerance"]["throughput"]["value"])
     return ClaimResult(
         id=id_,
         claim=claim,
@@ -143,7 +134,11 @@ def _gain_claim(
         low=gain[1],
         high=gain[2],
         within=abs(gain[0] / published - 1) <= tolerance,
-        assumptions=(PROFILED, "time outside the passes: " + str(setting()["open"]["outside_share"]["source"]), *notes),
+        assumptions=(
+            PROFILED,
+            "time outside the passes: " + str(EXPERIMENT.setting["open"]["outside_share"]["source"]),
+            *notes,
+        ),
         band=f"{number(published * (1 - tolerance))} to {number(published * (1 + tolerance))}",
         tier="A" if id_ in OF_THE_CATALOGUE else "",
     )
@@ -151,9 +146,9 @@ def _gain_claim(
 
 def throughput_gains() -> list[ClaimResult]:
     """Measured throughput over 1F1B, 28.3B at 96 micro-batches."""
-    index = next(i for i, r in enumerate(setting()["rows"]) if r[0] == "28.3B" and r[2] == 96)
+    index = next(i for i, r in enumerate(EXPERIMENT.setting["rows"]) if r[0] == "28.3B" and r[2] == 96)
     base, work = _row_cost_s(index, "1f1b")
-    measured = {k: float(x) for k, x in setting()["throughput"].items()}
+    measured = {k: float(x) for k, x in EXPERIMENT.setting["throughput"].items()}
     results = []
     for schedule in ("interleaved_1f1b", *AUTOMATIC):
         cost = _interleaved_cost_s()[0] if schedule == "interleaved_1f1b" else _row_cost_s(index, schedule)[0]
@@ -167,7 +162,7 @@ def throughput_gains() -> list[ClaimResult]:
 def zb_v_gain() -> ClaimResult:
     """The abstract's gain of ZB-V over 1F1B."""
     best = (0.0, 0.0, 0.0)
-    for p, m, forward, backward, weight, comm, hidden, heads in setting()["rows_v"]:
+    for p, m, forward, backward, weight, comm, hidden, heads in EXPERIMENT.setting["rows_v"]:
         halves = uniform_costs(p, 2, forward, backward, weight, comm)
         limits = ScheduleLimits(kept_after_backward=kept_after_backward(hidden, heads))
         cost = engine_cost_s(schedules.build("zb_v", p, m, 2, halves, limits), halves)
@@ -176,16 +171,16 @@ def zb_v_gain() -> ClaimResult:
         best = max(best, _gain(base, cost, 2 * m * (forward + backward + weight) * 1e-6))
     text = "throughput of zb_v over 1f1b, best of the nine profiled settings"
     notes = [OUR_SEARCH, "the abstract does not name the setting of its figure; the best simulated one is compared"]
-    return _gain_claim("gain/zb_v", text, float(setting()["gain_v"]["published"]), best, notes)
+    return _gain_claim("gain/zb_v", text, float(EXPERIMENT.setting["gain_v"]["published"]), best, notes)
 
 
 def run() -> list[ClaimResult]:
     """All claims: 36 hand-made and 24 automatic bubble rates, one interleaved rate, four throughput gains."""
-    tolerance = {k: float(x["value"]) for k, x in setting()["tolerance"].items()}
+    tolerance = {k: float(x["value"]) for k, x in EXPERIMENT.setting["tolerance"].items()}
     results = bubble_rates(HANDMADE, tolerance["handmade"], (PROFILED,))
     results += bubble_rates(AUTOMATIC, tolerance["automatic"], (PROFILED, OUR_SEARCH))
     cost, work = _interleaved_cost_s()
-    rate, case = (cost - work) / cost, setting()["interleaved"]
+    rate, case = (cost - work) / cost, EXPERIMENT.setting["interleaved"]
     results.append(
         ClaimResult(
             id="bubble/interleaved_1f1b/28.3B/m96",
@@ -205,7 +200,7 @@ def plot(results: list[ClaimResult]) -> Any:
     """Bubble rates over micro-batches, a panel a model."""
     rates = {r.id: r for r in results if r.id.startswith("bubble/")}
     panels: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
-    for model, p, m, *_ in setting()["rows"]:
+    for model, p, m, *_ in EXPERIMENT.setting["rows"]:
         panel = panels.setdefault(f"{model}, {p} stages", {})
         for schedule in (*HANDMADE, *AUTOMATIC):
             one = rates[f"bubble/{schedule}/{model}/m{m}"]

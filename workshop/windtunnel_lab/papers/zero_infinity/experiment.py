@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from windtunnel_lab.reproduce.claims import Measure, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
+from windtunnel_lab.reproduce.settings import Values
 
-from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, results, simulated
-from windtunnel_lab.reproduce.settings import Values, load
-
-TITLE = "ZeRO-Infinity (Rajbhandari et al. 2021)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 PER_NODE = 16
 MOST_NODES = 128
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.zero_infinity")
-
-
-def fixed(name: str) -> Any:
-    """One value that the paper gives or a rule fixes."""
-    return setting()["fixed"][name]["value"]
 
 
 def scenario(nodes: int, tp: int, mbs: int, techniques: list[Values]) -> Values:
@@ -109,8 +98,3 @@ def measures() -> dict[str, Measure]:
         "fit/without": gpus_without,
         "fit/one-node": on_one_node,
     }
-
-
-def run() -> list[ClaimResult]:
-    """Rate on 512 GPUs, and what fits where."""
-    return results(setting(), "zero-infinity", measures())

@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel_lab.reproduce import ClaimResult
-from windtunnel_lab.reproduce.claims import Measure, Simulated, results, simulated
+from windtunnel_lab.reproduce.claims import Measure, Simulated, simulated
+from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
-from windtunnel_lab.reproduce.settings import Values, central, load, variants
+from windtunnel_lab.reproduce.settings import Values, central, variants
 
-TITLE = "ZeroPP (Tang et al. 2024)"
+EXPERIMENT = Experiment(__name__)
+fixed = EXPERIMENT.fixed
 LAYERS = {"gpt3-6.7b": 32, "gpt3-13b": 40}
-
-
-def setting() -> Values:
-    """The settings and claims, as written in `setting.yaml`."""
-    return load(__package__ or "windtunnel_lab.papers.zeropp")
-
-
-def fixed(name: str) -> Any:
-    """A fixed value."""
-    return setting()["fixed"][name]["value"]
 
 
 def run_step(values: Values, micro_batches: int, plan: Values, knobs: Values | None = None) -> Simulated:
@@ -82,7 +74,7 @@ def largest(values: Values, other: Any) -> float:
 
 def reachable(values: Values, other: Any) -> float:
     """The largest over the open settings, one at a time at its low and its high end."""
-    ranges = variants(setting(), ("model", "mbs", "nic_gbit"))
+    ranges = variants(EXPERIMENT.setting, ("model", "mbs", "nic_gbit"))
     return max(largest(one, other) for one in (values, *ranges))
 
 
@@ -107,14 +99,9 @@ def measures() -> dict[str, Measure]:
     }
 
 
-def run() -> list[ClaimResult]:
-    """Gains over both baselines, memory, and the ordering."""
-    return results(setting(), "zeropp", measures())
-
-
 def plot(_: list[ClaimResult]) -> Any:
     """Gain over micro-batches at one chunk a stage and one a layer."""
-    values, series = central(setting()), {}
+    values, series = central(EXPERIMENT.setting), {}
     for name, other in (("breadth-first", breadth_first), ("1F1B", one_f_one_b)):
         for chunks, each in ((1, "stage"), (most_chunks(values), "layer")):
             line = curve(fixed("grid"), lambda m, o=other, c=chunks: over(values, o, m, c))
