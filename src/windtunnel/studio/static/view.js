@@ -35,7 +35,10 @@ function block(b, title) {
 /** A drawing as an element. @param {string} text */
 function svg(text) {
   const found = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
-  return found.nodeName === "svg" ? document.importNode(found, true) : null;
+  if (found.nodeName !== "svg") return null;
+  const own = document.importNode(found, true);
+  own.style.maxWidth = `${own.getAttribute("width")}px`;
+  return own;
 }
 
 /** @param {any} t @param {string} label */
