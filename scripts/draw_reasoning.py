@@ -13,7 +13,7 @@ from windtunnel import api
 from windtunnel.charts.chart import Chart
 from windtunnel.programs.charts import ACROSS, break_even_chart, front_chart, load_chart
 from windtunnel.programs.result import ReasonResult
-from windtunnel.report.reason.text import answer_tables, row, titles
+from windtunnel.views.reason import answer_tables, row, titles
 
 ROOT = Path(__file__).parents[1]
 DRAWN: dict[str, Callable[[ReasonResult], Chart | None]] = {

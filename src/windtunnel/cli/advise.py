@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, note, print_json, progress, show, write_references
+from windtunnel.cli.output import check_targets, draw, note, print_json, progress, write_references
 from windtunnel.cli.sources import scenario_source
 
 
@@ -60,13 +60,13 @@ def advise(
         note(f"scenario  {write}")
     from windtunnel.views.advise import view
 
-    show(view(advice, everything=everything), report, terminal=False)
+    draw(view(advice, everything=everything), report, terminal=False)
     if cite is not None:
         write_references(cite, advice.cited, ())
     if as_json:
         print_json(advice.to_dict())
         return
-    show(view(advice, everything=everything))
+    draw(view(advice, everything=everything))
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, print_json, progress, show
+from windtunnel.cli.output import check_targets, draw, print_json, progress
 from windtunnel.cli.sources import scenario_source
 
 
@@ -30,7 +30,7 @@ def cluster(
     if report is not None or not as_json:
         from windtunnel.views.cluster import view
 
-        show(view(result), report, terminal=not as_json)
+        draw(view(result), report, terminal=not as_json)
     if as_json:
         print_json(result.to_dict())
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress, show
+from windtunnel.cli.output import check_targets, console, draw, note, print_json, progress
 from windtunnel.cli.sources import result_of, serves, serving_figures
 
 
@@ -47,7 +47,7 @@ def compare(
     result = difference(first, second)
     from windtunnel.views.compare import view
 
-    show(view(result), report, terminal=not as_json)
+    draw(view(result), report, terminal=not as_json)
     if as_json:
         print_json(result.to_dict())
 

@@ -8,7 +8,7 @@ import typer
 
 from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import console, print_json, progress, show
+from windtunnel.cli.output import console, draw, print_json, progress
 from windtunnel.cli.sources import planner_choices, read_result, scenario_source, stored_result
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def explain(
     else:
         from windtunnel.views.explain import view
 
-        show(view(explanation, time_class=time_class, term=term))
+        draw(view(explanation, time_class=time_class, term=term))
 
 
 def _serving(source: Any, overrides: tuple[str, ...], asked: tuple[str | None, ...], as_json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import print_json, progress, show
+from windtunnel.cli.output import draw, print_json, progress
 from windtunnel.cli.sources import scenario_source
 
 
@@ -23,7 +23,7 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
     else:
         from windtunnel.views.fit import view
 
-        show(view(result.to_dict()))
+        draw(view(result.to_dict()))
     if not result.fits and result.largest_mbs is None and result.fewest_devices is None:
         from windtunnel.errors import Infeasible
         from windtunnel.units import GiB

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.output import check_targets, draw, print_json, progress
 from windtunnel.cli.sources import scenario_source
 
 
@@ -68,16 +68,13 @@ def learn(
         result = api.simulate_learning(
             scenario_source(scenario), overrides=tuple(overrides or ()), cache=cache, report=done
         )
-    if report is not None:
-        from windtunnel.report.learning import html
+    from windtunnel.views.learn import view
 
-        note(f"report  {html.write(result, report)}")
+    draw(view(result), report, terminal=False)
     if as_json:
         print_json(result.to_dict())
         return
-    from windtunnel.report.learning.terminal import summary
-
-    console().print(summary(result, plot=plot))
+    draw(view(result, plot=plot))
 
 
 def _needs(scenario: str, overrides: list[str] | None, shares: list[float], *, as_json: bool) -> None:
@@ -88,9 +85,9 @@ def _needs(scenario: str, overrides: list[str] | None, shares: list[float], *, a
     if as_json:
         print_json(needs.to_dict())
         return
-    from windtunnel.report.learning.needs import needs_table
+    from windtunnel.views.link_needs import view
 
-    console().print(needs_table(needs))
+    draw(view(needs))
 
 
 def register(app: typer.Typer) -> None:

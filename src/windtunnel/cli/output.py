@@ -44,7 +44,7 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else width)
 
 
-def show(view: View, report: Path | None = None, *, terminal: bool = True) -> None:
+def draw(view: View, report: Path | None = None, *, terminal: bool = True) -> None:
     """Draw what a command found: as a report where a file is named, and on the terminal.
 
     Args:

@@ -29,7 +29,7 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, show, telling
+from windtunnel.cli.output import check_targets, console, draw, note, print_json, telling
 from windtunnel.cli.sources import scenario_source
 
 
@@ -186,7 +186,7 @@ def _rank_devices(
         return
     from windtunnel.views.rank_devices import view
 
-    show(view(found))
+    draw(view(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,14 +227,14 @@ def _show_training(result: PlanResult, wanted: _Written, *, simpler: bool) -> No
         from windtunnel.views.plan import view
 
         drawn = view(result)
-        show(drawn, wanted.html, terminal=False)
+        draw(drawn, wanted.html, terminal=False)
     from windtunnel.training.results.serialise import plain
 
     exported = write_launch_files(plain(taken), (), *wanted.launch)
     if wanted.as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
     else:
-        show(drawn)
+        draw(drawn)
     end_export(exported, force=wanted.force)
 
 

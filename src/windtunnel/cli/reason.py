@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.output import check_targets, draw, print_json, progress
 from windtunnel.cli.sources import scenario_source
 
 
@@ -47,16 +47,13 @@ def reason(
 
     with progress("strategies") as done:
         result = api.simulate_programs(scenario_source(scenario), overrides=tuple(overrides or ()), report=done)
-    if report is not None:
-        from windtunnel.report.reason import html
+    from windtunnel.views.reason import view
 
-        note(f"report  {html.write(result, report)}")
+    draw(view(result), report, terminal=False)
     if as_json:
         print_json(result.to_dict())
         return
-    from windtunnel.report.reason.terminal import summary
-
-    console().print(summary(result))
+    draw(view(result))
 
 
 def register(app: typer.Typer) -> None:

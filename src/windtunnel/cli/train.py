@@ -18,7 +18,7 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, note, print_json, progress, show, write_references
+from windtunnel.cli.output import check_targets, draw, note, print_json, progress, write_references
 from windtunnel.cli.planned import planned
 from windtunnel.cli.sources import scenario_source
 
@@ -71,7 +71,7 @@ def train(
     if report is not None or not as_json:
         from windtunnel.views.train import view
 
-        show(view(result, published=published, interval=interval), report, terminal=not as_json)
+        draw(view(result, published=published, interval=interval), report, terminal=not as_json)
     if cite is not None:
         write_references(cite, result.techniques, result.citations)
     if as_json:

@@ -145,7 +145,7 @@ VERBS: dict[str, tuple[Callable[[Any, bool], Any], str]] = {
     "serve": (lambda source, _: (api.simulate_serving(source), ""), "serving"),
     "run": (lambda source, full: (api.simulate_run(source, sensitivities=full), ""), "run"),
     "cluster": (lambda source, _: (api.simulate_cluster(source), ""), "cluster"),
-    "learn": (lambda source, _: (api.simulate_learning(source), ""), "learning"),
+    "learn": (lambda source, _: (api.simulate_learning(source), ""), "learn"),
     "reason": (lambda source, _: (api.simulate_programs(source), ""), "reason"),
     "fit": (lambda source, _: (api.fit(source), ""), ""),
     "plan": (lambda source, _: (api.plan(source, explain=None), ""), "plan"),

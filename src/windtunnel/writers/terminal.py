@@ -240,12 +240,12 @@ def _groups(kept: Sequence[int], least: Sequence[int], gap: int, room: int) -> I
 
 
 def _shared(least: Sequence[int], wish: Sequence[int], room: int) -> list[int]:
-    """Widths between least and wish that fill the room, small wishes first."""
+    """Widths between least and wish that fill the room: names in front first, then small wishes."""
     out = list(least)
     spare = max(room - sum(out), 0)
-    order = sorted(range(len(out)), key=lambda at: wish[at] - least[at])
+    order = sorted(range(len(out)), key=lambda at: (at > 0, wish[at] - least[at]))
     for place, at in enumerate(order):
-        more = min(wish[at] - out[at], spare // (len(order) - place))
+        more = min(wish[at] - out[at], spare // (len(order) - place) if place else spare)
         out[at] += max(more, 0)
         spare -= max(more, 0)
     return out

@@ -17,9 +17,11 @@ from windtunnel.errors import BadInput
 from windtunnel.learning import curves
 from windtunnel.learning import simulate as simulation
 from windtunnel.learning.prepare_learning import prepare_learning
-from windtunnel.report.learning import html
-from windtunnel.report.learning.terminal import drawn, summary
 from windtunnel.scenarios.load import load_scenario
+from windtunnel.views.learn import drawn
+from windtunnel.views.learn import view as view_of
+from windtunnel.writers import html
+from windtunnel.writers.terminal import render
 
 ROOT = Path(__file__).parents[3]
 SMALL: dict[str, Any] = {
@@ -239,7 +241,7 @@ def test_no_title_or_label_is_cut_short(width: int) -> None:
     topk = {"data_parallel": {"compressor": {"topk": {"fraction": 0.01}}, "feedback": 1.0}}
     found = learned(steps=20, seeds=1, algorithms=["data_parallel", topk])
     out = StringIO()
-    Console(file=out, width=width).print(summary(found))
+    Console(file=out, width=width).print(render(view_of(found)))
     said = out.getvalue()
     assert "…" not in said and all(len(line) <= width for line in said.splitlines())
     assert all(word in said.split() for word in ("computing", "target", "energy", "data_parallel", "kWh"))
@@ -271,14 +273,14 @@ def test_other_verbs_name_learn() -> None:
 
 def test_reports_say_what_the_result_says(tmp_path: Path) -> None:
     found = wt.scenario({"learning": SMALL}).learn()
-    page = html.write(found, tmp_path / "r.html").read_text("utf-8")
+    page = html.write(view_of(found), tmp_path / "r.html").read_text("utf-8")
     for words in ("Loss against hours", "Loss against joules", "not resolved", "Algorithms side by side"):
         assert words in page
-    assert '<td class="n">' in page.split("Loss against")[0]  # a number and its unit stay on one line
+    assert '<td class="n"' in page.split("Loss against")[0]  # a number and its unit stay on one line
     from rich.console import Console
 
     console = Console(width=120, record=True, file=StringIO())
-    console.print(summary(found, plot=True))
+    console.print(render(view_of(found, plot=True)))
     told = console.export_text()
     assert "data_parallel" in told and "not resolved" in told and "simulated hours" in told
     from windtunnel.learning.charts import ACROSS

@@ -10,7 +10,7 @@ from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.programs.answers import most_in_time
 from windtunnel.programs.charts import ACROSS, front_chart, load_chart
-from windtunnel.report.reason.text import answer_lines, answer_tables, headline, row, titles
+from windtunnel.views.reason import answer_lines, answer_tables, headline, row, titles
 
 NODES = [{"id": "a", "output_tokens": 200}, {"id": "b", "after": ["a"], "output_tokens": 100}]
 

@@ -9,7 +9,7 @@ import pytest
 from view_texts import fragments, missing, printed
 
 from windtunnel import api
-from windtunnel.views import advise, cluster, compare, explain, fit, plan, rank_devices, train
+from windtunnel.views import advise, cluster, compare, explain, fit, learn, plan, rank_devices, reason, train
 from windtunnel.views.view import View
 
 TRACE = ["submit_s,num_gpus,duration_s,priority", "0,8,20000,0", "0,4,9000,1", "3700,8,4000,0", "9000,2,30000,0"]
@@ -115,3 +115,43 @@ def test_advise() -> None:
         told = advise.view(found, everything=everything)
         _holds(told, "time goes to", "what moves", "No gain here", "Does not apply")
         assert any(part.startswith(f"{unfit}: ") for part in fragments(told)) is everything
+
+
+LEARNING = {
+    "task": "logistic",
+    "workers": 3,
+    "steps": 60,
+    "algorithms": ["data_parallel", {"diloco": {"period": 10}}],
+    "seeds": 2,
+    "step_s": 0.25,
+    "parameters": 100_000_000,
+    "layers": 12,
+    "link": "data-centre",
+}
+
+
+@pytest.mark.parametrize("more", [{}, {"target": {"loss": 0.65}}], ids=["curves", "target"])
+def test_learn(more: dict[str, Any]) -> None:
+    result = api.simulate_learning({"name": "two & two", "learning": {**LEARNING, **more}})
+    _holds(learn.view(result), "data_parallel", "bytes a worker", "logistic: 3 workers")
+    assert "●" in printed(learn.view(result, plot=True)) and missing(learn.view(result, plot=True)) == []
+
+
+REASONING = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": ONE_NODE,
+    "programs": {
+        "strategies": [{"best_of_n": {"n": [1, 4], "selector": "checker"}}],
+        "problems": 20,
+        "offline": True,
+        "input_tokens": 150,
+        "output_tokens": 200,
+    },
+    "population": {"beta": {"a": 0.3, "b": 1.2}},
+}
+
+
+@pytest.mark.parametrize("search", [{}, {"objective": "accuracy", "limits": {"latency_p99_s": 60}}])
+def test_reason(search: dict[str, Any]) -> None:
+    result = api.simulate_programs({**REASONING, **({"search": search} if search else {})})
+    _holds(reason.view(result), "The best candidate", "accuracy", "USD a problem", "Best at a budget", "bound by")

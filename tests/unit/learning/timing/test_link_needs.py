@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from windtunnel import api
 from windtunnel.cli.main import app
 from windtunnel.errors import BadInput
-from windtunnel.report.learning.needs import rate_text
+from windtunnel.views.link_needs import rate_text
 
 SCENARIO: dict[str, Any] = {
     "learning": {

@@ -1,13 +1,11 @@
-"""What link each algorithm needs, on the terminal."""
+"""What `windtunnel learn` shows of the link that each algorithm needs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.table import Table
-
 from windtunnel.quantities import percent, seconds
+from windtunnel.views.view import Section, View, table
 
 if TYPE_CHECKING:
     from windtunnel.learning.link_needs import LinkNeeds
@@ -29,18 +27,15 @@ def rate_text(bytes_per_s: float | None) -> str:
     return f"{bits:.3g} b/s"
 
 
-def needs_table(needs: LinkNeeds) -> Table:
+def view(needs: LinkNeeds) -> View:
     """Algorithms down, shares of the time computing across."""
     t = needs.target
     title = f"{needs.workers:,} workers, a local step of {seconds(t['step_s'])}, {t['parameters']:,} parameters"
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    table.add_column("algorithm", no_wrap=True)
-    owned = any(one.utilisation is not None for one in needs.algorithms)
-    if owned:
-        table.add_column("computing now", justify="right")
-    for share in needs.shares:
-        table.add_column(f"for {percent(share)}", justify="right")
+    known = any(one.utilisation is not None for one in needs.algorithms)
+    heads = ["algorithm", *(["computing now"] if known else []), *(f"for {percent(share)}" for share in needs.shares)]
+    rows = []
     for one in needs.algorithms:
-        own = [percent(one.utilisation)] if one.utilisation is not None else [""] * owned
-        table.add_row(one.algorithm, *own, *(rate_text(rate) for rate in one.bytes_per_s))
-    return table
+        now = [percent(one.utilisation)] if one.utilisation is not None else [""] * known
+        rows.append([one.algorithm, *now, *(rate_text(rate) for rate in one.bytes_per_s)])
+    found = table(heads, rows, numeric=range(1, len(heads)))
+    return View(title=title, sections=(Section("Rate of the link", (found,), "for shares of the time computing"),))

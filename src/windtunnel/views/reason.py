@@ -1,13 +1,17 @@
-"""Words and cells of a front, shared by terminal and report."""
+"""What `windtunnel reason` shows: strategies of inference, the best one, and what the scenario asks besides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import assumed_text, seconds
+from windtunnel.programs.charts import ACROSS, break_even_chart, front_chart, load_chart
+from windtunnel.quantities import assumed_text, duration, seconds
+from windtunnel.views.view import Drawing, Lines, Section, Text, Tone, View, Words, pairs, sections, table
 
 if TYPE_CHECKING:
+    from windtunnel.charts.chart import Chart
     from windtunnel.programs.result import Point, ReasonResult
 
 GRADES = {
@@ -35,6 +39,68 @@ LEGEND = (
     "● no other candidate is as good in everything and better in something · ★ best · accuracy with the band of the "
     "population; dollars, joules and seconds come from the run"
 )
+
+
+def view(result: ReasonResult) -> View:
+    """A front of strategies."""
+    best = headline(result)
+    lead: list[Words] = [Text(best[0].upper() + best[1:], "accent", strong=True)]
+    lead += [Text(line, "accent") for line in answer_lines(result)]
+    lead += [Text(line, "dim") for line in population_lines(result)]
+    known = best_lines(result)
+    return View(
+        title=result.scenario_name or "Strategies",
+        aside=f"done in {duration(result.simulated_in_s)}",
+        lead=tuple(lead),
+        sections=sections(
+            Section("The best candidate", (pairs(known),), "what is known of each figure") if known else None,
+            *_charts(result),
+            _candidates(result),
+            *(
+                Section(title, (table(heads, rows, numeric=range(2, len(heads))),), hint)
+                for title, hint, heads, rows in answer_tables(result)
+            ),
+            Section("Sources", (Lines(tuple(result.citations), marked=True),), pages_only=True)
+            if result.citations
+            else None,
+        ),
+        warnings=tuple(warning_lines(result)),
+        assumed=tuple(assumed_rows(result)),
+    )
+
+
+def _charts(result: ReasonResult) -> list[Section]:
+    """Charts of the questions that the candidates answer."""
+    found = [
+        (load_chart(result), "next to the points: what 99 of 100 problems keep"),
+        (break_even_chart(result), "dots: the same cost a day"),
+    ]
+    out = [
+        Section(chart.title, (Drawing(partial(_same, chart)),), hint, pages_only=True)
+        for chart, hint in found
+        if chart is not None
+    ]
+    hint = "bars: band of the population · ring: the best candidate"
+    for across in ACROSS:
+        if (chart := front_chart(result, across)) is not None:
+            drawn = Drawing(partial(_same, chart))
+            out.append(Section(f"Accuracy against {across.name}", (drawn,), hint, pages_only=True))
+    return out
+
+
+def _same(chart: Chart) -> Chart:
+    return chart
+
+
+def _candidates(result: ReasonResult) -> Section:
+    rows = []
+    for point in result.points:
+        mark = "★" if point == result.best else "●" if point.on_front else ""
+        tone: Tone = "" if point.on_front else "dim"
+        rows.append([Text(cell, tone) for cell in (mark, *row(result, point))])
+    heads = ("", *titles(result))
+    found = table(heads, rows, numeric=range(1 + left_columns(result), len(heads)))
+    return Section("Candidates", (found, Lines((Text(LEGEND, "dim"),))))
 
 
 def titles(result: ReasonResult) -> list[str]:

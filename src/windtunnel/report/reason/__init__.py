@@ -1,1 +1,0 @@
-"""Strategies of inference-time compute on the terminal and as a report."""
