@@ -23,6 +23,7 @@ from windtunnel.batch import answers
 pytestmark = pytest.mark.golden
 
 FOLDER = Path(__file__).with_name("commands")
+FILES = FOLDER / "files"
 REGENERATE = bool(os.environ.get("WINDTUNNEL_REGENERATE"))
 COMMANDS = sorted(path.stem for path in FOLDER.glob("*.json"))
 
@@ -63,7 +64,7 @@ def scenario_of(command: str, id: str) -> dict[str, Any]:
 
 def predicted(command: str, id: str) -> dict[str, float]:
     question = {"id": id, "verb": command, "scenario": scenario_of(command, id)}
-    (answer,) = answers([json.dumps(question)], FOLDER)
+    (answer,) = answers([json.dumps(question)], FILES)
     assert answer["ok"], answer["problems"]
     return digest(answer["result"])
 
@@ -79,7 +80,7 @@ def expected(command: str, id: str) -> dict[str, float]:
 
 @pytest.mark.parametrize(("command", "id"), list(identifiers()))
 def test_predictions_of_small_scenarios(command: str, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(FOLDER)
+    monkeypatch.chdir(FILES)
     if REGENERATE:
         write(command, id, predicted(command, id))
     assert differences(predicted(command, id), expected(command, id)) == {}
