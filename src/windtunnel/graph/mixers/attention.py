@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from windtunnel.specs.layers import Matrix, SubBlock
 
 
@@ -9,14 +11,12 @@ def attention(
     hidden: int,
     heads: int,
     kv_heads: int,
-    head_dim: int,
+    head_dim: int | tuple[int, int],
     *,
-    value_dim: int | None = None,
     biases: str = "",
     gate: int = 0,
     window: int = 0,
-    cross: bool = False,
-    own_kv: bool = True,
+    keys: Literal["own", "earlier layer", "other sequence"] = "own",
 ) -> SubBlock:
     """Attention with one projection for queries, keys, values and, where it has one, its output gate.
 
@@ -24,28 +24,28 @@ def attention(
         hidden: width of the residual stream.
         heads: query heads.
         kv_heads: key/value heads.
-        head_dim: elements of a query or key head.
-        value_dim: elements of a value head; absent means `head_dim`.
+        head_dim: elements of a head; two numbers where those of values differ from those of queries and keys.
         biases: letters of the projections that have one, out of `qkvo`.
         gate: width of the gate on the output.
         window: tokens attended to; 0 means all.
-        cross: whether keys and values come from another sequence.
-        own_kv: whether the layer makes keys and values, or reads those of an earlier one.
+        keys: where keys and values come from: made by the layer of its own or of another sequence, or read from an
+            earlier layer.
     """
-    d_v = value_dim or head_dim
-    widths = {"q": heads * head_dim, "k": kv_heads * head_dim, "v": kv_heads * d_v, "o": hidden}
+    d_qk, d_v = head_dim if isinstance(head_dim, tuple) else (head_dim, head_dim)
+    own_kv = keys != "earlier layer"
+    widths = {"q": heads * d_qk, "k": kv_heads * d_qk, "v": kv_heads * d_v, "o": hidden}
     made = widths["q"] + gate + (widths["k"] + widths["v"] if own_kv else 0)
     return SubBlock(
-        kind="cross_attention" if cross else "attention",
+        kind="cross_attention" if keys == "other sequence" else "attention",
         columns=((hidden, made),),
         rows=((heads * d_v, hidden),),
         vectors=sum(widths[b] for b in biases),
         heads=heads,
         kv_heads=kv_heads,
-        d_qk=head_dim,
+        d_qk=d_qk,
         d_v=d_v,
         window=window,
-        cached_elements=kv_heads * (head_dim + d_v) if own_kv else 0,
+        cached_elements=kv_heads * (d_qk + d_v) if own_kv else 0,
     )
 
 

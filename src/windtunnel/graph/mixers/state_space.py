@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from windtunnel.specs.layers import SubBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around a scan: a short convolution, in- and out-projection."""
+
+    taps: int = 4
+    """Of the convolution."""
+    conv_bias: bool = True
+    """Whether the convolution has a bias."""
+    proj_bias: bool = False
+    """Whether in- and out-projection have one."""
+
+
+USUAL = Around()
 
 
 def mamba1(
@@ -11,9 +28,7 @@ def mamba1(
     state: int,
     dt_rank: int,
     *,
-    conv: int = 4,
-    conv_bias: bool = True,
-    proj_bias: bool = False,
+    around: Around = USUAL,
     norms: bool = False,
     heads: int = 1,
 ) -> SubBlock:
@@ -26,14 +41,13 @@ def mamba1(
         inner: channels of the scan.
         state: elements of the state of a channel.
         dt_rank: rank of the step sizes.
-        conv: taps of the convolution.
-        conv_bias: whether the convolution has a bias.
-        proj_bias: whether in- and out-projection have one.
+        around: convolution and projections.
         norms: whether step sizes and both state inputs are normalised (Jamba).
         heads: independent groups of channels (Zamba).
     """
     made = dt_rank + 2 * state
-    vectors = inner * (conv + conv_bias) + inner * state + 2 * inner + (2 * inner + hidden) * proj_bias
+    vectors = inner * (around.taps + around.conv_bias) + inner * state + 2 * inner
+    vectors += (2 * inner + hidden) * around.proj_bias
     return SubBlock(
         kind="scan",
         columns=((hidden, 2 * inner), (dt_rank, inner)),
@@ -46,7 +60,7 @@ def mamba1(
         chunk=1,
         state_elements=inner * state,
         convolved=inner,
-        taps=conv,
+        taps=around.taps,
     )
 
 
@@ -57,9 +71,7 @@ def mamba2(
     state: int,
     *,
     groups: int = 1,
-    conv: int = 4,
-    conv_bias: bool = True,
-    proj_bias: bool = False,
+    around: Around = USUAL,
     norm: bool = True,
     chunk: int = 256,
 ) -> SubBlock:
@@ -73,9 +85,7 @@ def mamba2(
         head_dim: channels of a head.
         state: elements of the state of a channel.
         groups: groups of heads that share the inputs of their state.
-        conv: taps of the convolution.
-        conv_bias: whether the convolution has a bias.
-        proj_bias: whether in- and out-projection have one.
+        around: convolution and projections.
         norm: whether the gated norm has weights.
         chunk: tokens of a chunk.
     """
@@ -86,7 +96,10 @@ def mamba2(
         kind="scan",
         columns=((hidden, wide),),
         rows=((inner, hidden),),
-        vectors=mixed * (conv + conv_bias) + 3 * heads + inner * norm + (wide + hidden) * proj_bias,
+        vectors=mixed * (around.taps + around.conv_bias)
+        + 3 * heads
+        + inner * norm
+        + (wide + hidden) * around.proj_bias,
         heads=heads,
         d_qk=state,
         d_v=head_dim,
@@ -94,5 +107,5 @@ def mamba2(
         chunk=chunk,
         state_elements=inner * state,
         convolved=mixed,
-        taps=conv,
+        taps=around.taps,
     )

@@ -56,7 +56,7 @@ def decoder(c: Config) -> ModelSpec:
     heads, width = c.need("decoder_attention_heads"), c.need("decoder_ffn_dim")
     biases = "qkvo" if c.flag("use_bias") else kind.biases
     own = attention(h, heads, heads, h // heads, biases=biases).plus(2 * h)
-    cross = attention(h, heads, heads, h // heads, biases=biases, cross=True).plus(2 * h)
+    cross = attention(h, heads, heads, h // heads, biases=biases, keys="other sequence").plus(2 * h)
     layer = (own, cross, mlp(h, width, gated=False, bias=True).plus(2 * h))
     tied = kind.tied and c.flag("tie_word_embeddings", True)
     inputs = (v + c.need(kind.positions) + kind.more_positions) * h + 2 * h * kind.first_norm
@@ -79,7 +79,7 @@ def prophetnet(c: Config) -> ModelSpec:
     buckets = c.number("num_buckets", 32) * heads
     own = attention(h, heads, heads, h // heads, biases="qkvo").plus(2 * h + buckets)
     own = own.model_copy(update={"columns": (*own.columns, (h, buckets))})
-    cross = attention(h, heads, heads, h // heads, biases="qkvo", cross=True).plus(2 * h)
+    cross = attention(h, heads, heads, h // heads, biases="qkvo", keys="other sequence").plus(2 * h)
     layer: tuple[SubBlock, ...] = (own, cross, mlp(h, width, gated=False, bias=True).plus(2 * h))
     inputs = (v + c.need("max_position_embeddings") + c.number("ngram", 2)) * h + 2 * h
     layers = [layer] * c.need("num_decoder_layers")

@@ -45,7 +45,7 @@ def gemma_3n(c: Config) -> ModelSpec:
     layers = []
     for i, kind in enumerate(c.kinds("layer_types", depth)):
         window = c.number("sliding_window", 512) if kind == "sliding_attention" else 0
-        mixer = attention(h, heads, kv_heads, size, window=window, own_kv=i < own)
+        mixer = attention(h, heads, kv_heads, size, window=window, keys="own" if i < own else "earlier layer")
         mixer = mixer.plus(2 * h + size * (2 if i < own else 1))
         layers.append((streams, mixer, mlp(h, widths[i]).plus(2 * h), _layer_input(h, p)))
     v = c.need("vocab_size")
@@ -71,7 +71,7 @@ def gemma_4(c: Config) -> ModelSpec:
         if isinstance(at, Mapping):
             size, kv_heads = at.get("head_dim", size), at.get("num_key_value_heads", kv_heads)
         window = 0 if full else c.number("sliding_window", 512)
-        mixer = attention(h, heads, kv_heads, size, window=window, own_kv=i < own)
+        mixer = attention(h, heads, kv_heads, size, window=window, keys="own" if i < own else "earlier layer")
         width = c.need("intermediate_size") * (2 if i >= own and c.flag("use_double_wide_mlp") else 1)
         mixer = mixer.plus(2 * h + size * (2 if i < own else 1))
         layers.append((mixer, mlp(h, width).plus(2 * h), _layer_input(h, p)))

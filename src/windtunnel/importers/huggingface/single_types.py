@@ -74,13 +74,12 @@ def mimo_v2(c: Config) -> ModelSpec:
     size, value, kv_heads = c.need("head_dim"), c.need("v_head_dim"), c.need("num_key_value_heads")
     windowed = c.number("swa_num_key_value_heads", 2 * kv_heads)
     near = c.number("swa_num_attention_heads", heads)
-    full = attention(h, heads, kv_heads, size, value_dim=value).plus(h)
+    full = attention(h, heads, kv_heads, (size, value)).plus(h)
     local = attention(
         h,
         near,
         windowed,
-        c.number("swa_head_dim", size),
-        value_dim=c.number("swa_v_head_dim", value),
+        (c.number("swa_head_dim", size), c.number("swa_v_head_dim", value)),
         window=c.number("sliding_window", c.number("sliding_window_size", 128)),
     )
     networks = feed_forward_layers(c, h, depth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windtunnel.graph.mixers.attention import attention
 from windtunnel.graph.mixers.feed_forward import mixture, mlp
-from windtunnel.graph.mixers.state_space import mamba1, mamba2
+from windtunnel.graph.mixers.state_space import Around, mamba1, mamba2
 from windtunnel.importers.huggingface.network import Blocks, Config
 from windtunnel.specs.layers import SubBlock
 from windtunnel.specs.model import ModelSpec
@@ -20,9 +20,9 @@ def mamba(c: Config) -> ModelSpec:
         inner,
         c.number("state_size", 16),
         rank,
-        conv=c.number("conv_kernel", 4),
-        conv_bias=c.flag("use_conv_bias", True),
-        proj_bias=c.flag("use_bias"),
+        around=Around(
+            c.number("conv_kernel", 4), conv_bias=c.flag("use_conv_bias", True), proj_bias=c.flag("use_bias")
+        ),
     )
     layers = [(mixer.plus(h),)] * c.need("num_hidden_layers", "n_layer")
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings", True))
@@ -37,9 +37,9 @@ def mamba_2(c: Config) -> ModelSpec:
         c.need("head_dim"),
         c.number("state_size", 128),
         groups=c.number("n_groups", 8),
-        conv=c.number("conv_kernel", 4),
-        conv_bias=c.flag("use_conv_bias", True),
-        proj_bias=c.flag("use_bias"),
+        around=Around(
+            c.number("conv_kernel", 4), conv_bias=c.flag("use_conv_bias", True), proj_bias=c.flag("use_bias")
+        ),
         chunk=c.number("chunk_size", 256),
     )
     layers = [(mixer.plus(h),)] * c.need("num_hidden_layers")
@@ -57,9 +57,9 @@ def _mamba_2_layer(c: Config, h: int, *, norm: bool = True) -> SubBlock:
         size if isinstance(size, int) else inner // heads,
         c.number("mamba_d_state", 256),
         groups=c.number("mamba_n_groups", 1),
-        conv=c.number("mamba_d_conv", 4),
-        conv_bias=c.flag("mamba_conv_bias", True),
-        proj_bias=c.flag("mamba_proj_bias"),
+        around=Around(
+            c.number("mamba_d_conv", 4), conv_bias=c.flag("mamba_conv_bias", True), proj_bias=c.flag("mamba_proj_bias")
+        ),
         norm=norm,
         chunk=c.number("mamba_chunk_size", 256),
     )
@@ -120,9 +120,9 @@ def jamba(c: Config) -> ModelSpec:
         c.number("mamba_expand", 2) * h,
         c.number("mamba_d_state", 16),
         c.number("mamba_dt_rank", -(-h // 16)),
-        conv=c.number("mamba_d_conv", 4),
-        conv_bias=c.flag("mamba_conv_bias", True),
-        proj_bias=c.flag("mamba_proj_bias"),
+        around=Around(
+            c.number("mamba_d_conv", 4), conv_bias=c.flag("mamba_conv_bias", True), proj_bias=c.flag("mamba_proj_bias")
+        ),
         norms=True,
     )
     mixers = (mixer.plus(h), _grouped_attention(c, h).plus(h))
@@ -159,9 +159,9 @@ def nemotron_h(c: Config) -> ModelSpec:
                 c.need("mamba_head_dim"),
                 c.need("ssm_state_size"),
                 groups=c.number("n_groups", 8),
-                conv=c.number("conv_kernel", 4),
-                conv_bias=c.flag("use_conv_bias", True),
-                proj_bias=c.flag("use_bias"),
+                around=Around(
+                    c.number("conv_kernel", 4), conv_bias=c.flag("use_conv_bias", True), proj_bias=c.flag("use_bias")
+                ),
                 chunk=c.number("chunk_size", 128),
             )
         elif kind in ("attention", "full_attention"):
@@ -194,9 +194,9 @@ def zamba(c: Config) -> ModelSpec:
         c.number("mamba_expand", 2) * h,
         c.number("mamba_d_state", 16),
         c.number("mamba_dt_rank", -(-h // 16)),
-        conv=c.number("mamba_d_conv", 4),
-        conv_bias=c.flag("mamba_conv_bias", True),
-        proj_bias=c.flag("mamba_proj_bias"),
+        around=Around(
+            c.number("mamba_d_conv", 4), conv_bias=c.flag("mamba_conv_bias", True), proj_bias=c.flag("mamba_proj_bias")
+        ),
         heads=c.number("n_mamba_heads", 2),
     ).plus(h)
     wide = c.number("attention_hidden_size", 2 * h)
@@ -224,9 +224,9 @@ def zamba_2(c: Config) -> ModelSpec:
         c.number("mamba_expand", 2) * h // scans,
         c.number("mamba_d_state", c.number("state_size", 64)),
         groups=groups,
-        conv=c.number("mamba_d_conv", 4),
-        conv_bias=c.flag("use_conv_bias", True),
-        proj_bias=c.flag("add_bias_linear"),
+        around=Around(
+            c.number("mamba_d_conv", 4), conv_bias=c.flag("use_conv_bias", True), proj_bias=c.flag("add_bias_linear")
+        ),
         chunk=c.number("chunk_size", 256),
     ).plus(h)
     wide = c.number("attention_hidden_size", 2 * h)

@@ -6,6 +6,7 @@ not the topic; the best that can be made of them is known exactly (Bayes' rule o
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -83,26 +84,34 @@ def documents(laws: Floats, pairs: Floats, topic: Ints, length: int, draws: Draw
     return tokens
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a language is, and how much of it is written."""
+
+    vocabulary: int
+    topics: int
+    zipf: float
+    structure: float
+    contrast: float
+    context: int
+    """Tokens of a context."""
+    documents: int
+    document_tokens: int
+    """Of each."""
+    held_out: int
+    """Documents that are only evaluated on."""
+    data_seed: int
+
+
 @lru_cache(maxsize=2)
-def text(
-    vocabulary: int,
-    topics: int,
-    zipf: float,
-    structure: float,
-    contrast: float,
-    context: int,
-    count: int,
-    length: int,
-    held_out: int,
-    seed: int,
-) -> Text:
+def text(w: Written) -> Text:
     """Documents to learn from, topics in turn, and contexts of documents that are only evaluated on."""
-    draws = Draws(seed)
-    laws = transition_laws(vocabulary, topics, zipf, structure, contrast, draws)
+    draws = Draws(w.data_seed)
+    laws = transition_laws(w.vocabulary, w.topics, w.zipf, w.structure, w.contrast, draws)
     pairs = np.array([stationary_pairs(law) for law in laws])
-    topic = np.arange(count) % topics
-    learned = documents(laws, pairs, topic, length, draws, "documents")
-    contexts = documents(laws, pairs, np.arange(held_out) % topics, context, draws, "held out")
+    topic = np.arange(w.documents) % w.topics
+    learned = documents(laws, pairs, topic, w.document_tokens, draws, "documents")
+    contexts = documents(laws, pairs, np.arange(w.held_out) % w.topics, w.context, draws, "held out")
     return Text(learned, topic, contexts, bayes_law(laws, pairs, contexts), law_known=True)
 
 
@@ -112,18 +121,8 @@ def build(setting: TaskSetting, knobs: dict[str, Any]) -> Language:
     if k["document_tokens"] < k["context"] + k["window"]:
         rule = f"must be at least context + window, {k['context'] + k['window']}"
         raise BadInput(Problem(field="learning.task.markov-lm.document_tokens", value=k["document_tokens"], rule=rule))
-    data = text(
-        k["vocabulary"],
-        k["topics"],
-        float(k["zipf"]),
-        float(k["structure"]),
-        float(k["contrast"]),
-        k["context"],
-        k["documents"],
-        k["document_tokens"],
-        k["held_out"],
-        k["data_seed"],
-    )
+    written = {field.name: k[field.name] for field in fields(Written)}
+    data = text(Written(**written | {name: float(k[name]) for name in ("zipf", "structure", "contrast")}))
     net = NgramNet(k["vocabulary"], k["context"], k["embedding"], k["hidden"], k["dtype"])
     return Language(setting, net, data, split(setting, data.groups, Draws(k["data_seed"])), k["window"])
 
