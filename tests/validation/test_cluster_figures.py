@@ -13,11 +13,12 @@ from windtunnel import api
 from windtunnel.clusters.result import ClusterResult
 
 pytestmark = pytest.mark.validation
-DATA = next(
+_FOUND = next(
     (place / "shared/data/runs/schedulers" for place in Path(__file__).parents if (place / "shared").is_dir()),
-    Path("/nonexistent"),
+    None,
 )
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="raw data not beside the checkout")
+DATA = _FOUND or Path()
+needs_data = pytest.mark.skipif(_FOUND is None or not _FOUND.is_dir(), reason="raw data not beside the checkout")
 
 
 def _simulate(cluster: dict[str, object], jobs: dict[str, object]) -> ClusterResult:

@@ -26,7 +26,6 @@ from windtunnel.clusters.fleets import (
 from windtunnel.clusters.job_mix import generate_mix
 from windtunnel.clusters.job_power import JobPower, job_power
 from windtunnel.clusters.jobs import Jobs
-from windtunnel.clusters.knobs import read_knobs
 from windtunnel.clusters.outages import draw_outages
 from windtunnel.clusters.placements import PLACEMENTS
 from windtunnel.clusters.pod_policies import POD_POLICIES
@@ -62,8 +61,6 @@ _POLICY_KINDS: tuple[Registry[Any], ...] = (
     TASK_POLICIES,
     ELASTIC_POLICIES,
 )
-PRIORITY_S = 1e10
-"""Distance of two priorities in the queue's key: more seconds than any trace has."""
 _MOST_TURNS = 3e8
 """Times that managers of feeds may act in a run."""
 
@@ -224,28 +221,30 @@ def prepare_cluster(given: ClusterSource) -> Prepared:
 def _policy(spec: JobsSpec, table: Throughputs | None, room: Room) -> tuple[str, AnyPolicy, Mapping[str, Any]]:
     """The policy by its id: the one of rounds where devices differ, or where there is no other of that name."""
     policy_id, given = named(spec.policy)
-    kinds = kinds_of(room.labels)
-    in_rounds = policy_id in ROUND_POLICIES and (len(kinds) > 1 or policy_id not in POLICIES)
-    if in_rounds:
-        rounds = ROUND_POLICIES.get(policy_id)
-        return policy_id, rounds, rounds.read(given, f"jobs.policy.{policy_id}")
-    if policy_id in SHARING_POLICIES or policy_id in TASK_POLICIES:
-        shares = policy_id in SHARING_POLICIES
-        other = SHARING_POLICIES.get(policy_id) if shares else TASK_POLICIES.get(policy_id)
-        return policy_id, other, read_knobs(other.knobs, given, f"jobs.policy.{policy_id}")
-    if policy_id in ELASTIC_POLICIES:
-        if given:
-            raise BadInput(Problem(f"jobs.policy.{policy_id}", "has no knobs", list(given)))
-        return policy_id, ELASTIC_POLICIES.get(policy_id), {}
-    if policy_id not in POLICIES:
-        known = {name for kind in _POLICY_KINDS for name in kind.list()}
-        near = nearest_name(policy_id, known)
-        rule = f"no such policy; known: {', '.join(sorted(known))}"
-        raise BadInput(Problem("jobs.policy", rule, policy_id, nearest=near))
-    if table is not None:
+    unlike = len(kinds_of(room.labels)) > 1
+    policies = _registry_of(policy_id, unlike)
+    if policies is POLICIES and table is not None:
         _check_one_kind(policy_id, room)
-    policy = POLICIES.get(policy_id)
+    policy = policies.get(policy_id)
     return policy_id, policy, policy.read(given, f"jobs.policy.{policy_id}")
+
+
+def _registry_of(policy_id: str, unlike: bool) -> Registry[Any]:
+    """The kind of a policy by its id.
+
+    Raises:
+        BadInput: there is no such policy.
+    """
+    if policy_id in ROUND_POLICIES and (unlike or policy_id not in POLICIES):
+        return ROUND_POLICIES
+    kinds: tuple[Registry[Any], ...] = (SHARING_POLICIES, TASK_POLICIES, ELASTIC_POLICIES, POLICIES)
+    for policies in kinds:
+        if policy_id in policies:
+            return policies
+    known = {name for kind in _POLICY_KINDS for name in kind.list()}
+    near = nearest_name(policy_id, known)
+    rule = f"no such policy; known: {', '.join(sorted(known))}"
+    raise BadInput(Problem("jobs.policy", rule, policy_id, nearest=near))
 
 
 def _windows(jobs: Jobs, spec: JobsSpec, folder: Path) -> Windows | None:
@@ -284,7 +283,7 @@ def _decide(policy: AnyPolicy, jobs: Jobs, knobs: Mapping[str, Any], spec: JobsS
 
 
 def _rules(policy: AnyPolicy, knobs: Mapping[str, Any], jobs: Jobs, spec: JobsSpec) -> Rules:
-    queue = policy if isinstance(policy, QueuePolicy) else QueuePolicy(name="", source="")
+    queue = policy if isinstance(policy, QueuePolicy) else QueuePolicy(name="first in, first out", source="")
     place_id, given = named(spec.placement)
     place = PLACEMENTS.get(place_id, field="jobs.placement")
     own = place.read(given, f"jobs.placement.{place_id}")
@@ -448,17 +447,18 @@ def _elastic(
 
 
 def _key(jobs: Jobs, policy: QueuePolicy) -> Floats:
-    """What the queue is ordered by, where that does not change."""
-    if policy.key == "estimate_s":
-        return jobs.estimates
-    if policy.key == "priority":
-        levels = np.zeros(len(jobs)) if jobs.priority is None else jobs.priority
-        return -levels * PRIORITY_S
-    if policy.key == "deadline_s":
-        if jobs.deadline_s is None:
-            raise BadInput(Problem("jobs.policy", "needs deadlines, and the trace has none (column deadline_s)", "edf"))
-        return np.where(np.isfinite(jobs.deadline_s), jobs.deadline_s, 1e15)
-    return jobs.submit_s
+    """What the queue is ordered by, where that does not change.
+
+    Raises:
+        BadInput: the policy needs what the trace does not have, or its key is not a number of each job.
+    """
+    if policy.key is None:
+        return jobs.submit_s
+    key: Floats = np.asarray(policy.key(jobs), np.float64)
+    if key.shape != jobs.submit_s.shape or np.isnan(key).any():
+        rule = f"has a key that is not a number of each of the {len(jobs):,} jobs"
+        raise BadInput(Problem("jobs.policy", rule, policy.name))
+    return key
 
 
 def _overhead(jobs: Jobs, spec: JobsSpec) -> Floats:

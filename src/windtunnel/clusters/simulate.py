@@ -42,8 +42,9 @@ from windtunnel.clusters.metrics import (
 from windtunnel.clusters.outages import causes_of, draw_outages
 from windtunnel.clusters.pod_policies import POD_POLICIES
 from windtunnel.clusters.pods import place_pods, read_nodes, read_pods
+from windtunnel.clusters.policies.base import PRIORITY_S
 from windtunnel.clusters.power_course import PowerCourse, power_course, series_of
-from windtunnel.clusters.prepare import PRIORITY_S, ClusterSource, Prepared, prepare_cluster, read_cluster
+from windtunnel.clusters.prepare import ClusterSource, Prepared, prepare_cluster, read_cluster
 from windtunnel.clusters.result import ClusterResult, PodResult
 from windtunnel.clusters.room import Room
 from windtunnel.clusters.round_jobs import rules_of
@@ -98,10 +99,10 @@ def _pods(given: ClusterSource, begun: float) -> PodResult:
         if spec.trace is None or spec.nodes is None:
             field = "jobs.trace" if spec.trace is None else "jobs.nodes"
             raise BadInput(Problem(field, f"is required with policy {policy_id}, which places pods on a list of nodes"))
-        if knobs:
-            raise BadInput(Problem(f"jobs.policy.{policy_id}", "has no knobs", list(knobs)))
+        policy = POD_POLICIES.get(policy_id)
+        policy.read(knobs, f"jobs.policy.{policy_id}")
         pods, rooms = read_pods(folder / spec.trace), read_nodes(folder / spec.nodes)
-        course = place_pods(pods, rooms, POD_POLICIES.get(policy_id), spec.fill, spec.seed)
+        course = place_pods(pods, rooms, policy, spec.fill, spec.seed)
     except BadInput as error:
         raise given.located(error) from None
     return PodResult(

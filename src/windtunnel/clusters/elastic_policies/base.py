@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from windtunnel.arrays import Floats, Ints
+from windtunnel.clusters.scheduling_policy import SchedulingPolicy
 from windtunnel.registry import Registry
 
 
@@ -45,17 +47,17 @@ Levels = Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElasticPolicy:
+class ElasticPolicy(SchedulingPolicy):
     """A policy that is asked whenever jobs come or end, or every slot."""
 
-    name: str
-    source: str
     start: Callable[[], Callable[[Running], Levels]]
     """A new run of it."""
     slot_s: float = 240.0
     """Least seconds between two decisions where `jobs.round_s` is absent (240: ElasticFlow's evaluation)."""
     periodic: bool = False
     """Whether it decides every slot, not only when jobs come or end."""
+
+    FUNCTIONS: ClassVar[dict[str, tuple[str, ...]]] = {"start": ()}
 
 
 ELASTIC_POLICIES: Registry[ElasticPolicy] = Registry(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
+from windtunnel.clusters.scheduling_policy import SchedulingPolicy
 from windtunnel.registry import Registry
 
 WHOLE = 1000
@@ -79,12 +81,12 @@ Scorer = Callable[[Rooms, Ask, Ints], tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodPolicy:
+class PodPolicy(SchedulingPolicy):
     """A placement of pods."""
 
-    name: str
-    source: str
     scorer: Callable[[Typical, np.random.Generator], Scorer]
+
+    FUNCTIONS: ClassVar[dict[str, tuple[str, ...]]] = {"scorer": ("typical", "random")}
 
 
 POD_POLICIES: Registry[PodPolicy] = Registry(

@@ -5,8 +5,18 @@ cannot, candidates are taken off one by one until the job fits, and those that h
 starts again after a failure so keeps its own sound nodes, which idle then, and preempts only for what is missing.
 """
 
+import numpy as np
+
+from windtunnel.arrays import Floats
 from windtunnel.clusters.event_loop.records import RANKED
-from windtunnel.clusters.policies.base import POLICIES, QueuePolicy
+from windtunnel.clusters.jobs import Jobs
+from windtunnel.clusters.policies.base import POLICIES, PRIORITY_S, QueuePolicy
+
+
+def _ranks(jobs: Jobs) -> Floats:
+    levels = np.zeros(len(jobs)) if jobs.priority is None else jobs.priority
+    return -levels * PRIORITY_S
+
 
 POLICIES.add(
     "priority",
@@ -14,7 +24,7 @@ POLICIES.add(
         name="Highest priority first",
         source="Slurm, PreemptMode=REQUEUE, preempt_youngest_first; Kokolis et al. 2024 (arXiv 2410.21680), section 2",
         kind=RANKED,
-        key="priority",
+        key=_ranks,
         preemptive=True,
     ),
 )

@@ -2,4 +2,7 @@
 
 from windtunnel.clusters.policies.base import POLICIES, QueuePolicy
 
-POLICIES.add("sjf", QueuePolicy(name="Shortest job first", source="Conway, Maxwell, Miller 1967", key="estimate_s"))
+POLICIES.add(
+    "sjf",
+    QueuePolicy(name="Shortest job first", source="Conway, Maxwell, Miller 1967", key=lambda jobs: jobs.estimates),
+)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.clusters.jobs import Growth
+from windtunnel.clusters.scheduling_policy import SchedulingPolicy
 from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.registry import Registry
 
@@ -59,11 +60,9 @@ that came since run on idle devices or wait for the next computation, as they do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundPolicy:
+class RoundPolicy(SchedulingPolicy):
     """A policy that gives jobs shares of time, or, where `fixed`, says what runs in the next round."""
 
-    name: str
-    source: str
     allocate: Allocate | None = None
     start: Callable[[Knobs], Allocate] | None = None
     """In place of `allocate`: a new run of a policy that remembers, or that has knobs."""
@@ -109,6 +108,12 @@ class RoundPolicy:
         if problems:
             raise BadInput(problems)
         return {name: value[0] if isinstance(value, tuple) else value for name, value in own.items()} | dict(given)
+
+    FUNCTIONS: ClassVar[dict[str, tuple[str, ...]]] = {"allocate": ("active",), "start": ("knobs",)}
+
+    def contradiction(self) -> str:
+        """Two ways to decide, or none."""
+        return "" if (self.allocate is None) is not (self.start is None) else "has one of `allocate` and `start`"
 
 
 ROUND_POLICIES: Registry[RoundPolicy] = Registry(

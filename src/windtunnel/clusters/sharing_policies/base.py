@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from windtunnel.clusters.jobs import Jobs
+from windtunnel.clusters.scheduling_policy import SchedulingPolicy
 from windtunnel.registry import Registry
 
 Nodes = tuple[tuple[int, int], ...]
@@ -65,19 +66,17 @@ Decide = Callable[[Floor], Mapping[int, Placed]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharingPolicy:
+class SharingPolicy(SchedulingPolicy):
     """A policy that decides at every arrival and end, or once a round."""
 
-    name: str
-    source: str
     prepare: Callable[[Jobs, Mapping[str, Any], int], Decide]
     """From jobs, knobs and seed.
 
     Raises:
         BadInput: the trace lacks what the policy needs.
     """
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-    """Name → default."""
+
+    FUNCTIONS: ClassVar[dict[str, tuple[str, ...]]] = {"prepare": ("jobs", "knobs", "seed")}
 
 
 SHARING_POLICIES: Registry[SharingPolicy] = Registry(

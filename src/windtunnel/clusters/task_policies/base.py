@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from windtunnel.clusters.scheduling_policy import SchedulingPolicy
 from windtunnel.registry import Registry
 
 
@@ -50,16 +51,16 @@ class ByKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPolicy:
+class TaskPolicy(SchedulingPolicy):
     """A policy that gives every device that becomes idle to a job, one task at a time."""
 
-    name: str
-    source: str
     order: Callable[[Mapping[str, Any], int], Order]
     """From knobs and the devices of the room."""
     knobs: Mapping[str, Any] = field(default_factory=dict)
     """Name → default. `part_s`: longest task, longer ones are split before they start; `slice_s`: a task leaves its
     device after that time and waits again."""
+
+    FUNCTIONS: ClassVar[dict[str, tuple[str, ...]]] = {"order": ("knobs", "devices")}
 
 
 TASK_POLICIES: Registry[TaskPolicy] = Registry(
