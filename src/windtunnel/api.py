@@ -7,7 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.errors import BadInput
 from windtunnel.scenarios.source import Source
 
 if TYPE_CHECKING:
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
     from windtunnel.advice import Advice
     from windtunnel.clusters.result import ClusterResult, PodResult
+    from windtunnel.commands.open_plan import chosen_by_planner, with_recommended_plan
+    from windtunnel.commands.plan import sets_every_axis
     from windtunnel.engine.flows import FlowTimes
     from windtunnel.importers.torch_module import TracedGraph
     from windtunnel.learning.link_needs import LinkNeeds
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from windtunnel.sweeps.start import Sweep, Where
     from windtunnel.training.comparison import Comparison
     from windtunnel.training.explanation import Explanation
-    from windtunnel.training.predict import prepare, simulate_training
+    from windtunnel.training.predict import prepare
+    from windtunnel.training.results.training_result import TrainingResult
+    from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
 __all__ = [
     "FitChange",
@@ -84,10 +87,12 @@ __all__ = [
 _HOME = {
     "FitChange": "windtunnel.planner.memory_fit",
     "FitResult": "windtunnel.planner.memory_fit",
+    "chosen_by_planner": "windtunnel.commands.open_plan",
     "prepare": "windtunnel.training.predict",
-    "simulate_training": "windtunnel.training.predict",
+    "sets_every_axis": "windtunnel.commands.plan",
+    "with_recommended_plan": "windtunnel.commands.open_plan",
 }
-"""Names of other modules that stand here too, imported when first asked for: most verbs train nothing."""
+"""Names of other modules that stand here too, imported when first asked for: most commands train nothing."""
 
 
 def __getattr__(name: str) -> Any:
@@ -97,125 +102,61 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+def simulate_training(
+    source: Source,
+    *,
+    overrides: Sequence[str] = (),
+    trace: bool = False,
+    sensitivities: bool = True,
+    coefficient_overrides: dict[str, Any] | None = None,
+    run: bool = True,
+    chosen_by_planner: Sequence[str] = (),
+    cache: PricingCache | None = None,
+) -> TrainingResult:
+    """Predict one optimizer step, or the mean step of a run whose steps differ.
+
+    Args:
+        source: Path of a scenario file, a mapping of its fields, or a `Scenario`. What its plan leaves open is the
+            planner's choice.
+        overrides: Settings `key=value` as `--set` takes them.
+        trace: Whether to keep the simulated step for Perfetto and the report.
+        sensitivities: Whether to simulate also with 10 % more of each resource.
+        coefficient_overrides: Coefficients that replace those of the catalogue, by name (calibration and fitting).
+        run: Whether phases of the run count; otherwise the result is of the steps that no phase claims.
+        chosen_by_planner: What a planner has chosen before for this scenario, and what counts as assumed for that:
+            `plan`, or axes such as plan.tp; then nothing is searched.
+        cache: Prices that several predictions share; the result is the same with and without.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+
+    Example:
+        >>> import windtunnel as wt
+        >>> r = wt.simulate_training("examples/llama3-70b-64xh100.yaml")  # doctest: +SKIP
+    """
+    from windtunnel.commands.train import run as train
+
+    return train(
+        source,
+        overrides,
+        full=sensitivities,
+        trace=trace,
+        cache=cache,
+        coefficient_overrides=coefficient_overrides,
+        run=run,
+        chosen_by_planner=chosen_by_planner,
+    )
+
+
 def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     """Does it fit; the largest micro-batch that does; the fewest devices.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
     """
-    from windtunnel.planner.memory_fit import memory_fit
-    from windtunnel.specs.cluster import refuse_groups
-    from windtunnel.specs.run_phases import refuse_run
-    from windtunnel.techniques import applied
-    from windtunnel.training.predict import prepare
+    from windtunnel.commands.fit import run
 
-    prepared, scenario = prepare(source, overrides=overrides)
-    refuse_groups(prepared.cluster, "`fit`")
-    refuse_run(prepared.training.run, "`fit`")
-    return memory_fit(prepared, scenario.plan, applied(scenario.techniques))
-
-
-_MOST_PLANS = 10_000
-"""Plans of a scenario without `plan:` and `search:` that are all looked at, some seconds on one core; above that the
-axes are powers of two."""
-_COARSE = (
-    ("tp", "[1,2,4,8]"),
-    ("pp", "[1,2,4,8,16]"),
-    ("vpp", "[1,2,4]"),
-    ("cp", "[1,2,4,8]"),
-    ("ep", "[1,4,8,16,32,64]"),
-    ("mbs", "[1,2,4]"),
-)
-"""Axis → its sizes where all plans are too many: those that public recipes of large models use."""
-
-
-class _ManyPlans(Exception):
-    """A search was left because its space is large."""
-
-
-def with_recommended_plan(
-    source: Source,
-    overrides: Sequence[str] = (),
-    *,
-    report: Callable[[Progress | ServingProgress], None] | None = None,
-) -> tuple[Source, tuple[str, ...], str]:
-    """The scenario with the planner's recommendation for axes that it leaves to the planner.
-
-    Axes are left to the planner where a training scenario has no `plan`, or says `auto` for one of them; axes with
-    numbers stay.
-
-    Args:
-        source: path of a scenario file, a mapping of its fields, or a `Scenario`.
-        overrides: `key=value` settings as `--set` takes them.
-        report: called with a `Progress` as a search goes on.
-
-    Returns:
-        The scenario to predict, the settings that still apply, and a sentence that says what was taken; the empty
-        sentence where nothing was left open.
-
-    Raises:
-        BadInput: everything wrong with the scenario, at once.
-    """
-    from windtunnel.catalog.load import load
-    from windtunnel.scenarios.open_plan import axes_left_to_planner
-
-    given = tuple(overrides)
-    scenario, _, _ = load(source, given)
-    left = () if scenario.training is None else axes_left_to_planner(source, given)
-    if not left:
-        return source, given, ""
-    from windtunnel.errors import Infeasible
-    from windtunnel.planner.result import PlanResult
-    from windtunnel.planner.result import Progress as TrainingProgress
-    from windtunnel.training.results.one_line import plan_line
-
-    own = scenario.search is not None
-    coarse = () if own else tuple(f"search.space.{a}={v}" for a, v in _COARSE if {"plan", f"plan.{a}"} & {*left})
-    among = ""
-
-    def few(progress: Progress | ServingProgress) -> None:
-        early = isinstance(progress, TrainingProgress) and not progress.screened
-        if coarse and early and progress.candidates > _MOST_PLANS:  # type: ignore[union-attr]
-            raise _ManyPlans
-        if report is not None:
-            report(progress)
-
-    try:
-        try:
-            found = plan(source, overrides=given, report=few)
-        except _ManyPlans:
-            found, among = plan(source, overrides=(*given, *coarse), report=report), ", among axes of powers of two"
-    except Infeasible as error:
-        return source, given, f"plan: none was given and none fits ({error.message}); the defaults are predicted"
-    except BadInput as error:
-        return source, given, f"plan: none was given and none was searched ({error.problems[0].rule})"
-    assert isinstance(found, PlanResult)
-    taken = found.choice.scenario if found.choice is not None else found.scenario
-    line = plan_line(found.best.plan if found.choice is None else found.choice.plan)
-    return taken, (), f"plan: left to the planner, which recommends {line}{among}"
-
-
-def chosen_by_planner(source: Source, overrides: Sequence[str], taken: Source) -> tuple[str, ...]:
-    """What the planner chose where `with_recommended_plan` took its plan: `plan`, or axes such as plan.tp.
-
-    `simulate_training` takes it as `chosen_by_planner`, so that the band knows that the mapping was assumed.
-
-    Args:
-        source: The scenario as it was written.
-        overrides: `key=value` settings as `--set` takes them.
-        taken: The scenario that `with_recommended_plan` returned.
-    """
-    from windtunnel.scenarios.open_plan import axes_left_to_planner
-
-    return () if taken is source else axes_left_to_planner(source, overrides)
-
-
-def sets_every_axis(source: Source, overrides: Sequence[str] = ()) -> bool:
-    """Whether a training scenario has a plan and no `search` section, so that one candidate is all there is."""
-    from windtunnel.catalog.load import load
-
-    scenario, _, _ = load(source, tuple(overrides))
-    return scenario.training is not None and scenario.search is None and "plan" in scenario.model_fields_set
+    return run(source, overrides)
 
 
 def simulate_flows(
@@ -253,9 +194,9 @@ def import_torch_module(
 
 def simulate_cluster(source: Source, *, overrides: Sequence[str] = ()) -> ClusterResult | PodResult:
     """Simulate jobs that share a cluster; see `windtunnel.clusters.simulate.simulate_cluster`."""
-    from windtunnel.clusters.simulate import simulate_cluster as simulate
+    from windtunnel.commands.cluster import run
 
-    return simulate(source, overrides=tuple(overrides))
+    return run(source, overrides)
 
 
 def simulate_learning(
@@ -269,9 +210,10 @@ def simulate_learning(
 
     See `windtunnel.learning.simulate.simulate_learning`.
     """
-    from windtunnel.learning.simulate import simulate_learning as simulate
+    from windtunnel.commands.base import SILENT, Listener
+    from windtunnel.commands.learn import run
 
-    return simulate(source, overrides=overrides, cache=cache, report=report)
+    return run(source, overrides, cache=cache, listener=SILENT if report is None else Listener(count=report))
 
 
 def simulate_programs(
@@ -281,15 +223,10 @@ def simulate_programs(
 
     See `windtunnel.programs.simulate.simulate_programs`; `programs.plans: planner` asks the serving planner first.
     """
-    from windtunnel.programs.simulate import simulate_programs as simulate
-    from windtunnel.scenarios.load import load
+    from windtunnel.commands.base import SILENT, Listener
+    from windtunnel.commands.reason import run
 
-    asked = load(source, overrides)[0].programs
-    if asked is not None and asked.plans_by == "planner":
-        from windtunnel.planner.plans_of_programs import on_planned
-
-        return on_planned(source, overrides=overrides, report=report)
-    return simulate(source, overrides=overrides, report=report)
+    return run(source, overrides, listener=SILENT if report is None else Listener(count=report))
 
 
 def link_needs(source: Source, shares: Sequence[float], *, overrides: Sequence[str] = ()) -> LinkNeeds:
@@ -306,32 +243,32 @@ def simulate_run(
     source: Source, *, overrides: Sequence[str] = (), sensitivities: bool = True, processes: int = 1
 ) -> RunResult:
     """Predict a whole training run, through failures; see `windtunnel.runs.simulate.simulate_run`."""
-    from windtunnel.runs.simulate import simulate_run as simulate
+    from windtunnel.commands.run import run
 
-    return simulate(source, overrides=overrides, sensitivities=sensitivities, processes=processes)
+    return run(source, overrides, full=sensitivities, processes=processes)
 
 
 def search_run(source: Source, *, overrides: Sequence[str] = ()) -> RunSearchResult:
     """The best save interval, spares and checkpoint tiers of a run; see `windtunnel.runs.search.search_run`."""
-    from windtunnel.runs.search import search_run as search
+    from windtunnel.commands.run import search
 
-    return search(source, overrides=overrides)
+    return search(source, overrides)
 
 
 def forecast_run(
     source: Source, log: str | Path, *, overrides: Sequence[str] = (), sensitivities: bool = True
 ) -> RunResult:
     """When a run under way ends, from its steps and incidents; see `windtunnel.runs.simulate.forecast_run`."""
-    from windtunnel.runs.simulate import forecast_run as forecast
+    from windtunnel.commands.run import run
 
-    return forecast(source, Path(log), overrides=overrides, sensitivities=sensitivities)
+    return run(source, overrides, full=sensitivities, log=log)
 
 
 def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingResult:
     """Simulate serving request by request; see `windtunnel.serving.simulate.simulate_serving`."""
-    from windtunnel.serving.simulate import simulate_serving as simulate
+    from windtunnel.commands.serve import run
 
-    return simulate(source, overrides=overrides)
+    return run(source, overrides)
 
 
 def sweep_serving(
@@ -359,12 +296,19 @@ def sweep_serving(
         BadInput: everything wrong with the scenario, or an axis that its traffic does not have.
         Infeasible: the model does not fit.
     """
-    from windtunnel.serving.sweeps.load_sweep import read_axis, sweep
+    from windtunnel.commands.base import SILENT, Listener
+    from windtunnel.commands.serve_curve import run
     from windtunnel.sweeps.serve_points import points_in
 
-    read = read_axis(axis, points, linear=linear)
-    elsewhere = points_in(processes, source, read, overrides)
-    return sweep(source, read, overrides=overrides, report=report, elsewhere=elsewhere)
+    return run(
+        source,
+        overrides,
+        axis=axis,
+        points=points,
+        linear=linear,
+        listener=SILENT if report is None else Listener(count=lambda runs, _: report(runs)),
+        elsewhere=lambda read: points_in(processes, source, read, overrides),
+    )
 
 
 def sweep_serving_field(
@@ -464,10 +408,9 @@ def export_sweep(folder: str | Path, target: str | Path, view: str = "cells") ->
 
 def compare(a: Source, b: Source) -> Comparison:
     """Where the difference between two scenarios comes from."""
-    from windtunnel.training.comparison import difference
-    from windtunnel.training.predict import simulate_training
+    from windtunnel.commands.compare import run
 
-    return difference(simulate_training(a), simulate_training(b))
+    return run(a, b)
 
 
 def explain(source: Source, *, against: str | float | Path | None = None, overrides: Sequence[str] = ()) -> Explanation:
@@ -481,38 +424,38 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
     Raises:
         BadInput: everything wrong with the scenario; a trace that cannot be used.
     """
-    from windtunnel.training.explanation import explain_source
+    from windtunnel.commands.explanations import of_step
 
-    taken, settings, _ = with_recommended_plan(source, overrides)
-    chosen = chosen_by_planner(source, overrides, taken)
-    return explain_source(taken, against=against, overrides=settings, chosen_by_planner=chosen)
+    return of_step(source, overrides, against=against)
 
 
 def explain_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingExplanation:
     """Data-sheet rates and coefficients behind each kind of iteration; see `windtunnel.report.serving.explain`."""
-    from windtunnel.report.serving.explain import explain_serving as explained
+    from windtunnel.commands.explanations import of_serving
 
-    return explained(source, overrides=overrides)
+    return of_serving(source, overrides)
 
 
 def plan(
     source: Source,
     *,
     overrides: Sequence[str] = (),
-    free: bool = False,
+    free: bool | None = None,
     explain: bool | None = False,
     stable: bool = False,
     time_limit_s: float | None = None,
     report: Callable[[Progress | ServingProgress], None] | None = None,
-) -> PlanResult | ServingPlan:
+) -> PlanResult | ServingPlan | DeviceRanking:
     """The best plan of a scenario's search space that keeps to its limits, with the proof.
 
-    With `search.target: serving` the best deployment; `free`, `explain` and `stable` are for training.
+    With `search.target: serving` the best deployment, with `cluster.device: any` the best plan of every priced device;
+    `free`, `explain` and `stable` are for training.
 
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
         overrides: `key=value` settings as `--set` takes them.
-        free: search the axes that the scenario's plan sets as well, and compare with that plan.
+        free: search the axes that the scenario's plan sets as well, and compare with that plan; None: where the plan
+            sets every axis and there is no `search` section.
         explain: also why: the runner-up, the best of every tp and pp, what each limit costs; None: unless
             the space is large.
         stable: also how far each resource of the cluster may change before another layout wins (minutes).
@@ -526,22 +469,18 @@ def plan(
         BadInput: everything wrong with the scenario, at once.
         Infeasible: no plan keeps to the limits; the nearest miss of each is named.
     """
-    from windtunnel.catalog.load import load
-    from windtunnel.planner.plan_training import plan as run
+    from windtunnel.commands.base import SILENT, Listener
+    from windtunnel.commands.plan import run
 
-    scenario, lines, folder = load(source, tuple(overrides))
-    if scenario.search is not None and scenario.search.target == "serving":
-        from windtunnel.planner.serving.plan_deployment import plan_serving
-
-        return plan_serving(scenario, lines, folder, report=report)
     return run(
         source,
-        overrides=tuple(overrides),
+        overrides,
+        full=explain is not False,
         free=free,
         explain=explain,
         stable=stable,
         time_limit_s=time_limit_s,
-        report=report,
+        listener=SILENT if report is None else Listener(searching=report),
     )
 
 
@@ -592,9 +531,11 @@ def advise(
     Raises:
         BadInput: everything wrong with the scenario.
     """
-    from windtunnel.advice import advise as run
+    from windtunnel.commands.advise import run
+    from windtunnel.commands.base import SILENT, Listener
 
-    return run(source, overrides=overrides, objective=objective, pairs=pairs, report=report)
+    listener = SILENT if report is None else Listener(count=report)
+    return run(source, overrides, objective=objective, pairs=pairs, listener=listener)
 
 
 def validate(

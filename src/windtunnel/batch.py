@@ -13,44 +13,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from windtunnel import api
+from windtunnel.commands import COMMANDS, asked_by_name
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
-from windtunnel.scenarios.load import is_serving
 
 MAX_LINE_BYTES = 1_000_000
 _FIELDS = ("id", "verb", "scenario", "set")
 
 
-def _train(source: Any, overrides: tuple[str, ...]) -> dict[str, Any]:
-    taken, settings, _ = api.with_recommended_plan(source, overrides)
-    chosen = api.chosen_by_planner(source, overrides, taken)
-    return api.simulate_training(taken, overrides=settings, sensitivities=False, chosen_by_planner=chosen).to_dict()
-
-
-def _explain(source: Any, overrides: tuple[str, ...]) -> dict[str, Any]:
-    if is_serving(source, overrides):
-        return api.explain_serving(source, overrides=overrides).to_dict()
-    return api.explain(source, overrides=overrides).to_dict()
-
-
-VERBS: dict[str, Callable[[Any, tuple[str, ...]], dict[str, Any]]] = {
-    "train": _train,
-    "serve": lambda source, settings: api.simulate_serving(source, overrides=settings).to_dict(),
-    "fit": lambda source, settings: api.fit(source, overrides=settings).to_dict(),
-    "run": lambda source, settings: api.simulate_run(source, overrides=settings, sensitivities=False).to_dict(),
-    "cluster": lambda source, settings: api.simulate_cluster(source, overrides=settings).to_dict(),
-    "learn": lambda source, settings: api.simulate_learning(source, overrides=settings).to_dict(),
-    "reason": lambda source, settings: api.simulate_programs(source, overrides=settings).to_dict(),
-    "plan": lambda source, settings: api.plan(source, overrides=settings).to_dict(),
-    "advise": lambda source, settings: api.advise(source, overrides=settings).to_dict(),
-    "explain": _explain,
-}
-"""Verb → its answer as `--json` prints it."""
+def answered(command: str, source: Any, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A command's result as `--json` prints it, without what is simulated for a reader alone."""
+    result: dict[str, Any] = COMMANDS.get(command).run(source, overrides, full=False).to_dict()
+    return result
 
 
 def answers(lines: Iterable[str], folder: Path = Path()) -> Iterator[dict[str, Any]]:
@@ -71,7 +49,7 @@ def answers(lines: Iterable[str], folder: Path = Path()) -> Iterator[dict[str, A
             head["verb"] = asked["verb"]
             source = asked["scenario"]
             source = str(folder / source) if isinstance(source, str) else source
-            result = VERBS[asked["verb"]](source, settings_of(asked.get("set")))
+            result = answered(asked["verb"], source, settings_of(asked.get("set")))
             yield {**head, "ok": True, "result": result, "wall_s": time.perf_counter() - begun}
         except Exception as error:
             problems, code = problems_of(error)
@@ -95,12 +73,13 @@ def read_question(line: str, number: int) -> dict[str, Any]:
     problems = ProblemList()
     for name in asked:
         if name not in _FIELDS:
-            known = ", ".join(_FIELDS)
-            problems.add(name, asked[name], f"unknown field; known are {known}", nearest=nearest_name(name, _FIELDS))
+            rule = f"unknown field; known are {', '.join(_FIELDS)}"
+            problems.add(name, asked[name], rule, nearest=nearest_name(name, _FIELDS))
     verb = asked.get("verb")
-    if verb not in VERBS:
-        nearest = nearest_name(str(verb), VERBS) if verb else None
-        problems.add("verb", verb, f"must be one of {', '.join(VERBS)}", nearest=nearest)
+    known = asked_by_name()
+    if verb not in known:
+        nearest = nearest_name(str(verb), known) if verb else None
+        problems.add("verb", verb, f"must be one of {', '.join(known)}", nearest=nearest)
     if not isinstance(asked.get("scenario"), str | dict):
         problems.add(
             "scenario", asked.get("scenario"), "must be the path of a scenario file or a mapping of its fields"

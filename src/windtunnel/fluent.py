@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from windtunnel.advice import Advice
     from windtunnel.api import FitResult
     from windtunnel.learning.results import LearningResult
+    from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.programs.result import ReasonResult
@@ -200,7 +201,7 @@ class ScenarioDraft:
 
         return api.simulate_programs(_rooted(self.data, self.folder), overrides=self.settings)
 
-    def plan(self) -> PlanResult | ServingPlan:
+    def plan(self) -> PlanResult | ServingPlan | DeviceRanking:
         """The best plan, or the best deployment where the scenario has a `serving` section."""
         from windtunnel import api
 
@@ -264,10 +265,7 @@ def _predicted(draft: ScenarioDraft) -> TrainingResult:
     """Prediction of a draft, with the planner's recommendation for what its plan leaves open."""
     from windtunnel import api
 
-    source = _rooted(draft.data, draft.folder)
-    found, settings, _ = api.with_recommended_plan(source, draft.settings)
-    chosen = api.chosen_by_planner(source, draft.settings, found)
-    return api.simulate_training(found, overrides=settings, chosen_by_planner=chosen)
+    return api.simulate_training(_rooted(draft.data, draft.folder), overrides=draft.settings)
 
 
 def _with_assumed(draft: ScenarioDraft, work: Mapping[str, int]) -> TrainingResult:

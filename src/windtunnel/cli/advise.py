@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, draw, note, print_json, progress, write_references
+from windtunnel.cli.output import check_targets, draw, listener, note, print_json, write_references
 from windtunnel.cli.sources import scenario_source
 
 
@@ -46,12 +46,10 @@ def advise(
     run: days, dollars and energy through failures, saves and restarts, also by techniques that act on those alone.
     """
     check_targets(write, report, cite, inputs=[scenario])
-    from windtunnel import api
+    from windtunnel.commands.advise import run
 
-    with progress("trying techniques") as told:
-        advice = api.advise(
-            scenario_source(scenario), overrides=tuple(overrides or ()), objective=objective, pairs=pairs, report=told
-        )
+    with listener("trying techniques") as told:
+        advice = run(scenario_source(scenario), tuple(overrides or ()), listener=told, objective=objective, pairs=pairs)
     if write is not None:
         from windtunnel.advice.advice import best_scenario
         from windtunnel.scenarios.load import dump_scenario, load_scenario

@@ -174,7 +174,8 @@ def _baseline(path: Path) -> dict[str, dict[str, float]]:
 def _figures(file: Path, overrides: tuple[str, ...]) -> dict[str, Any]:
     """Every number and truth value of a prediction by its dotted JSON path."""
     from windtunnel import api
-    from windtunnel.cli.planned import planned
+    from windtunnel.commands.base import Listener
+    from windtunnel.commands.train import run as train
     from windtunnel.scenarios.load import load_scenario
 
     scenario = load_scenario(file, overrides)
@@ -187,9 +188,7 @@ def _figures(file: Path, overrides: tuple[str, ...]) -> dict[str, Any]:
         return _flat(api.simulate_cluster(file, overrides=overrides).to_dict())
     if scenario.learning is not None and scenario.training is None:
         return _flat(api.simulate_learning(file, overrides=overrides).to_dict())
-    taken = planned(file, overrides)
-    result = api.simulate_training(taken.source, overrides=taken.overrides, chosen_by_planner=taken.chosen)
-    return _flat(result.to_dict())
+    return _flat(train(file, overrides, listener=Listener(note=note)).to_dict())
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

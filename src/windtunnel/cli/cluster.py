@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, draw, print_json, progress
+from windtunnel.cli.output import check_targets, draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -23,10 +23,10 @@ def cluster(
     Needs a section `jobs`: a trace, a policy, a placement.
     """
     check_targets(report, inputs=[scenario])
-    from windtunnel import api
+    from windtunnel.commands.cluster import run
 
-    with progress("simulating"):
-        result = api.simulate_cluster(scenario_source(scenario), overrides=tuple(overrides or ()))
+    with listener("simulating") as told:
+        result = run(scenario_source(scenario), tuple(overrides or ()), listener=told)
     if report is not None or not as_json:
         from windtunnel.views.cluster import view
 

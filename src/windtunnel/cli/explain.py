@@ -8,10 +8,11 @@ import typer
 
 from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import console, draw, print_json, progress
+from windtunnel.cli.output import console, draw, listener, print_json, progress
 from windtunnel.cli.sources import planner_choices, read_result, scenario_source, stored_result
 
 if TYPE_CHECKING:
+    from windtunnel.commands.base import Listener
     from windtunnel.training.explanation import Explanation
 
 
@@ -67,8 +68,8 @@ def explain(
     focused = time_class is not None or term is not None
     if focused and against is not None:
         raise BadInput("--class and --term show the prediction alone: leave out --against")
-    with progress("simulating"):
-        explanation = _explanation(scenario, source, data, tuple(overrides or ()), against)
+    with listener("simulating") as told:
+        explanation = _explanation((scenario, source, data), tuple(overrides or ()), against, told)
     if as_json:
         print_json(_document(explanation, time_class, term))
     else:
@@ -83,13 +84,13 @@ def _serving(source: Any, overrides: tuple[str, ...], asked: tuple[str | None, .
     Raises:
         BadInput: what only training has is asked for.
     """
-    from windtunnel import api
+    from windtunnel.commands.explanations import of_serving
     from windtunnel.errors import BadInput
 
     if any(word is not None for word in asked):
         raise BadInput("--against, --class and --term are of training; a scenario with `serving` has iterations")
     with progress("simulating"):
-        explanation = api.explain_serving(source, overrides=overrides)
+        explanation = of_serving(source, overrides)
     if as_json:
         print_json(explanation.to_dict())
     else:
@@ -99,18 +100,17 @@ def _serving(source: Any, overrides: tuple[str, ...], asked: tuple[str | None, .
 
 
 def _explanation(
-    scenario: str, source: Any, data: dict[str, Any] | None, overrides: tuple[str, ...], against: str | None
+    given: tuple[str, Any, dict[str, Any] | None], overrides: tuple[str, ...], against: str | None, told: Listener
 ) -> Explanation:
     """Explain a scenario, the scenario inside a stored result, or a stored result alone."""
+    from windtunnel.commands.explanations import of_step
     from windtunnel.errors import BadInput
     from windtunnel.training.explanation import explain as explain_result
     from windtunnel.training.explanation import explain_source, read_against
 
+    scenario, source, data = given
     if data is None:
-        from windtunnel.cli.planned import planned
-
-        taken = planned(source, overrides)
-        return explain_source(taken.source, against=against, overrides=taken.overrides, chosen_by_planner=taken.chosen)
+        return of_step(source, overrides, listener=told, against=against)
     if overrides:
         raise BadInput(f"{scenario}: --set changes scenarios, not stored results")
     result = read_result(scenario, data)

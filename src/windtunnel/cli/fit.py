@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import draw, print_json, progress
+from windtunnel.cli.output import draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -14,10 +14,10 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
 
     Names the largest tensors, the largest micro-batch that fits, and the fewest devices.
     """
-    from windtunnel import api
+    from windtunnel.commands.fit import run
 
-    with progress("fitting"):
-        result = api.fit(scenario_source(scenario), overrides=tuple(overrides or ()))
+    with listener("fitting") as told:
+        result = run(scenario_source(scenario), tuple(overrides or ()), listener=told)
     if as_json:
         print_json(result.to_dict())
     else:

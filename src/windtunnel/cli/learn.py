@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import check_targets, draw, print_json, progress
+from windtunnel.cli.output import check_targets, draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -62,12 +62,10 @@ def learn(
         return
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # one thread a run; runs are made in parallel
-    from windtunnel import api
+    from windtunnel.commands.learn import run
 
-    with progress("learning") as done:
-        result = api.simulate_learning(
-            scenario_source(scenario), overrides=tuple(overrides or ()), cache=cache, report=done
-        )
+    with listener("learning") as told:
+        result = run(scenario_source(scenario), tuple(overrides or ()), listener=told, cache=cache)
     from windtunnel.views.learn import view
 
     draw(view(result), report, terminal=False)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from windtunnel.commands.base import Listener
     from windtunnel.views.view import View
 
 PRINTED: list[bool] = []
@@ -107,12 +108,53 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function that long work may call with (done, total).
     """
+    with _interruptible(what) as state:
+        yield state.advance
+
+
+@contextmanager
+def listener(
+    what: str,
+    *,
+    planned: Callable[[Any, tuple[str, ...]], None] = lambda *_: None,
+    stops: bool = True,
+) -> Iterator[Listener]:
+    """Show how far a command is, as `progress` does, and a line for each decision that it takes.
+
+    Args:
+        what: the work.
+        planned: called with the scenario and the settings that are predicted, once the plan stands.
+        stops: say how far the work was where Ctrl-C ends it; a caller that says so itself does without.
+
+    Yields:
+        What the command reports to.
+    """
+    from windtunnel.cli.plan_progress import words
+    from windtunnel.commands.base import Listener
+
+    with (_interruptible if stops else _watched)(what) as state:
+
+        def begin(source: Any, settings: tuple[str, ...]) -> None:
+            state.clear()
+            planned(source, settings)
+
+        yield Listener(
+            note=note,
+            say=state.say,
+            count=state.advance,
+            searching=lambda progress: state.say(words(progress)),
+            planned=begin,
+        )
+
+
+@contextmanager
+def _interruptible(what: str) -> Iterator[_State]:
     from windtunnel.progress import stopped
 
     stopped()  # of earlier work whose interruption was dealt with
     try:
         with _watched(what) as state:
-            yield state.advance
+            yield state
     except KeyboardInterrupt as stop:
         if type(stop) is not KeyboardInterrupt:  # it says itself what stands
             raise
@@ -158,6 +200,10 @@ class _State:
     def say(self, text: str) -> None:
         """Note how far the work is, in words."""
         self.text = f": {text}"
+
+    def clear(self) -> None:
+        """Forget what was noted: the next part of the work begins."""
+        self.text, self.begun = "", None
 
     def advance(self, count: int, total: int) -> None:
         """Note that `count` of `total` is done."""

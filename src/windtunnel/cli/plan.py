@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan_deployment import ServingPlan
-    from windtunnel.scenarios.source import Source
 
 from windtunnel.cli.export import (
     ExportDir,
@@ -29,7 +29,7 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, draw, note, print_json, telling
+from windtunnel.cli.output import check_targets, console, draw, listener, note, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -96,37 +96,33 @@ def plan(
     if objective is not None:
         overrides = [*(overrides or ()), f"search.objective={f'[{objective}]' if ',' in objective else objective}"]
     check_export(export, target_version, wrapper, force=force)
-    from windtunnel import api
-    from windtunnel.cli.plan_progress import stopped_words, words
+    from windtunnel.cli.plan_progress import stopped_words
+    from windtunnel.commands.plan import run
+    from windtunnel.errors import BadInput, Problem
+    from windtunnel.planner.rank_devices import DeviceRanking, asks_for_any_device
 
-    source = scenario_source(scenario)
-    if api.asks_for_any_device(source, overrides=tuple(overrides or ())):
-        with _ending_after(time_limit):
-            _rank_devices(source, tuple(overrides or ()), output, as_json=as_json, other=(html, export))
-        return
+    source, settings = scenario_source(scenario), tuple(overrides or ())
+    if asks_for_any_device(source, settings) and (html or export):
+        raise BadInput(Problem("--export, --html", "take one device; give the chosen one with --set cluster.device=…"))
     if export is not None:
-        check_one_cluster(source, tuple(overrides or ()))
+        check_one_cluster(source, settings)
     try:
-        with telling("planning") as say, _ending_after(time_limit):
-
-            def search(*, free: bool) -> PlanResult | ServingPlan:
-                return api.plan(
-                    source,
-                    overrides=tuple(overrides or ()),
-                    free=free,
-                    explain=why,
-                    stable=stability,
-                    time_limit_s=time_limit,
-                    report=lambda p: say(words(p)),
-                )
-
-            result = search(free=free)
-            if not free and result.proof.candidates == 1 and api.sets_every_axis(source, tuple(overrides or ())):
-                note("plan: the scenario sets every axis; all of them are searched, as --free does")
-                result = search(free=True)
+        with listener("planning", stops=False) as told, _ending_after(time_limit):
+            result = run(
+                source,
+                settings,
+                listener=told,
+                free=free or None,
+                explain=why,
+                stable=stability,
+                time_limit_s=time_limit,
+            )
     except KeyboardInterrupt as stop:
         note(stopped_words(stop))
         raise typer.Exit(130) from None
+    if isinstance(result, DeviceRanking):
+        _show_devices(result, output, as_json=as_json)
+        return
     from windtunnel.planner.serving.plan_deployment import ServingPlan
 
     launch = (export, target_version, export_dir, wrapper)
@@ -160,23 +156,8 @@ def _ending_after(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _rank_devices(
-    source: Source, overrides: tuple[str, ...], output: Path | None, *, as_json: bool, other: tuple[Any, Any]
-) -> None:
+def _show_devices(found: DeviceRanking, output: Path | None, *, as_json: bool) -> None:
     """Write and print the best plan on every priced device."""
-    from windtunnel import api
-    from windtunnel.errors import BadInput, Problem
-
-    if any(other):
-        raise BadInput(Problem("--export, --html", "take one device; give the chosen one with --set cluster.device=…"))
-    with telling("planning") as say:
-        try:
-            found = api.rank_devices(
-                source, overrides=overrides, report=lambda name, done, of: say(f"{done} of {of} devices; now {name}")
-            )
-        except KeyboardInterrupt:
-            note("stopped before a plan was found on any device")
-            raise typer.Exit(130) from None
     if output is not None:
         _write(found.ranked[0].scenario, output)
     if as_json:

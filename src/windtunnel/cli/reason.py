@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import check_targets, draw, print_json, progress
+from windtunnel.cli.output import check_targets, draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -43,10 +43,10 @@ def reason(
 
         raise BadInput("SCENARIO: name a scenario file, or --list to see strategies")
     check_targets(report, inputs=[scenario])
-    from windtunnel import api
+    from windtunnel.commands.reason import run
 
-    with progress("strategies") as done:
-        result = api.simulate_programs(scenario_source(scenario), overrides=tuple(overrides or ()), report=done)
+    with listener("strategies") as told:
+        result = run(scenario_source(scenario), tuple(overrides or ()), listener=told)
     from windtunnel.views.reason import view
 
     draw(view(result), report, terminal=False)

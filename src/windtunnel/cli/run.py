@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
-from windtunnel.cli.planned import planned
+from windtunnel.cli.output import check_targets, console, listener, note, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -47,18 +46,17 @@ def run(
     if search or output is not None:
         _search(scenario, tuple(overrides or ()), _Wanted(search, progress_log, as_json, report, output))
         return
-    from windtunnel import api
+    from windtunnel.commands.run import run as predict
 
-    taken = planned(scenario_source(scenario), tuple(overrides or ()))
-    with progress("simulating"):
-        if progress_log is None:
-            result = api.simulate_run(
-                taken.source, overrides=taken.overrides, sensitivities=sensitivities, processes=jobs
-            )
-        else:
-            result = api.forecast_run(
-                taken.source, progress_log, overrides=taken.overrides, sensitivities=sensitivities
-            )
+    with listener("simulating") as told:
+        result = predict(
+            scenario_source(scenario),
+            tuple(overrides or ()),
+            full=sensitivities,
+            listener=told,
+            log=progress_log,
+            processes=jobs,
+        )
     if report is not None:
         from windtunnel.report.run import html
 
@@ -88,16 +86,15 @@ def _search(scenario: str, overrides: tuple[str, ...], wanted: _Wanted) -> None:
     Raises:
         BadInput: options that do not go together.
     """
-    from windtunnel import api
+    from windtunnel.commands.run import search
     from windtunnel.errors import BadInput, Problem
 
     if not wanted.search:
         raise BadInput(Problem("--output", "goes with --search: it writes the scenario with the best choice"))
     if wanted.progress_log is not None:
         raise BadInput(Problem("--search", "goes without --progress: it chooses for a run from its start"))
-    taken = planned(scenario_source(scenario), overrides)
-    with progress("searching"):
-        found = api.search_run(taken.source, overrides=taken.overrides)
+    with listener("searching") as told:
+        found = search(scenario_source(scenario), overrides, listener=told)
     if not found.complete:
         note("stopped: the best choice so far follows")
     if wanted.output is not None:

@@ -19,7 +19,16 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress, telling, write_references
+from windtunnel.cli.output import (
+    check_targets,
+    console,
+    listener,
+    note,
+    print_json,
+    progress,
+    telling,
+    write_references,
+)
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
@@ -74,12 +83,12 @@ def serve(
         asked = _AskedSweep(sweep, points, linear, jobs or 1, report, as_json)
         _sweep(scenario_source(scenario), tuple(overrides or ()), asked)
         return
-    from windtunnel import api
+    from windtunnel.commands.serve import run
 
     source, changes = scenario_source(scenario), tuple(overrides or ())
     exported = write_launch_files(source, changes, export, target_version, export_dir, wrapper)
-    with progress("simulating"):
-        result = api.simulate_serving(source, overrides=changes)
+    with listener("simulating") as told:
+        result = run(source, changes, listener=told)
     if cite is not None:
         write_references(cite, result.techniques, result.citations)
     if requests is not None:

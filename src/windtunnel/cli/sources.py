@@ -111,17 +111,15 @@ def result_of(path: str, overrides: Sequence[str], *, trace: bool = False) -> Tr
 
     A plan that the scenario leaves open is the planner's recommendation.
     """
-    from windtunnel import api
     from windtunnel.errors import BadInput
 
     data = stored_result(path) if path != "-" else None
     if data is None:
-        from windtunnel.cli.planned import planned
+        from windtunnel.cli.output import note
+        from windtunnel.commands.base import Listener
+        from windtunnel.commands.train import run
 
-        taken = planned(scenario_source(path), tuple(overrides))
-        return api.simulate_training(
-            taken.source, overrides=taken.overrides, trace=trace, chosen_by_planner=taken.chosen
-        )
+        return run(scenario_source(path), tuple(overrides), listener=Listener(note=note), trace=trace)
     if overrides:
         raise BadInput(f"{path}: --set changes scenarios, not stored results")
     return read_result(path, data)

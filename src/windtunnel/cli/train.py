@@ -18,11 +18,11 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, draw, note, print_json, progress, write_references
-from windtunnel.cli.planned import planned
+from windtunnel.cli.output import check_targets, draw, listener, note, print_json, write_references
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
+    from windtunnel.scenarios.source import Source
     from windtunnel.views.train import Published
 
 
@@ -55,15 +55,14 @@ def train(
     published = _published(against)
     check_export(export, target_version, wrapper, force=force)
     check_targets(trace, report, cite, inputs=[scenario])
-    from windtunnel import api
+    from windtunnel.commands.train import run
 
-    taken = planned(scenario_source(scenario), tuple(overrides or ()))
-    source, changes = taken.source, taken.overrides
-    exported = write_launch_files(source, changes, export, target_version, export_dir, wrapper)
-    with progress("simulating"):
-        result = api.simulate_training(
-            source, overrides=changes, trace=bool(trace or report or curves), chosen_by_planner=taken.chosen
+    taken: list[tuple[Source, tuple[str, ...]]] = []
+    with listener("simulating", planned=lambda *scenario_and_settings: taken.append(scenario_and_settings)) as told:
+        result = run(
+            scenario_source(scenario), tuple(overrides or ()), listener=told, trace=bool(trace or report or curves)
         )
+    exported = write_launch_files(*taken[0], export, target_version, export_dir, wrapper)
     if trace is not None:
         from windtunnel.exporters import perfetto
 

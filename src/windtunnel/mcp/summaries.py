@@ -4,43 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from windtunnel.commands import COMMANDS
 from windtunnel.error_records import problems_of
 from windtunnel.mcp.records import Answer, ProblemRecord, small
 
-_FIGURES: dict[str, tuple[str, ...]] = {
-    "train": (
-        "step_time_s", "tokens_per_s_per_device", "mfu", "memory_fits", "peak_memory_reserved_bytes", "bound_by",
-        "num_devices", "cost_per_million_tokens", "mean_power_w", "breakdown",
-    ),
-    "serve": (
-        "ttft_s", "tpot_s", "e2e_s", "output_tokens_per_s", "throughput_requests_per_s", "slo_attainment", "saturated",
-        "kv_cache_usage_max", "cost_per_million_output_tokens", "bound_by", "num_devices",
-    ),
-    "fit": ("fits", "reserved_bytes", "capacity_bytes", "over_bytes", "largest_mbs", "fewest_devices", "changes"),
-    "run": (
-        "days", "ideal_days", "goodput", "ettr", "badput", "failures_mean", "restarts_mean", "checkpoint", "spares",
-        "cost", "currency", "energy_kwh", "carbon_kg",
-    ),
-    "cluster": (
-        "policy", "jobs", "jct_s", "makespan_s", "queue_s", "utilisation", "fragmentation", "finish_time_fairness",
-        "preemptions", "energy_kwh", "cost", "power_w",
-    ),
-    "learn": (
-        "time_to_target_s", "resolved", "bytes_per_worker_step", "utilisation", "staleness", "worker_steps_per_s",
-    ),
-    "reason": ("objective", "best", "limits", "population", "answers"),
-    "plan": ("best", "recommended", "proof", "objectives", "evaluated"),
-    "advise": ("bottleneck", "objective", "suggestions", "settings", "pairs"),
-    "compare": ("a_step_time_s", "b_step_time_s", "ratio", "differences"),
-}  # fmt: skip
 _DISTRIBUTION = ("mean", "p50", "p90", "p99")
-_MAIN = {"train": "step_time_s", "serve": "ttft_s", "run": "days"}
 
 
 def summary(verb: str, result: dict[str, Any], detail: str) -> Answer:
     """A small answer of a verb's result; with `detail` full also the result itself."""
-    figures = {name: _short(result[name]) for name in _FIGURES.get(verb, ()) if result.get(name) is not None}
-    main = _MAIN.get(verb, "")
+    command = COMMANDS.get(verb) if verb in COMMANDS else None
+    wanted, main = (command.figures, command.main) if command is not None else ((), "")
+    figures = {name: _short(result[name]) for name in wanted if result.get(name) is not None}
     interval = result.get("interval") or (result.get("intervals") or {}).get(main)
     grades = result.get("grades")
     answer = Answer(

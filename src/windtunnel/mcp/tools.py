@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from windtunnel import api
-from windtunnel.batch import VERBS, settings_of
+from windtunnel.batch import answered, settings_of
 from windtunnel.catalogue_entries import catalogue_entries
+from windtunnel.commands import COMMANDS
 from windtunnel.confined import inside, refuse_files_outside
 from windtunnel.errors import BadInput, Problem
 from windtunnel.mcp.jobs import Jobs
@@ -81,7 +82,8 @@ class Tools:
     def compare(self, a: Scenario, b: Scenario, detail: Detail = "small") -> Answer:
         """Where the difference between two training scenarios comes from."""
         return self._guarded(
-            lambda: summary("compare", api.compare(self._source(a), self._source(b)).to_dict(), detail), Answer
+            lambda: summary("compare", COMMANDS.get("compare").run(self._source(a), self._source(b)).to_dict(), detail),
+            Answer,
         )
 
     def scenario_validate(self, scenario: Scenario, set: dict[str, Any] | None = None) -> Answer:
@@ -258,7 +260,7 @@ class Tools:
     ) -> Answer:
         def work() -> Answer:
             refuse_files_outside(settings or {}, self.root or Path(), self.root)
-            return summary(verb, VERBS[verb](self._source(scenario), settings_of(settings)), detail)
+            return summary(verb, answered(verb, self._source(scenario), settings_of(settings)), detail)
 
         return self._guarded(work, Answer)
 

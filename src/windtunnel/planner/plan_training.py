@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 
 from windtunnel.catalog.load import load
+from windtunnel.importers.model import resolve_model
 from windtunnel.planner.plan_one_cluster import plan_one_cluster
 from windtunnel.planner.request import PlanRequest
 from windtunnel.planner.result import PlanResult, ReportProgress
 from windtunnel.scenarios.source import Source
 from windtunnel.specs.cluster import MixedClusterRef
+from windtunnel.specs.scenario import ModelFile
 
 
 def plan(
@@ -44,6 +46,8 @@ def plan(
     """
     begun = time.perf_counter()
     scenario, lines, folder = load(source, overrides)
+    if isinstance(scenario.model, ModelFile):  # what is found stands without the file
+        scenario = scenario.model_copy(update={"model": resolve_model(scenario, folder)})
     request = PlanRequest(
         scenario=scenario,
         lines=lines,

@@ -216,15 +216,15 @@ class Studio:
         """
         if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
             raise BadInput(Problem("text", "must be the text of a scenario"))
+        from windtunnel.commands import meant_by
         from windtunnel.scenarios.read import parse_mapping
-        from windtunnel.sweeps.define import verb_of
 
         data = parse_mapping(asked["text"], "scenario")
         folder = self.root
         if asked.get("file"):
             folder = self.files.path(str(asked["file"])).parent
         refuse_files_outside(data, folder, self.root)
-        verb = asked.get("verb") or verb_of(data)
+        verb = asked.get("verb") or meant_by(data)
         options = asked.get("options")
         if options is not None and not isinstance(options, dict):
             raise BadInput(Problem("options", "must be a mapping"))

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from windtunnel.commands import meant_by
 from windtunnel.errors import BadInput, Problem
 
 MOST_FILES = 2000
 MOST_BYTES = 1_000_000
 MOST_WORDS = 110
-_VERBS = {"programs": "reason", "learning": "learn", "jobs": "cluster", "run": "run", "serving": "serve"}
 _SKIPPED = {"node_modules", "__pycache__", ".git", ".venv", "cells", "quarantine"}
 
 
@@ -88,7 +88,7 @@ def _about(head: bytes) -> dict[str, str]:
     """Verb, model and first words of a scenario, read off its first lines; guesses, for a list."""
     text = head.decode("utf-8", "replace")
     sections = set(re.findall(r"^(\w+)\s*:", text, re.MULTILINE))
-    verb = next((verb for section, verb in _VERBS.items() if section in sections), "train")
+    verb = meant_by(sections)
     model = re.search(r"^model\s*:\s*([\w./-]+)", text, re.MULTILINE)
     said = re.search(r"\A#\s*(.+)", text) or re.search(r"^name\s*:\s*(.+)", text, re.MULTILINE)
     words = said[1].strip() if said else ""

@@ -322,7 +322,7 @@ def at_load(scenario: dict[str, Any], axis: str, load: float) -> dict[str, Any]:
     if not isinstance(serving, dict) or axis not in _LOADS:
         return scenario
     traffic = dict(serving.get("traffic") or {})
-    for name in ("rate", "rate_per_s", "concurrency", "time_scale"):
+    for name in ("rate", "rate_per_s", "concurrency", "time_scale", "offline"):
         traffic.pop(name, None)
     traffic[_LOADS[axis]] = int(load) if axis == "concurrency" else load
     return {**scenario, "serving": {**serving, "traffic": traffic}}

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from windtunnel.specs.settings import canonical
 
 SCHEMA = 1
 """Version of the rows that are stored; another version is another sweep."""
 PHYSICS = (
     "specs", "catalog", "graph", "schedules", "program", "network", "cost", "engine", "parallel", "pricing",
     "techniques", "training", "serving", "runs", "clusters", "learning", "population", "laws", "programs",
-    "planner", "splitmix64",
+    "planner", "commands", "splitmix64",
 )  # fmt: skip
 """Packages whose code and data decide a result."""
 
@@ -42,56 +43,6 @@ def cell_of(base: str, settings: tuple[tuple[str, Any], ...], draw: int | None) 
     """
     own = canonical({"settings": dict(settings), "draw": draw})
     return Cell(hashlib.blake2b(f"{base}\n{own}".encode(), digest_size=16).hexdigest(), settings, draw)
-
-
-def canonical(value: Any) -> str:
-    """JSON with sorted keys and without spaces: equal values have equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-
-
-def with_settings(data: Mapping[str, Any], settings: Mapping[str, Any] | tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """A scenario's mapping with dotted fields set; what is not touched is shared with the original.
-
-    Raises:
-        KeyError: a path goes through a value that has no fields; its text names the path.
-    """
-    out = dict(data)
-    for field, value in settings.items() if isinstance(settings, Mapping) else settings:
-        *above, last = field.split(".")
-        at: Any = out
-        for part in above:
-            inner = _item(at, part, field)
-            copied = _copied(inner)
-            if copied is None:
-                raise KeyError(field)
-            _set(at, part, copied, field)
-            at = copied
-        _set(at, last, value, field)
-    return out
-
-
-def _copied(value: Any) -> Any:
-    """A copy of a mapping or list, an empty mapping for nothing, None for anything else."""
-    if value is None:
-        return {}
-    return type(value)(value) if isinstance(value, dict | list) else None
-
-
-def _item(at: Any, part: str, field: str) -> Any:
-    if isinstance(at, list):
-        if not part.isdigit() or int(part) >= len(at):
-            raise KeyError(field)
-        return at[int(part)]
-    return at.get(part)
-
-
-def _set(at: Any, part: str, value: Any, field: str) -> None:
-    if isinstance(at, list):
-        if not part.isdigit() or int(part) >= len(at):
-            raise KeyError(field)
-        at[int(part)] = value
-    else:
-        at[part] = value
 
 
 @cache

@@ -10,13 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from windtunnel.commands import COMMANDS, in_sweeps
+from windtunnel.commands.base import Question, Shared
 from windtunnel.errors import BadInput, Infeasible, WindtunnelError
 from windtunnel.kernel_cache import compile_seconds
 from windtunnel.scenarios.source import FieldsInFolder
-from windtunnel.sweeps.cells import Cell, canonical, with_settings
+from windtunnel.specs.settings import canonical, with_settings
+from windtunnel.sweeps.cells import Cell
 from windtunnel.sweeps.columns import columns_of
 from windtunnel.sweeps.definition import Definition
-from windtunnel.sweeps.verbs import VERBS, Question, Shared
 
 OK, INVALID, INFEASIBLE, ERROR, CRASHED = "ok", "invalid", "infeasible", "error", "crashed"
 """Status of a cell: answered; a combination that is not allowed; one without an answer; a bug of ours; a cell whose
@@ -48,7 +50,7 @@ class Computer:
         try:
             fields = with_settings(d.scenario, cell.settings)
             question = Question(FieldsInFolder(fields, Path(d.folder)), cell.draw, d.seed)
-            result = VERBS.get(d.verb).answer(question, self.shared)
+            result = result_of(d.verb, question, self.shared)
             status, reason, values = OK, "", columns_of(result)
             if d.full:
                 values["result_json"] = canonical(result)
@@ -68,6 +70,20 @@ class Computer:
             out[COMPILED] = compile_seconds() - compiled_s
         return out | values | {"status": status, "reason": reason, "started_at": started,
                                "wall_s": time.perf_counter() - begun}  # fmt: skip
+
+
+def result_of(id: str, question: Question, shared: Shared) -> dict[str, Any]:
+    """The result of a command, as `--json` prints it, for one cell."""
+    command = COMMANDS.get(id)
+    draws, facts = command.draws, in_sweeps(id)
+    source = question.source
+    if question.draw is not None and draws is not None:
+        if draws.result is not None:
+            return draws.result(question, shared)
+        if draws.settings is not None:
+            source = question.with_settings(draws.settings(question))
+    result: dict[str, Any] = command.run(source, full=False, **facts.options(shared)).to_dict()
+    return result
 
 
 def head(definition: Definition, cell: Cell, attempt: int) -> Row:

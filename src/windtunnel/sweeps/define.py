@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windtunnel.errors import UNSET, BadInput, ProblemList
+from windtunnel.commands import COMMANDS, meant_by, swept
+from windtunnel.errors import UNSET, BadInput, ProblemList, nearest_name
 from windtunnel.scenarios.load import fields_of
-from windtunnel.scenarios.open_plan import axes_left_to_planner
 from windtunnel.scenarios.source import folder_of
+from windtunnel.specs.settings import with_settings
 from windtunnel.sweeps.axes import MOST_VALUES, Axis, cells_of, read_axes
-from windtunnel.sweeps.cells import with_settings
 from windtunnel.sweeps.definition import Definition
-from windtunnel.sweeps.verbs import VERBS
-
-ORDER = ("reason", "learn", "cluster", "run", "serve", "train")
-"""Verb that a scenario's sections mean where none is named: the first whose section it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +44,19 @@ def define(asked: Asked) -> Definition:
         axes = read_axes(asked.vary, asked.together)
     except BadInput as error:
         problems.extend(error.problems)
-    verb = asked.verb or verb_of(data)
-    if verb not in VERBS:
-        problems.extend([VERBS.unknown(verb, "--verb")])
-    section = VERBS.get(verb).section if verb in VERBS else ""
-    if section and section not in data and not any(f.split(".")[0] == section for a in axes for f in a.fields):
-        problems.add(section, UNSET, f"is required to sweep `{verb}`")
+    verb = asked.verb or meant_by(data)
+    command = COMMANDS.get(verb) if verb in swept() else None
+    if command is None:
+        nearest = nearest_name(verb, swept())
+        rule = f"no such command of a sweep; known: {', '.join(swept())}"
+        problems.add("--verb", verb, rule, nearest=nearest)
+    else:
+        varied = {name.split(".")[0]: True for axis in axes for name in axis.fields}
+        for section in command.missing({**varied, **data}):
+            problems.add(section, UNSET, f"is required to sweep `{verb}`")
     if asked.draws < 0 or asked.draws > 100_000:
         problems.add("--draws", asked.draws, "must lie from 0 to 100,000")
-    if verb in VERBS and asked.draws and not VERBS.get(verb).draws:
+    if command is not None and asked.draws and command.draws is None:
         problems.add("--draws", asked.draws, f"`{verb}` has nothing that is drawn")
     if cells_of(axes) * max(1, asked.draws) > MOST_VALUES:
         problems.add("--draws", asked.draws, f"makes more than {MOST_VALUES:,} cells")
@@ -67,13 +67,6 @@ def define(asked: Asked) -> Definition:
             except KeyError:
                 rule = "no such field: its parent is not a mapping, or not a list with that entry"
                 problems.add("--vary", name, rule)
-    if verb in ("train", "fit") and "training" in data:
-        left = set(axes_left_to_planner(asked.source, tuple(asked.overrides)))
-        open_ = sorted(left - {name for axis in axes for name in axis.fields})
-        if open_ and not (open_ == ["plan"] and any(f.startswith("plan.") for a in axes for f in a.fields)):
-            told = ", ".join(open_)
-            rule = f"{told} is left to the planner, which is asked once: `windtunnel plan S --output planned.yaml`"
-            problems.add(open_[0], UNSET, rule)
     problems.raise_if_any()
     folder = folder_of(asked.source).resolve()
     return Definition(
@@ -85,8 +78,3 @@ def define(asked: Asked) -> Definition:
         seed=asked.seed,
         full=asked.full,
     )
-
-
-def verb_of(data: dict[str, Any]) -> str:
-    """The verb that a scenario's sections mean."""
-    return next((verb for verb in ORDER if VERBS.get(verb).section in data), "train")

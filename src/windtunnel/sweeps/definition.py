@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.specs.settings import canonical
 from windtunnel.sweeps.axes import Axis, cells_of, points_of
-from windtunnel.sweeps.cells import SCHEMA, Cell, canonical, cell_of, physics
+from windtunnel.sweeps.cells import SCHEMA, Cell, cell_of, physics
 
 MANIFEST = "manifest.json"
 

@@ -7,9 +7,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
+from windtunnel.commands import in_sweeps
 from windtunnel.sweeps.compute import OK, Computer
 from windtunnel.sweeps.definition import Definition
-from windtunnel.sweeps.verbs import VERBS
 
 SAMPLE = 24
 """Cells that are tried."""
@@ -47,7 +47,7 @@ def estimate(definition: Definition) -> Estimate:
             reasons[row["reason"]] += 1
         if time.process_time() - begun > SAMPLE_S and len(seconds) > 1:
             break
-    warm = seconds[1:] or [VERBS.get(definition.verb).cell_cpu_s]
+    warm = seconds[1:] or [in_sweeps(definition.verb).cell_cpu_s]
     mean = sum(warm) / len(warm)
     return Estimate(
         cells=len(cells), tried=len(seconds), ok_share=ok / len(seconds), cpu_s=mean * len(cells), reasons=dict(reasons)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from windtunnel.commands import in_sweeps
 from windtunnel.sweeps.definition import Definition
 from windtunnel.sweeps.executors import Task
-from windtunnel.sweeps.verbs import VERBS
 
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
 FAIR = 120
@@ -20,7 +20,7 @@ def block_size(definition: Definition) -> int:
     They differ in the last axes alone, whole axes where possible, so that a block has what its cells share to itself.
     """
     draws = max(1, definition.draws)
-    most = min(VERBS.get(definition.verb).together, len(definition) // FAIR)
+    most = min(in_sweeps(definition.verb).together, len(definition) // FAIR)
     size = draws
     for axis in reversed(definition.axes):
         count = len(axis.values)

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.sweeps.cells import canonical
+from windtunnel.commands import in_sweeps
+from windtunnel.specs.settings import canonical
 from windtunnel.sweeps.define import Asked, define
 from windtunnel.sweeps.definition import Definition, read_manifest
 from windtunnel.sweeps.estimate import Estimate, estimate
 from windtunnel.sweeps.execute import Outcome, Progress, Wishes, execute
 from windtunnel.sweeps.executors import Executor
 from windtunnel.sweeps.store import done_cells
-from windtunnel.sweeps.verbs import VERBS
 from windtunnel.sweeps.views import query
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def executor_of(where: Where, definition: Definition, cells: int) -> Executor:
     count = where.processes
     if count is None:
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        count = cpus if cells * VERBS.get(definition.verb).cell_cpu_s > INLINE_CPU_S else 1
+        count = cpus if cells * in_sweeps(definition.verb).cell_cpu_s > INLINE_CPU_S else 1
     count = min(count, max(1, cells))
     if count <= 1:
         from windtunnel.sweeps.executors.inline import Inline

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from windtunnel.commands import in_sweeps
 from windtunnel.errors import BadInput, Problem
 from windtunnel.sweeps.definition import Definition, read_manifest
 from windtunnel.sweeps.shards import duckdb, shards
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TRIES = 10
 """Times that shards are read, where they are merged meanwhile."""
-OBJECTIVES = {
-    "train": ("step_time_s", "peak_memory_reserved_bytes"),
-    "fit": ("reserved_bytes",),
-    "serve": ("ttft_s_p50", "cost_per_million_output_tokens"),
-    "run": ("days_mean", "cost"),
-    "cluster": ("jct_s_mean", "cost"),
-    "learn": ("time_to_target_s",),
-    "reason": ("best_cost_usd", "best_latency_s_p99"),
-}
-"""Verb → figures of which less is better, for `frontier`. One that has a column for each algorithm counts with the
-least of them."""
 
 
 def connect(folder: Path, found: Sequence[str]) -> Any:
@@ -225,7 +215,7 @@ def _frontier_view(connection: Any, definition: Definition) -> None:
     """Cells that no other beats; of a sweep with draws, combinations by their medians: a lucky draw wins nothing."""
     view, middle = ("draws", "_p50") if definition.draws else ("ok", "")
     kinds = _columns(connection, view)
-    goals = [goal for name in OBJECTIVES.get(definition.verb, ()) if (goal := _goal(connection, view, name, middle))]
+    goals = [goal for name in in_sweeps(definition.verb).objectives if (goal := _goal(connection, view, name, middle))]
     if not goals:
         connection.execute(f"CREATE VIEW frontier AS SELECT * FROM {view} WHERE false")
         return

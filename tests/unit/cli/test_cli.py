@@ -11,6 +11,8 @@ from training_result import make_result
 
 from windtunnel import api
 from windtunnel.cli.main import run
+from windtunnel.commands import train
+from windtunnel.commands.base import SILENT, Listener
 from windtunnel.errors import BadInput, Infeasible, Problem
 
 
@@ -19,14 +21,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Replaces the simulation; returns what it was called with."""
     seen: list[dict[str, Any]] = []
 
-    def simulate(source: Any, *, overrides: Any = (), trace: bool = False, chosen_by_planner: Any = ()) -> Any:
+    def simulate(
+        source: Any, overrides: Any = (), *, listener: Listener = SILENT, trace: bool = False, **_: Any
+    ) -> Any:
+        listener.planned(source, tuple(overrides))
         seen.append({"source": source, "overrides": tuple(overrides), "trace": trace})
         return make_result(trace=trace, m=8, slower=2.0 if "plan.tp=8" in overrides else 1.0)
 
-    monkeypatch.setattr(api, "simulate_training", simulate)
-    monkeypatch.setattr(
-        api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), "")
-    )
+    monkeypatch.setattr(train, "run", simulate)
     return seen
 
 
@@ -90,10 +92,7 @@ def test_bad_input_is_one_line_a_problem(capsys: pytest.CaptureFixture[str], mon
     def simulate(*_: Any, **__: Any) -> Any:
         raise BadInput(problems)
 
-    monkeypatch.setattr(api, "simulate_training", simulate)
-    monkeypatch.setattr(
-        api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), "")
-    )
+    monkeypatch.setattr(train, "run", simulate)
     assert run(["train", "a.yaml", "--json"]) == 2
     out, err = capsys.readouterr()
     error = json.loads(out)["error"]
@@ -118,10 +117,7 @@ def test_infeasible_is_3_and_our_bug_is_1(capsys: pytest.CaptureFixture[str], mo
     def simulate(*_: Any, **__: Any) -> Any:
         raise raised[0]
 
-    monkeypatch.setattr(api, "simulate_training", simulate)
-    monkeypatch.setattr(
-        api, "with_recommended_plan", lambda source, overrides=(), report=None: (source, tuple(overrides), "")
-    )
+    monkeypatch.setattr(train, "run", simulate)
     assert run(["train", "a.yaml"]) == 3
     assert capsys.readouterr().err == "error: nothing fits; nearest miss: tp 8 by 2 GiB\n"
     raised.pop(0)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from windtunnel.commands.draws import normal, uniform
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results.build_result import ServedRun, build_result, drawn_result
 from windtunnel.serving.results.drawn_server import drawn_server
 from windtunnel.serving.results.joint_draws import MEASURES
 from windtunnel.serving.results.residual_bands import paired_band
 from windtunnel.serving.simulate import run_requests, with_traffic
-from windtunnel.sweeps.draws import normal, uniform
 
 SCENARIO = Path(__file__).parents[3] / "examples" / "serving" / "llama3-70b-4xh100.yaml"
 DRAWS = 1500

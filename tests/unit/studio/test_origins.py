@@ -72,6 +72,15 @@ def test_a_point_of_a_load_curve_is_its_scenario_at_that_load() -> None:
         assert alone["ttft_s"] == point["ttft_s"]
 
 
+def test_a_point_of_a_curve_of_offline_traffic_can_be_explained() -> None:
+    traffic = {"offline": True, "num_requests": 20, "input_tokens": 128, "output_tokens": 16}
+    served = {**{k: SMALL[k] for k in ("model", "cluster")}, "serving": {"traffic": traffic}}
+    at = at_load(served, "concurrency", 4.0)
+    assert at["serving"]["traffic"] == {
+        "concurrency": 4, "num_requests": 20, "input_tokens": 128, "output_tokens": 16}  # fmt: skip
+    assert api.explain_serving(at).to_dict()["iterations"]
+
+
 def test_the_data_sheet_has_its_sources(tmp_path: Path) -> None:
     rows = data_sheet(SMALL)
     assert {"price an hour", "device memory bandwidth"} <= {row["name"] for row in rows}

@@ -8,19 +8,23 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from windtunnel import api
+from windtunnel.commands import COMMANDS
+from windtunnel.commands.base import Command, InSweeps
 from windtunnel.errors import BadInput
-from windtunnel.sweeps.cells import with_settings
+from windtunnel.specs.settings import with_settings
+from windtunnel.sweeps.compute import Computer
 from windtunnel.sweeps.define import Asked, define
 from windtunnel.sweeps.execute import Wishes, execute
 from windtunnel.sweeps.executors import Executor, Task
 from windtunnel.sweeps.executors.inline import Inline
 from windtunnel.sweeps.executors.processes import Processes
 from windtunnel.sweeps.start import Where, forecast, resume, start, summary
-from windtunnel.sweeps.verbs import VERBS, Question, Shared, Verb
 
 SMALL: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -93,10 +97,15 @@ def test_a_scenario_without_the_section_is_refused() -> None:
         define(Asked(source=SMALL, verb="serve"))
 
 
-def test_a_plan_left_open_is_refused() -> None:
+def test_a_plan_left_open_is_the_planners_choice_in_every_cell() -> None:
     open_plan = {name: value for name, value in SMALL.items() if name != "plan"}
-    with pytest.raises(BadInput, match="left to the planner"):
-        define(Asked(source=open_plan, vary=("training.global_batch=32,64",)))
+    definition = define(Asked(source=open_plan, vary=("training.global_batch=32,64",)))
+    computer = Computer(definition)
+    for cell in definition.cells():
+        row = computer.row(cell)
+        settings = [f"training.global_batch={dict(cell.settings)['training.global_batch']}"]
+        alone = api.simulate_training(open_plan, overrides=settings, sensitivities=False)
+        assert row["status"] == "ok" and row["step_time_s"] == alone.step_time_s
 
 
 def test_status_tells_reasons(tmp_path: Path) -> None:
@@ -117,32 +126,33 @@ def test_settings_touch_only_what_they_name() -> None:
         with_settings(data, {"a.b.7.c": 1})
 
 
-def _dies_at_three(question: Question, shared: Shared) -> dict[str, Any]:
-    del shared
-    if question.source["n"] == 3:
+def _dies_at_three(source: dict[str, Any], **_: Any) -> SimpleNamespace:
+    if source["n"] == 3:
         os.kill(os.getpid(), signal.SIGKILL)
-    return {"twice": 2 * question.source["n"]}
+    return SimpleNamespace(to_dict=lambda: {"twice": 2 * source["n"]})
 
 
-def _verb_that_kills() -> Verb:
-    return Verb(id="kills", section="n", answer=_dies_at_three, cell_cpu_s=1.0)
+def _command_that_kills() -> Command:
+    return Command(id="kills", needs=(("n",),), run=_dies_at_three, result="", view="", sweep=InSweeps(cell_cpu_s=1.0))
 
 
 @pytest.mark.skipif(multiprocessing.get_start_method() is None, reason="processes cannot be started")
 def test_a_cell_that_kills_its_process_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verb is registered in the children through an entry of their start-up."""
+    """The command is registered in the children through an entry of their start-up."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     module = tmp_path / "sitecustomize.py"
     module.write_text(
         "import os, signal\n"
-        "def answer(question, shared):\n"
-        "    if question.source['n'] == 3:\n"
+        "from types import SimpleNamespace\n"
+        "def run(source, **_):\n"
+        "    if source['n'] == 3:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return {'twice': 2 * question.source['n']}\n"
-        "import windtunnel.sweeps.verbs as v\n"
-        "v.VERBS.add('kills', v.Verb(id='kills', section='n', answer=answer))\n"
+        "    return SimpleNamespace(to_dict=lambda: {'twice': 2 * source['n']})\n"
+        "from windtunnel.commands import COMMANDS\n"
+        "from windtunnel.commands.base import Command, InSweeps\n"
+        "COMMANDS.add('kills', Command(id='kills', needs=(('n',),), run=run, result='', view='', sweep=InSweeps()))\n"
     )
-    VERBS.add("kills", _verb_that_kills())
+    monkeypatch.setitem(COMMANDS._entries, "kills", _command_that_kills())
     definition = define(Asked(source={"n": 0}, vary=("n=1,2,3,4,5",), verb="kills"))
     executor: Executor = Processes(2)
     outcome = execute(definition, tmp_path / "s", Wishes(executor=executor))

@@ -8,6 +8,7 @@ import pytest
 
 from windtunnel import api
 from windtunnel.scenarios.load import load_scenario
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.accuracy.published_days import cases, published_days, scenario_of
 
 pytestmark = pytest.mark.validation
@@ -33,8 +34,8 @@ def test_llama_3_goodput_is_above_nine_tenths() -> None:
 def test_the_example_is_the_published_run() -> None:
     """`examples/run/deepseek-v3.yaml` is the run of the table."""
     example = Path(__file__).parents[3] / "examples" / "run" / "deepseek-v3.yaml"
-    own = api.simulate_training(load_scenario(example), sensitivities=False)
-    table = api.simulate_training(scenario_of(cases()["deepseek-v3"]), sensitivities=False)
+    own = simulate_training(load_scenario(example), sensitivities=False)
+    table = simulate_training(scenario_of(cases()["deepseek-v3"]), sensitivities=False)
     assert own.step_time_s == pytest.approx(table.step_time_s, rel=0.005)
 
 

@@ -12,9 +12,12 @@ from functools import lru_cache
 from itertools import pairwise
 
 from windtunnel import api
+from windtunnel.planner.plan_training import plan
 from windtunnel.programs.result import ReasonResult
 from windtunnel.runs.results import RunResult
+from windtunnel.runs.simulate import simulate_run
 from windtunnel.serving.results.serving_result import ServingResult
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.claim_tables import band
 from windtunnel_lab.reproduce.settings import Values, central, variants
@@ -79,7 +82,7 @@ class Simulated:
 
 @lru_cache(maxsize=4096)
 def _simulated(text: str) -> Simulated:
-    run = api.simulate_training(json.loads(text), sensitivities=False)
+    run = simulate_training(json.loads(text), sensitivities=False)
     return Simulated(run.step_time_s, run.peak_memory_reserved_bytes, run.memory_fits, run.mfu, run.hfu)
 
 
@@ -90,7 +93,7 @@ def simulated(step: Values) -> Simulated:
 
 @lru_cache(maxsize=256)
 def _ran(text: str) -> RunResult:
-    return api.simulate_run(json.loads(text), sensitivities=False)
+    return simulate_run(json.loads(text), sensitivities=False)
 
 
 def ran(scenario: Values) -> RunResult:
@@ -120,7 +123,7 @@ def reasoned(scenario: Values) -> ReasonResult:
 
 @lru_cache(maxsize=1024)
 def _planned(text: str) -> str:
-    return json.dumps(api.plan(json.loads(text)).scenario)
+    return json.dumps(plan(json.loads(text)).scenario)
 
 
 def planned(step: Values) -> Values:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from windtunnel.sweeps.draws import normal
+from windtunnel.commands.draws import normal
 from windtunnel.training.results.records import Interval
 from windtunnel.training.uncertainty.comparable_runs import Subject, residuals
 from windtunnel.training.uncertainty.plan_difference import MOST_APART, paired_difference, settings_apart

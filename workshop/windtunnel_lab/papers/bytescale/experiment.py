@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from windtunnel import api
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
@@ -45,7 +45,7 @@ def tokens_per_s(context_k: int, per_rank_k: int, mean: float, cv: float, seed: 
         "plan": {"cp": cp, "mbs": 1, "zero": 1, "recompute": {"policy": "full"}},
         "techniques": ["bytescale"] if by_length else [],
     }
-    return api.simulate_training(step, sensitivities=False).tokens_per_s
+    return simulate_training(step, sensitivities=False).tokens_per_s
 
 
 def speedup(values: Values, context_k: int) -> float:

@@ -13,6 +13,7 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.serving.iteration.attention import layer_counts
 from windtunnel.specs.cluster import ClusterRef
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
@@ -89,7 +90,7 @@ def _step(nic_share: float, *, limited: bool) -> tuple[float, float]:
     }
     prepared, _ = api.prepare(step)
     out = sum(x.out_bytes for segment in prepared.stages.segments for x in segment.launches if x.name == "ep_dispatch")
-    return api.simulate_training(step, sensitivities=False).step_time_s, out
+    return simulate_training(step, sensitivities=False).step_time_s, out
 
 
 def measures() -> dict[str, Measure]:

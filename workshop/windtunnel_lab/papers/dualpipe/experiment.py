@@ -9,6 +9,7 @@ import numpy as np
 from windtunnel import api, catalog, schedules
 from windtunnel.program.segment import COMPUTE
 from windtunnel.schedules import InstructionTable, ScheduleCosts
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
@@ -72,7 +73,7 @@ def _step(nic_share: float, mbs: int) -> tuple[float, float, float]:
     }
     layer = [x for s in api.prepare(step)[0].stages.segments if s.name == "E" for x in s.launches]
     compute = sum(x.alone_s for x in layer if x.stream == COMPUTE)
-    trace = api.simulate_training(step, sensitivities=False, trace=True).trace
+    trace = simulate_training(step, sensitivities=False, trace=True).trace
     assert trace is not None
     took, middle = trace.end_s - trace.start_s, trace.stage == stages // 2
     pair = 0.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from windtunnel import api, catalog
+from windtunnel import catalog
 from windtunnel.network.groups import Mesh
 from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterRef
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.models.network.switches import fat_tree_switches
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.claims import Measure
@@ -88,7 +89,7 @@ def _step(cluster: str, host_memory: float, p2p: float, per_link: int) -> tuple[
     """Seconds of the step on 64 devices, and mean watts of one of them."""
     step, nodes = fixed("step"), 8
     values = {"host_memory_gb_per_s": host_memory, "p2p_gib_per_s": p2p, "per_host_link": per_link}
-    found = api.simulate_training(
+    found = simulate_training(
         {
             "model": fixed("model"),
             "cluster": pcie_cluster(values, nodes) if cluster == "pcie" else dgx_cluster(nodes),

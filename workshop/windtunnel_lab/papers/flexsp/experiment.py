@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from windtunnel import api
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
@@ -43,7 +43,7 @@ def tokens_per_s(cp: int, mean: float, cv: float, seed: int, *, solved: bool) ->
         "plan": {"cp": cp, "cp_kind": "all_to_all", "mbs": 1, "zero": 3, "recompute": {"policy": "full"}},
         "techniques": ["flexsp"] if solved else [],
     }
-    return api.simulate_training(step, sensitivities=False).tokens_per_s
+    return simulate_training(step, sensitivities=False).tokens_per_s
 
 
 def speedup(values: Values, degrees: tuple[int, ...]) -> float:

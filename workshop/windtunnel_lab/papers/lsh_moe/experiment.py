@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from windtunnel import api
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
@@ -60,7 +60,7 @@ def scenario(values: Values, name: str, techniques: list[Any]) -> Values:
 @lru_cache(maxsize=64)
 def _step(text: str) -> tuple[float, float]:
     """Seconds of a step and share of it that waits for the exchange."""
-    run = api.simulate_training(json.loads(text), sensitivities=False)
+    run = simulate_training(json.loads(text), sensitivities=False)
     return run.step_time_s, float(run.breakdown.get("exposed ep", 0.0)) / run.step_time_s
 
 

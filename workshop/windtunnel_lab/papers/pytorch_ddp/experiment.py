@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel import api
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
@@ -52,7 +52,7 @@ def scenario(gpus: int, values: dict[str, float], *, micro_batches: int = 1, **k
 
 def step_s(gpus: int, values: dict[str, float], **options: Any) -> float:
     """Seconds of one step."""
-    return api.simulate_training(scenario(gpus, values, **options), sensitivities=False).step_time_s
+    return simulate_training(scenario(gpus, values, **options), sensitivities=False).step_time_s
 
 
 def efficiency(values: dict[str, float]) -> float:

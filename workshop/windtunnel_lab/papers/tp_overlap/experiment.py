@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel import api
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.experiment import Experiment
 
@@ -20,10 +20,9 @@ def knobs(**changed: str) -> dict[str, Any]:
 
 def speed_up(scenario: dict[str, Any], given: dict[str, Any]) -> float:
     """Step time without over step time with overlap."""
-    plain = api.simulate_training(scenario, sensitivities=False).step_time_s
+    plain = simulate_training(scenario, sensitivities=False).step_time_s
     return (
-        plain
-        / api.simulate_training(scenario | {"techniques": [{"tp-overlap": given}]}, sensitivities=False).step_time_s
+        plain / simulate_training(scenario | {"techniques": [{"tp-overlap": given}]}, sensitivities=False).step_time_s
     )
 
 

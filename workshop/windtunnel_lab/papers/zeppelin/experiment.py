@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-from windtunnel import api
+from windtunnel.training.predict import simulate_training
 from windtunnel_lab.reproduce import ClaimResult
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
@@ -44,7 +44,7 @@ def tokens_per_s(model: str, gpus: int, mean: float, cv: float, nic_gbit: float,
         "plan": {"cp": gpus, "mbs": 1, "zero": 1},
         "techniques": ["zeppelin"] if zones else [],
     }
-    return api.simulate_training(step, sensitivities=False).tokens_per_s
+    return simulate_training(step, sensitivities=False).tokens_per_s
 
 
 def speedup(values: Values) -> float:

@@ -20,6 +20,7 @@ from windtunnel import api
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.techniques import REGISTRY, Technique
 from windtunnel.techniques.limits import merged, more, with_technique
+from windtunnel.training.predict import simulate_training
 
 STORE = Path("docs/generated/techniques/gains.json")
 BANDWIDTHS = (0.25, 1.0, 4.0)
@@ -88,7 +89,7 @@ def _gain(technique: Technique, case: Mapping[str, Any] | None) -> float | None:
 
 
 def _train(case: dict[str, Any]) -> Any:
-    return api.simulate_training(case, sensitivities=False)
+    return simulate_training(case, sensitivities=False)
 
 
 def batched(scenario: Mapping[str, Any], factor: float) -> dict[str, Any] | None:

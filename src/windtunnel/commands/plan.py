@@ -1,0 +1,107 @@
+"""`plan`: the best plan of a scenario's search space, or the best deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.commands import COMMANDS
+from windtunnel.commands.base import SILENT, Command, Listener, with_snippet
+from windtunnel.commands.explanations import of_step
+from windtunnel.commands.train import SNIPPET
+from windtunnel.scenarios.source import Source
+
+if TYPE_CHECKING:
+    from windtunnel.planner.rank_devices import DeviceRanking
+    from windtunnel.planner.result import PlanResult
+    from windtunnel.planner.serving.plan_deployment import ServingPlan
+
+ALL_SEARCHED = "plan: the scenario sets every axis; all of them are searched, as --free does"
+
+
+@with_snippet(SNIPPET)
+def run(
+    source: Source,
+    overrides: Sequence[str] = (),
+    *,
+    full: bool = True,
+    listener: Listener = SILENT,
+    free: bool | None = None,
+    explain: bool | None = None,
+    **more: Any,
+) -> PlanResult | ServingPlan | DeviceRanking:
+    """The best plan that keeps to the limits, with the proof.
+
+    With `search.target: serving` the best deployment; with `cluster.device: any` the best plan of every priced device.
+
+    Args:
+        source: Path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
+        overrides: Settings `key=value` as `--set` takes them.
+        full: Also say why the best plan is the best, unless `explain` says otherwise.
+        listener: Is told how far the search is.
+        free: Search the axes that the scenario's plan sets as well. None: where the plan sets every axis and there is
+            no `search` section, so that one plan is all there would be to look at.
+        explain: Say why the best plan is the best; None: in spaces of moderate size, if `full`.
+        more: `stable` and `time_limit_s` of `windtunnel.planner.plan.plan`.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+        Infeasible: no plan keeps to the limits; the nearest miss of each is named.
+    """
+    from windtunnel.planner.rank_devices import asks_for_any_device, rank_devices
+
+    settings = tuple(overrides)
+    if asks_for_any_device(source, settings):
+        return rank_devices(
+            source,
+            overrides=settings,
+            report=lambda name, done, of: listener.say(f"{done} of {of} devices; now {name}"),
+        )
+    from windtunnel.catalog.load import load
+    from windtunnel.planner.plan_training import plan
+
+    scenario, lines, folder = load(source, settings)
+    if scenario.search is not None and scenario.search.target == "serving":
+        from windtunnel.planner.serving.plan_deployment import plan_serving
+
+        return plan_serving(scenario, lines, folder, report=listener.searching)
+    asked: dict[str, Any] = {
+        "overrides": settings,
+        "explain": None if explain is None and full else bool(explain),
+        "report": listener.searching,
+        **more,
+    }
+    found = plan(source, free=bool(free), **asked)
+    if free is None and found.proof.candidates == 1 and sets_every_axis(source, settings):
+        listener.note(ALL_SEARCHED)
+        found = plan(source, free=True, **asked)
+    return found
+
+
+def sets_every_axis(source: Source, overrides: Sequence[str] = ()) -> bool:
+    """Whether a training scenario has a plan and no `search` section, so that one candidate is all there is."""
+    from windtunnel.catalog.load import load
+
+    scenario, _, _ = load(source, tuple(overrides))
+    return scenario.training is not None and scenario.search is None and "plan" in scenario.model_fields_set
+
+
+def _view(result: Any) -> str:
+    """`plan_serving` for a deployment, `plan` for a training plan."""
+    return "plan_serving" if type(result).__name__ == "ServingPlan" else "plan"
+
+
+COMMANDS.add(
+    "plan",
+    Command(
+        id="plan",
+        needs=(("training", "serving"),),
+        run=run,
+        result="windtunnel.planner.result:PlanResult",
+        view=_view,
+        figures=("best", "recommended", "proof", "objectives", "evaluated"),
+        main="best",
+        explained_by=of_step,
+        snippet=SNIPPET,
+    ),
+)
