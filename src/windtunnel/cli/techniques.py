@@ -151,25 +151,23 @@ def _records() -> list[dict[str, Any]]:
 
 
 def _planned() -> list[dict[str, Any]]:
-    from windtunnel.cli.workshop import papers
     from windtunnel.techniques.systems import planned
 
-    return [one.record() for one in planned([folder.replace("_", "-") for folder in papers()])]
+    return [one.record() for one in planned()]
 
 
 def _elsewhere(id: str) -> dict[str, Any] | None:
     """A system of the catalogue that is no technique: as a law, as claims alone, or not built; None otherwise."""
-    from windtunnel.cli.workshop import papers
     from windtunnel.laws import LAWS
+    from windtunnel.systems import card
     from windtunnel.techniques import REGISTRY
     from windtunnel.techniques.systems import system
 
     one = system(id)
     if one is None or one.id in REGISTRY:
         return None
-    folder = one.id.replace("-", "_")
     law = one.id if one.id in LAWS else ""
-    experiment = folder if folder in papers() else ""
+    experiment = next(iter(card(one.id).claims), "")
     status = "law" if law else "claims" if experiment else "planned"
     return one.record() | {"status": status, "law": law, "experiment": experiment}
 

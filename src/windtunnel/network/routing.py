@@ -3,8 +3,7 @@
 Flows of one collective start together and are of one size, so that the busiest link decides when it ends.
 
 Sources: planned paths: Dong et al., Boosting Large-scale Parallel Training Efficiency with C4, HPCA 2025. Cutting few
-flows so that every spine carries the same: Addanki, Goyal & Marinos, Challenging the Need for Packet Spraying in
-Large-Scale Distributed Training, arXiv 2407.00550.
+flows so that every spine carries the same: Addanki, Goyal & Marinos, arXiv 2407.00550.
 """
 
 from __future__ import annotations

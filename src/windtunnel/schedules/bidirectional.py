@@ -4,7 +4,7 @@ A stage runs forwards and backwards of two chunks, those of its near flow (which
 the middle a forward of one flow and a backward of the other run as one unit, so that exchanges of either hide behind
 products of the other; weight gradients are split off only where they fill the ramps.
 
-Source: DeepSeek-AI 2024, DeepSeek-V3 Technical Report, https://arxiv.org/abs/2412.19437, section 3.2.1, and the phases
+Source: DeepSeek-AI 2024, https://arxiv.org/abs/2412.19437, section 3.2.1, and the phases
 that its published schedule names (https://github.com/deepseek-ai/DualPipe): near forwards; forwards in turn; far
 backward, its weight gradient, far forward; pairs; far backward and a pair; backwards in turn, the second half with
 weight gradients put off; weight gradients and near backwards; the weight gradients left.

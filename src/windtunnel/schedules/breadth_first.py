@@ -7,6 +7,7 @@ import numpy as np
 from windtunnel.schedules.order import looped_placement, table, weave
 from windtunnel.schedules.spec import ScheduleSpec
 from windtunnel.schedules.table import B, InstructionTable, ScheduleCosts, ScheduleLimits
+from windtunnel.systems import card
 
 
 def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
@@ -21,7 +22,7 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
 SCHEDULE = ScheduleSpec(
     id="breadth_first",
     title="Breadth-first pipeline parallelism",
-    source="Lamy-Poirier 2023, Breadth-First Pipeline Parallelism, https://arxiv.org/abs/2211.05953",
+    source=f"Lamy-Poirier 2023, {card('breadth-first').title}, https://arxiv.org/abs/2211.05953",
     construct=construct,
     check=lambda p, m, v: None,
     split_backward=False,

@@ -11,6 +11,7 @@ from windtunnel.schedules.bidirectional import FAR, columns, enough, stage_order
 from windtunnel.schedules.order import read_only, table
 from windtunnel.schedules.spec import ScheduleSpec, needs_two_chunks
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
+from windtunnel.systems import card
 
 
 def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
@@ -51,7 +52,7 @@ def check(p: int, m: int, v: int) -> Problem | None:
 SCHEDULE = ScheduleSpec(
     id="dualpipe",
     title="DualPipe",
-    source="DeepSeek-AI 2024, DeepSeek-V3 Technical Report, https://arxiv.org/abs/2412.19437, section 3.2.1",
+    source=f"DeepSeek-AI 2024, {card('deepseek-v3').title}, https://arxiv.org/abs/2412.19437, section 3.2.1",
     construct=construct,
     check=check,
     split_backward=True,

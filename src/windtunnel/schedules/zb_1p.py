@@ -9,6 +9,7 @@ from windtunnel.schedules.arrange import arrange
 from windtunnel.schedules.order import looped_placement
 from windtunnel.schedules.spec import ScheduleSpec, needs_one_chunk
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
+from windtunnel.systems import card
 
 
 def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
@@ -22,7 +23,7 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
 SCHEDULE = ScheduleSpec(
     id="zb_1p",
     title="ZB-1p",
-    source="Qi et al. 2023, Zero Bubble Pipeline Parallelism, https://arxiv.org/abs/2401.10241, section 3",
+    source=f"Qi et al. 2023, {card('zero-bubble').title}, https://arxiv.org/abs/2401.10241, section 3",
     construct=construct,
     check=needs_one_chunk("zb_1p"),
     split_backward=True,

@@ -7,6 +7,7 @@ import numpy as np
 from windtunnel.schedules.order import looped_placement, table, weave
 from windtunnel.schedules.spec import ScheduleSpec, needs_one_chunk
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
+from windtunnel.systems import card
 
 
 def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
@@ -19,7 +20,7 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
 SCHEDULE = ScheduleSpec(
     id="zb_h2",
     title="ZB-H2",
-    source="Qi et al. 2023, Zero Bubble Pipeline Parallelism, https://arxiv.org/abs/2401.10241, section 2.2",
+    source=f"Qi et al. 2023, {card('zero-bubble').title}, https://arxiv.org/abs/2401.10241, section 2.2",
     construct=construct,
     check=needs_one_chunk("zb_h2"),
     split_backward=True,

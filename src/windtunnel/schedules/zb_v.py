@@ -9,6 +9,7 @@ from windtunnel.schedules.building_block import best_block, v_block
 from windtunnel.schedules.order import v_placement
 from windtunnel.schedules.spec import ScheduleSpec, needs_two_chunks
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
+from windtunnel.systems import card
 
 
 def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
@@ -28,7 +29,7 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
 SCHEDULE = ScheduleSpec(
     id="zb_v",
     title="ZB-V",
-    source="Qi et al. 2023, Zero Bubble Pipeline Parallelism, https://arxiv.org/abs/2401.10241, section 6",
+    source=f"Qi et al. 2023, {card('zero-bubble').title}, https://arxiv.org/abs/2401.10241, section 6",
     construct=construct,
     check=needs_two_chunks("zb_v"),
     split_backward=True,

@@ -4,8 +4,8 @@ All micro-batches of a unit pass a chunk before the next chunk begins, forward a
 parameters are gathered once a chunk and unit instead of once a micro-batch. Larger units have fewer bubbles and gathers
 and hold more activations.
 
-Source: Tang et al. 2024, https://arxiv.org/abs/2402.03791 (later titled Adaptive Blockwise Task-interleaved Pipeline
-Parallelism): scheduling units, split backward, weight gradients in the bubbles. Where exactly a weight gradient runs is
+Source: Tang et al. 2024, https://arxiv.org/abs/2402.03791 (card `zeropp`): scheduling units, split backward, weight
+gradients in the bubbles. Where exactly a weight gradient runs is
 our own rule (`building_block.place_weights`).
 """
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from windtunnel import systems
+from windtunnel.systems import Paper
 from windtunnel.techniques import selected
 from windtunnel.techniques.limits import RESOURCES, Limits
 from windtunnel.techniques.serving import ServingPart
@@ -95,27 +97,8 @@ _SECTIONS: Mapping[str, Work] = {
 """Hooks that do not act on a training step → what they act on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paper:
-    """Where a technique was published."""
-
-    title: str
-    year: int
-    link: str
-    authors: str = ""
-    venue: str = ""
-
-    def line(self) -> str:
-        """One line for lists of methods used."""
-        return f"{self.title} ({self.year}) {self.link}"
-
-    def bibtex(self, key: str) -> str:
-        """A BibTeX entry."""
-        venue = f"  journal = {{{self.venue}}},\n" if self.venue else ""
-        return (
-            f"@article{{{key},\n  title = {{{self.title}}},\n  author = {{{self.authors}}},\n{venue}"
-            f"  year = {{{self.year}}},\n  url = {{{self.link}}}\n}}"
-        )
+_ON_CARD = Paper("", 0, "")
+_STATED = ("family", "summary", "levels", "status", "kind", "about", "use")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,19 +166,25 @@ class ScheduleCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Technique:
-    """One published system. Each hook belongs to a level; absent hooks do nothing."""
+    """One published system. Each hook belongs to a level; absent hooks do nothing.
+
+    Where `paper` is absent, it comes from the card `system` (absent: that of the technique's own id). From a card of
+    its own id come family, summary, levels, kind, status and what else a card states.
+    """
 
     id: str
-    family: str
-    summary: str
-    paper: Paper
-    levels: tuple[Level, ...]
+    system: str = ""
+    """Id of the card of its paper (`windtunnel.systems`), where that is not its own id."""
+    family: str = ""
+    summary: str = ""
+    paper: Paper = _ON_CARD
+    levels: tuple[Level, ...] = ()
     status: Literal["works", "partial", "planned"] = "works"
     kind: Kind = "technique"
     about: tuple[Work, ...] = ()
     """What a search, a predictor or a meter is about; a technique says it by its hooks."""
     use: str = ""
-    """How a search, a predictor or a meter is run: a verb, or the module that holds it."""
+    """How a search, a predictor or a meter is run: a command, or the module that holds it."""
     knobs: Mapping[str, Knob] = field(default_factory=dict)
     edits: tuple[tuple[Level, str], ...] = ()
     """(level, tag) pairs that it rewrites; two techniques editing the same pair conflict unless one names the other in
@@ -266,6 +255,20 @@ class Technique:
     """Folder under `papers/` that tests the headline claim; without one the status is at most `partial`."""
     missing: str = ""
     """`partial`: what is left out."""
+
+    def __post_init__(self) -> None:
+        """Read its card, where it states no paper."""
+        if self.paper is not _ON_CARD:
+            return
+        card = systems.card(self.system or self.id)
+        facts: dict[str, Any] = {"paper": card.paper}
+        if not self.system:
+            facts |= {
+                name: getattr(card, name) for name in ("family", "summary", "levels", "status", "kind", "about", "use")
+            }
+            facts |= {"missing": card.limits, "experiment": next(iter(card.claims), "")}
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     @property
     def scopes(self) -> tuple[Work, ...]:

@@ -1,18 +1,33 @@
-"""Published systems of the research catalogue (`systems.yaml`), and which of them are not built yet."""
+"""Published systems of the research catalogue, read from their cards, and which of them are not built yet."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
-import yaml
-
+from windtunnel.systems import card, ids
 from windtunnel.techniques import REGISTRY
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+FAMILIES = (
+    "train-parallel",
+    "overlap-net",
+    "long-seq",
+    "memory-offload",
+    "moe",
+    "low-comm",
+    "compression",
+    "fault-straggler",
+    "serving",
+    "decode-tts",
+    "agents",
+    "diffusion",
+    "devices",
+    "fl-edge",
+    "cluster-plan",
+    "rl-graph-data",
+)
+"""Families of the catalogue, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +62,9 @@ class System:
 @lru_cache(maxsize=1)
 def systems() -> tuple[System, ...]:
     """All of them, family by family."""
-    data = yaml.load(files(__package__).joinpath("systems.yaml").read_text("utf-8"), _LOADER)
-    return tuple(System(family=family, **one) for family, own in data["families"].items() for one in own)
+    cards = [one for one in map(card, ids()) if one.tier]
+    cards.sort(key=lambda one: (FAMILIES.index(one.family), one.tier, one.id))
+    return tuple(System(one.id, one.family, one.name, one.tier, one.summary, one.title) for one in cards)
 
 
 def system(id: str) -> System | None:
@@ -56,10 +72,6 @@ def system(id: str) -> System | None:
     return next((one for one in systems() if one.id == id.replace("_", "-")), None)
 
 
-def planned(built: Collection[str] = ()) -> tuple[System, ...]:
-    """Systems that are neither a technique nor otherwise built.
-
-    Args:
-        built: further ids: papers whose experiment needs no technique of its own.
-    """
-    return tuple(one for one in systems() if one.id not in REGISTRY and one.id not in built)
+def planned() -> tuple[System, ...]:
+    """Systems that are neither a technique nor have claims."""
+    return tuple(one for one in systems() if one.id not in REGISTRY and not card(one.id).claims)

@@ -15,14 +15,17 @@ from typing import Any
 
 import yaml
 
+from windtunnel.systems import card
+
 Values = dict[str, Any]
 
 
 @lru_cache(maxsize=16)
 def load(package: str) -> Values:
-    """The `setting.yaml` beside an experiment."""
+    """The `setting.yaml` beside an experiment, with its `paper` (title, year, link) from the card of its `system`."""
     loaded: Values = yaml.safe_load(files(package).joinpath("setting.yaml").read_text(encoding="utf-8"))
-    return loaded
+    paper = card(loaded["system"])
+    return loaded | {"paper": {"title": paper.title, "year": paper.year, "link": paper.link}}
 
 
 def central(setting: Values) -> Values:

@@ -19,6 +19,7 @@ from windtunnel.clusters.sharing_policies.base import (
     consolidated,
     take,
 )
+from windtunnel.systems import card
 
 _DONE = 1e-9
 """Share of a job's work by which the end of an operation may be missed in floating point."""
@@ -52,7 +53,7 @@ SHARING_POLICIES.add(
     "operation-srpt",
     SharingPolicy(
         name="Shortest remaining operation first",
-        source="Lindermayr et al., Online Flow Time Minimization with Gradually Revealed Jobs, arXiv 2602.12716 (2026)",
+        source=f"Lindermayr et al., {card('gradual-jobs-flowtime').title}, arXiv 2602.12716 (2026)",
         prepare=_prepare,
     ),
 )

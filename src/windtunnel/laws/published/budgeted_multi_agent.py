@@ -1,6 +1,6 @@
 """When a tree of agents beats one agent with the same budget: the organization exponent s above the scaling exponent β.
 
-Source: Liu, Kong and Pei 2026, Phase Transition for Budgeted Multi-Agent Synergy (arXiv 2601.17311). Leaves with a
+Source: Liu, Kong and Pei 2026 (arXiv 2601.17311). Leaves with a
 budget x answer rightly with probability 1/2 + c·x^β/2, c small. A majority of b children, who share one vote with
 probability ρ and whose messages keep γ of their signal, multiplies a small bias by α = γ·((1 − ρ)·m_b + ρ), with m_b
 the slope of a majority of b at 1/2. A tree of depth L has b^L leaves and multiplies it by α^L, so by
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.laws import LAWS, Law, Quantity, Question, Values
+from windtunnel.systems import card
 
 
 def majority(bias: float, children: int) -> float:
@@ -66,7 +67,7 @@ LAWS.add(
     Law(
         id="budgeted-multi-agent",
         title="Trees of agents against one agent with the same budget",
-        source="Liu et al. 2026, Phase Transition for Budgeted Multi-Agent Synergy, boundary s > β",
+        source=f"Liu et al. 2026, {card('budgeted-multi-agent').title}, boundary s > β",
         link="https://arxiv.org/abs/2601.17311",
         confirmed="boundary and its ingredients on six public pages; the slope α is derived here",
         valid="votes with small bias, odd fan-in, a shared error with the stated correlation",

@@ -1,6 +1,6 @@
 """Bytes and seconds of a retrieval tier: passages, embeddings, a flat or a compressed index, and reading it.
 
-Source: Shao et al. 2024, Scaling Retrieval-Based Language Models with a Trillion-Token Datastore (arXiv 2407.12854):
+Source: Shao et al. 2024 (arXiv 2407.12854):
 passages of at most 256 words, embeddings of Contriever-MSMARCO (768 numbers), a flat index. What retrieval does for the
 loss is measured there and not modelled here.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windtunnel.laws import LAWS, Law, Quantity, Question, Values
+from windtunnel.systems import card
 
 ENCODER_PARAMETERS = 110e6
 """Contriever is as large as BERT-base."""
@@ -38,7 +39,7 @@ LAWS.add(
     Law(
         id="massiveds",
         title="MassiveDS: bytes, seconds and FLOP of a datastore for retrieval",
-        source="Shao et al. 2024, Scaling Retrieval-Based Language Models with a Trillion-Token Datastore",
+        source=f"Shao et al. 2024, {card('massiveds').title}",
         link="https://arxiv.org/abs/2407.12854",
         confirmed="256 words, Contriever-MSMARCO, flat index in the authors' data card; tokens of a word assumed",
         valid="at most 1.4T tokens of datastore; storage and search alone, no loss",

@@ -1,6 +1,6 @@
 """Muon beside AdamW: FLOP to a loss, FLOP of a step's Newton–Schulz products, bytes of optimizer state.
 
-Source: Mehta et al. 2025, Muon: Training and Trade-offs with Latent Attention and MoE (arXiv 2509.24406): a target loss
+Source: Mehta et al. 2025 (arXiv 2509.24406): a target loss
 with 48 to 52 % of AdamW's training for decoders of 30M to 200M parameters. A Newton–Schulz iteration on an m × n matrix
 (m ≤ n) is three products, X·Xᵀ, its square and their product with X: 2·m·n·m + 2·m³ + 2·m·m·n FLOP.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windtunnel.laws import LAWS, Coefficient, Law, Quantity, Question, Values
+from windtunnel.systems import card
 
 
 def newton_schulz_flop(rows: float, columns: float, iterations: float = 5.0) -> float:
@@ -35,7 +36,7 @@ LAWS.add(
     Law(
         id="muon-mla-moe",
         title="Muon: FLOP to a loss and of a step, beside AdamW",
-        source="Mehta et al. 2025, Muon: Training and Trade-offs with Latent Attention and MoE, abstract",
+        source=f"Mehta et al. 2025, {card('muon-mla-moe').title}, abstract",
         link="https://arxiv.org/abs/2509.24406",
         confirmed="48 to 52 % on four public pages; FLOP of a step are counted",
         valid="decoders of 30M to 200M parameters",

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 
 from windtunnel.laws import LAWS, Coefficient, Law, Quantity, Question, Values
+from windtunnel.systems import card
 
 C = Mapping[str, float]
 PIVOT = 1.5e9
@@ -44,7 +45,7 @@ LAWS.add(
     Law(
         id="parscale",
         title="ParScale: loss with P parallel streams through the same weights",
-        source="Chen et al. 2025, Parallel Scaling Law for Language Models, equation 5, table 1",
+        source=f"Chen et al. 2025, {card('parscale').title}, equation 5, table 1",
         link="https://arxiv.org/abs/2505.10475",
         confirmed="fitted here to the authors' 48 losses; form on two public pages",
         valid="0.5B to 4.4B parameters without embeddings, 1 to 8 streams, 42B tokens",

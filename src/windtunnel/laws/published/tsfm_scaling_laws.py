@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from windtunnel.laws import LAWS, Coefficient, Law, Quantity, Question, Values
+from windtunnel.systems import card
 
 PF_DAY_FLOP = 8.64e19
 PRINTED = {
@@ -45,7 +46,7 @@ LAWS.add(
     Law(
         id="tsfm-scaling-laws",
         title="Time-series foundation models: loss over parameters, data and compute",
-        source="Yao et al. 2025, Towards Neural Scaling Laws for Time Series Foundation Models, figures 2 to 4",
+        source=f"Yao et al. 2025, {card('tsfm-scaling-laws').title}, figures 2 to 4",
         link="https://arxiv.org/abs/2410.12360",
         confirmed="printed in the figures of the authors' notebooks",
         valid="1K to 300M parameters, 10M to 16B points, 4e-12 to 1.3e-4 PF-days",

@@ -1,6 +1,6 @@
 """What a verifier is worth over cloning as horizons grow: a gap that rises with the square root of the horizon.
 
-Source: Setlur et al. 2025, Scaling Test-Time Compute Without Verification or RL is Suboptimal (arXiv 2502.12118): with
+Source: Setlur et al. 2025 (arXiv 2502.12118): with
 rewards of a base policy that spread by σ over the solutions of a problem (σ² grows with the horizon H), cloning stays
 at the mean of what it clones, a verifier picks within that spread and pays H/n for learning from n problems. Here as
 gap = spread·√(κ·H) − error·H/n with its factors given: the order in H and n is the paper's, the factors are the user's.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from windtunnel.laws import LAWS, Law, Quantity, Question
+from windtunnel.systems import card
 
 
 def gap(horizon: float, problems: float, spread: float, reach: float, error: float) -> float:
@@ -31,7 +32,7 @@ LAWS.add(
     Law(
         id="vb-vs-vf",
         title="Verifier-based over verifier-free: the gap grows with the root of the horizon",
-        source="Setlur et al. 2025, Scaling Test-Time Compute Without Verification or RL is Suboptimal",
+        source=f"Setlur et al. 2025, {card('vb-vs-vf').title}",
         link="https://arxiv.org/abs/2502.12118",
         confirmed="order of the gap as in the research catalogue; the factors are the user's",
         valid="rewards that spread over the solutions of a problem and are anti-concentrated; order of growth alone",

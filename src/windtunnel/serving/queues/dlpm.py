@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from windtunnel.serving.event_loop.twin.queue import QUEUES
 from windtunnel.serving.queues.fair import Fair
 from windtunnel.serving.queues.lpm import matched
+from windtunnel.systems import card
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class DeficitLongestPrefixMatch(Fair):
 
     id = "dlpm"
     title = "Deficit longest prefix match"
-    source = "Cao et al. 2025, Locality-aware Fair Scheduling in LLM Serving, algorithm 1"
+    source = f"Cao et al. 2025, {card('dlpm').title}, algorithm 1"
     knobs = {**Fair.knobs, "quantum": Knob(10_000.0, 1.0, 1e9, "weighted tokens that a refill adds")}
 
     def begin(self, instances: Sequence[Instance]) -> None:

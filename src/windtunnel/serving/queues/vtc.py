@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.serving.event_loop.twin.queue import QUEUES
 from windtunnel.serving.queues.fair import Fair
+from windtunnel.systems import card
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class VirtualTokenCounter(Fair):
 
     id = "vtc"
     title = "Virtual token counter"
-    source = "Sheng et al. 2024, Fairness in Serving Large Language Models, algorithm 2; weights: section 4.3"
+    source = f"Sheng et al. 2024, {card('vtc').title}, algorithm 2; weights: section 4.3"
     knobs = {**Fair.knobs, "lift": Knob(True, doc="lift counters after a pause; false: least counter first (LCF)")}
 
     def begin(self, instances: Sequence[Instance]) -> None:

@@ -1,7 +1,7 @@
 """What each tenant got, and how evenly: service, latencies, and the measures of fairness that papers use.
 
-Service is weighted tokens, 1 a prompt token and 2 an answer token: Sheng et al. 2024, Fairness in Serving Large
-Language Models (VTC), section 5.1, after the price lists of that time.
+Service is weighted tokens, 1 a prompt token and 2 an answer token: Sheng et al. 2024 (card
+`vtc`), section 5.1, after the price lists of that time.
 """
 
 from __future__ import annotations

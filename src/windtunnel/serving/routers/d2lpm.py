@@ -15,6 +15,7 @@ from windtunnel.serving.event_loop.twin.request import Request
 from windtunnel.serving.queues.fair import INPUT_WEIGHT, OUTPUT_WEIGHT
 from windtunnel.serving.routers.base import ROUTERS, RouterEntry
 from windtunnel.serving.routers.cache_aware import CacheAware
+from windtunnel.systems import card
 from windtunnel.techniques.base import Knob
 
 
@@ -49,7 +50,7 @@ ROUTERS.add(
     "d2lpm",
     RouterEntry(
         "Double deficit longest prefix match",
-        "Cao et al. 2025, Locality-aware Fair Scheduling in LLM Serving, algorithm 2",
+        f"Cao et al. 2025, {card('dlpm').title}, algorithm 2",
         None,
         DoubleDeficit,
         {

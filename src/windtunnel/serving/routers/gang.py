@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from windtunnel.serving.event_loop.instance_limits import Router
 from windtunnel.serving.routers.base import ROUTERS, RouterEntry
+from windtunnel.systems import card
 
 ROUTERS.add(
     "gang",
     RouterEntry(
         "A group's requests together, where load is least",
-        "Fu et al. 2024, Efficiently Serving LLM Reasoning Programs with Certaindex: gang scheduling of a program",
+        f"Fu et al. 2024, {card('dynasor-certaindex').title}: gang scheduling of a program",
         Router.GANG,
     ),
 )

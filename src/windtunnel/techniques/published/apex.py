@@ -11,25 +11,8 @@ Source: Lin et al. 2024.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Technique
 
-TECHNIQUE = Technique(
-    id="apex",
-    family="cluster-plan",
-    summary="plans of serving simulated on a trace, ranked by latency or energy",
-    paper=Paper(
-        "APEX: An Extensible and Dynamism-Aware Simulator for Automated Parallel Execution in LLM Serving",
-        2024,
-        "https://arxiv.org/abs/2411.17651",
-        "Lin, Yi-Chien and others",
-    ),
-    levels=(),
-    kind="search",
-    about=("serving",),
-    use="`windtunnel plan` of a scenario with a `serving` section",
-    status="partial",
-    missing="axes per cell of dense models; clocks as an axis of the search, here swept by a cap on power",
-    experiment="apex",
-)
+TECHNIQUE = Technique(id="apex")
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

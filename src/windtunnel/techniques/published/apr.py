@@ -6,22 +6,10 @@ Source: Pan et al. 2025.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="apr",
-    family="decode-tts",
-    summary="a parent spawns children and joins their short results",
-    paper=Paper(
-        "Learning Adaptive Parallel Reasoning with Language Models",
-        2025,
-        "https://arxiv.org/abs/2504.15466",
-        "Pan, Li and others",
-        "arXiv 2504.15466",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="children and their lengths are drawn, not decided by a model; its accuracy is measured on one task",
     strategy="apr",
     knobs={
         "children": Knob(6.1, 0.0, 1000.0, doc="mean threads of a problem"),
@@ -31,7 +19,6 @@ TECHNIQUE = Technique(
     saves="decode steps one after the other",
     resource="memory bandwidth",
     quality="measured on Countdown alone",
-    experiment="apr",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,23 +10,11 @@ Source: Xiong et al. 2025 (arXiv 2509.15148).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED
 
 TECHNIQUE = Technique(
     id="atts",
-    family="decode-tts",
-    summary="rounds of drafts that a large model accepts or writes itself, each chain alone",
-    paper=Paper(
-        "ATTS: Asynchronous Test-Time Scaling via Conformal Prediction",
-        2025,
-        "https://arxiv.org/abs/2509.15148",
-        "Xiong, Chen, Ye and others",
-        "arXiv 2509.15148",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="thresholds are not calibrated from scores: the share of rejected chunks is an input",
     strategy="draft_rounds",
     knobs={
         "n": Knob(16, 1, 1024, doc="chains of a problem"),
@@ -37,7 +25,6 @@ TECHNIQUE = Technique(
     saves="chains that wait for others",
     resource="waiting",
     quality=ASSUMED,
-    experiment="atts",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.megatron_3d import SLOW
 from windtunnel.techniques.published.zb_h1 import CASE, applies
 
@@ -22,17 +22,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="breadth-first",
-    family="train-parallel",
-    summary="run all micro-batches through one chunk before the next, dividing the bubble by the chunks",
-    paper=Paper(
-        "Breadth-First Pipeline Parallelism",
-        2023,
-        "https://arxiv.org/abs/2211.05953",
-        "Lamy-Poirier",
-        "MLSys 2023",
-    ),
-    levels=("schedule",),
-    status="partial",
     knobs={"chunks": Knob(5, 2, 64, "model chunks per stage; pp times this must not exceed the layers")},
     edits=(("schedule", "order"),),
     applies_to=applies,
@@ -40,7 +29,6 @@ TECHNIQUE = Technique(
     saves="bubble",
     where={"torchtitan": "parallelism.pipeline_parallel_schedule = LoopedBFS"},
     limits=Limits(scenario=CASE, costly_scenario=SLOW),
-    missing="ZeRO-3 gathers a chunk once per micro-batch, not once for all of them; no experiment yet",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -20,7 +20,7 @@ from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
 from windtunnel.specs.run import FailureCause, FailureProfile, RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def rerouted(cluster: ClusterSpec, routing: str, flows_per_port: int | None = None) -> ClusterSpec:
@@ -64,19 +64,6 @@ def _found_sooner(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> Ru
 
 TECHNIQUE = Technique(
     id="c4",
-    family="fault-straggler",
-    summary="plan the paths of large flows instead of hashing them; find faulty nodes by the timing of collectives",
-    paper=Paper(
-        "Enhancing Large-Scale AI Training Efficiency: The C4 Solution for Real-Time Anomaly Detection and "
-        "Communication Optimization",
-        2025,
-        "https://arxiv.org/abs/2406.04594",
-        "Dong, Jianbo and others",
-        "HPCA 2025",
-    ),
-    levels=("plan", "run"),
-    status="partial",
-    missing="balance between bonded ports of one card; seconds of the detector are knobs, no collective is timed",
     knobs={
         "flows_per_port": Knob(None, 1, 64, "connections between two ports; absent: as the fabric has them"),
         "detect_s": Knob(30.0, 0.1, 3600.0, "seconds until the timing of collectives shows a fault", given=True),
@@ -87,7 +74,6 @@ TECHNIQUE = Technique(
     cluster=lambda cluster, knobs: rerouted(cluster, "planned", knobs["flows_per_port"]),
     run_section=_found_sooner,
     saves="scale-out",
-    experiment="c4",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

@@ -14,7 +14,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _decide(
@@ -61,16 +61,6 @@ ALIKE = {"cluster": {"groups": [{"device": "a100-sxm-80gb", "nodes": 1, "devices
 
 TECHNIQUE = Technique(
     id="cephalo",
-    family="train-parallel",
-    summary="on mixed devices, shares of the batch by speed and of the state by memory",
-    paper=Paper(
-        "Cephalo: Harnessing Heterogeneous GPU Clusters for Training Transformer Models",
-        2024,
-        "https://arxiv.org/abs/2411.01075",
-        "Guo, Zhao, Zhou and others",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={
         "shard_state": Knob(True, doc="shard parameters and optimizer inside each group (ZeRO-3)"),
         "by_layer": Knob(False, doc="all micro-batches through a layer before the next: one gather each way"),
@@ -79,8 +69,6 @@ TECHNIQUE = Technique(
     applies_to=applies,
     decide=_decide,
     saves="imbalance",
-    experiment="cephalo",
-    missing="shards of unlike sizes over all groups (each shards its own copy); a micro-batch size for each group",
     limits=Limits(
         scenario=MIXED,
         free=ALIKE,

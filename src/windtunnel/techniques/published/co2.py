@@ -11,7 +11,7 @@ from windtunnel.specs.compression import LocalSteps
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.compressing import EDITS, ETHERNET
 
 
@@ -29,16 +29,6 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="co2",
-    family="low-comm",
-    summary="averages of replicas once a round of local steps, beside the steps of the next round",
-    paper=Paper(
-        "CO2: Efficient Distributed Training with Full Communication-Computation Overlap",
-        2024,
-        "https://arxiv.org/abs/2401.16265",
-        "Sun and others",
-        "ICLR 2024",
-    ),
-    levels=("plan", "learning"),
     algorithm="co2",
     knobs={
         "steps": Knob(48, 1, 10_000, "local steps of a round"),
@@ -50,7 +40,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality="replicas drift apart for a round and averages are a round old: convergence may suffer",
-    experiment="co2",
     limits=Limits(
         scenario=ETHERNET,
         free={

@@ -10,26 +10,11 @@ Source: Ehrlich et al. 2025 (arXiv 2501.14723).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED
 
 TECHNIQUE = Technique(
     id="codemonkeys",
-    family="decode-tts",
-    summary="trajectories that share a context, of which tests and a model choose",
-    paper=Paper(
-        "CodeMonkeys: Scaling Test-Time Compute for Software Engineering",
-        2025,
-        "https://arxiv.org/abs/2501.14723",
-        "Ehrlich, Brown, Juravsky, Clark, Ré, Mirhoseini",
-        "arXiv 2501.14723",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing=(
-        "the stage that reads all files, and turns within a trajectory; its bill is an input, since its token"
-        " counts are not in its repository"
-    ),
     strategy="solve_verify",
     knobs={
         "n": Knob(10, 1, 10000, doc="trajectories of each issue"),
@@ -39,7 +24,6 @@ TECHNIQUE = Technique(
     saves="wrong attempts",
     resource="compute",
     quality=ASSUMED,
-    experiment="codemonkeys",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

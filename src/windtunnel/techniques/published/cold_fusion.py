@@ -8,23 +8,11 @@ What it costs: a model down and a model up for each contribution.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY
 
 TECHNIQUE = Technique(
     id="cold-fusion",
-    family="low-comm",
-    summary="contributors fine-tune a published base, a repository averages them",
-    paper=Paper(
-        "ColD Fusion: Collaborative Descent for Distributed Multitask Finetuning",
-        2022,
-        "https://arxiv.org/abs/2212.01378",
-        "Don-Yehiya, Venezian, Raffel, Slonim, Katz, Choshen",
-        "ACL 2023",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="multitask scores need real tasks; here classes stand for them",
     algorithm="cold-fusion",
     knobs={
         "finetune_steps": Knob(50, 1, 1000000, doc="steps of a contributor in an iteration"),
@@ -34,7 +22,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="cold_fusion",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

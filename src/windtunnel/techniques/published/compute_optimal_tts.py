@@ -10,22 +10,11 @@ Source: Snell et al. 2024 (arXiv 2408.03314).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED, more_accurate
 
 TECHNIQUE = Technique(
     id="compute-optimal-tts",
-    family="decode-tts",
-    summary="attempts or beam search by the difficulty of a problem",
-    paper=Paper(
-        "Scaling LLM Test-Time Compute Optimally can be More Effective than Scaling Model Parameters",
-        2024,
-        "https://arxiv.org/abs/2408.03314",
-        "Snell, Lee, Xu, Kumar",
-        "arXiv 2408.03314",
-    ),
-    levels=("programs",),
-    status="works",
     strategy="compute_optimal",
     knobs={
         "n": Knob(16, 1, 1024, doc="attempts of a problem in the mean"),
@@ -37,7 +26,6 @@ TECHNIQUE = Technique(
     resource="compute",
     quality=ASSUMED,
     limits=more_accurate(),
-    experiment="compute_optimal_tts",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.zero_infinity import applies as trains
 
 CARDS = {"cards": 2, "bytes": "512 GiB", "bytes_per_s": "25 GB/s"}
@@ -37,16 +37,6 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="cxl-offload",
-    family="memory-offload",
-    summary="optimizer state in host memory, weights, gradients and activations on striped CXL cards",
-    paper=Paper(
-        "Analysis and Optimized CXL-Attached Memory Allocation for Long-Context LLM Fine-Tuning",
-        2025,
-        "https://arxiv.org/abs/2507.03305",
-        "Liaw, Chen",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"stripe": Knob(True, doc="spread tensors over all cards; else a card a device")},
     edits=(("plan", "offload tiers"),),
     after=("zero-infinity", "fuyou"),
@@ -54,7 +44,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="CXL bandwidth",
     resource="host link",
-    missing="higher latency of cards under single loads of the host; the abstract gives no number to test",
     limits=Limits(
         scenario={
             "model": "gpt3-13b",

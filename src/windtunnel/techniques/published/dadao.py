@@ -9,23 +9,11 @@ What it costs: two copies of the parameters, and constants of the problem that h
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY
 
 TECHNIQUE = Technique(
     id="dadao",
-    family="low-comm",
-    summary="accelerated gossip whose gradients and exchanges fire as Poisson clocks",
-    paper=Paper(
-        "DADAO: Decoupled Accelerated Decentralized Asynchronous Optimization",
-        2022,
-        "https://arxiv.org/abs/2208.00779",
-        "Nabli, Oyallon",
-        "ICML 2023",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="the clocks are drawn in whole steps; laws need strongly convex problems",
     algorithm="dadao",
     knobs={
         "graph": Knob("ring", doc="id of a graph: ring, torus, hypercube, complete"),
@@ -36,7 +24,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="dadao",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

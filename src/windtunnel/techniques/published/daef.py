@@ -9,22 +9,10 @@ What it costs: random hidden layers, so a larger error than training by gradient
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="daef",
-    family="fl-edge",
-    summary="a deep autoencoder in closed form, layer by layer; matrices are merged once",
-    paper=Paper(
-        "DAEF: Fast deep autoencoder for federated learning",
-        2022,
-        "https://arxiv.org/abs/2206.05136",
-        "Novoa-Paradela, Fontenla-Romero, Guijarro-Berdiñas",
-        "Pattern Recognition 143",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="anomaly detection on its data sets; a unit test holds the merge to the central solution",
     algorithm="daef",
     knobs={
         "penalty": Knob(0.01, 1e-12, 1000000000000.0, doc="of the squares of weights in each least-squares problem"),

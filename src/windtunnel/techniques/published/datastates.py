@@ -18,7 +18,7 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 _UNSERIALISED_BYTES_PER_S = 1e12
 """Raw tensors: what a writing process hands on is limited by ports and storage alone."""
@@ -42,22 +42,11 @@ def _lazy(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
 
 TECHNIQUE = Technique(
     id="datastates",
-    family="fault-straggler",
-    summary="copy the state to the host behind forward and backward, write it on meanwhile",
-    paper=Paper(
-        "DataStates-LLM: Lazy Asynchronous Checkpointing for Large Language Models",
-        2024,
-        "https://arxiv.org/abs/2406.10707",
-        "Maurya, Avinash and Underwood, Robert and Rafique, M. Mustafa and Cappello, Franck and Nicolae, Bogdan",
-        "HPDC 2024",
-    ),
-    levels=("run",),
     knobs={"buffer_gib": Knob(20.0, 0.1, 1024.0, "page-locked host memory of each writing process, GiB")},
     edits=(("run", "checkpoint mode"),),
     applies_to_run=without_files,
     run_section=_lazy,
     saves="checkpoints",
-    experiment="datastates",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-2-13b-hf",

@@ -16,7 +16,7 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 UNEQUAL: dict[str, Any] = {
     "model": "meta-llama/Llama-2-13b-hf",
@@ -47,19 +47,7 @@ def _fastest(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec
 
 TECHNIQUE = Technique(
     id="dbw",
-    family="fault-straggler",
-    summary="wait for as many of the fastest workers as give most progress a second",
-    paper=Paper(
-        "Dynamic backup workers for parallel machine learning",
-        2021,
-        "https://arxiv.org/abs/2004.14696",
-        "Xu, Chuan and Neglia, Giovanni and Sebastianelli, Nicola",
-        "Computer Networks 188",
-    ),
-    levels=("run", "learning"),
     algorithm="dbw",
-    status="partial",
-    missing="the number is chosen once for the mean noise of the run, not anew each step from its gradients",
     knobs={
         "backup": Knob(None, 0, 1000000, "workers not waited for; absent: as many as give most progress a second"),
         "noise": Knob(16.0, 0.0, 1e9, "variance of one worker's gradient over its squared true length", given=True),
@@ -69,7 +57,6 @@ TECHNIQUE = Technique(
     run_section=_fastest,
     saves="stragglers",
     quality="fewer gradients a step: more steps to the same loss, counted by the noise stated",
-    experiment="dbw",
     limits=Limits(
         scenario={**UNEQUAL, "run": {**UNEQUAL["run"], "stragglers": {"law": "pareto", "spread": 0.6}}},
         measure="days.mean",

@@ -10,7 +10,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
 
@@ -24,16 +24,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="deep-optimizer-states",
-    family="memory-offload",
-    summary="update groups of offloaded optimizer state on the device and on the host at the same time",
-    paper=Paper(
-        "Deep Optimizer States: Towards Scalable Training of Transformer Models Using Interleaved Offloading",
-        2024,
-        "https://arxiv.org/abs/2410.21316",
-        "Maurya and others",
-        "Middleware 2024",
-    ),
-    levels=("plan",),
     knobs={
         "share": Knob(0.5, 0.0, 1.0, "of groups that the device updates: 1 / stride"),
         "subgroup": Knob(100_000_000, 1_000_000, 2_000_000_000, "parameters of a group"),
@@ -44,7 +34,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="host update",
     resource="host",
-    experiment="deep_optimizer_states",
     limits=Limits(
         scenario={
             "model": "gpt3-13b",

@@ -10,23 +10,11 @@ Source: Fu et al. 2025 (arXiv 2508.15260).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED
 
 TECHNIQUE = Technique(
     id="deepconf",
-    family="decode-tts",
-    summary="chains of low confidence end early and do not vote",
-    paper=Paper(
-        "Deep Think with Confidence",
-        2025,
-        "https://arxiv.org/abs/2508.15260",
-        "Fu, Wang, Tian, Zhao",
-        "arXiv 2508.15260",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="confidence is normal with a stated separation, not that of a model; votes are not weighted by it",
     strategy="early_stop",
     knobs={
         "n": Knob(256, 2, 10_000, doc="chains of each problem"),
@@ -38,7 +26,6 @@ TECHNIQUE = Technique(
     saves="tokens of chains that end wrong",
     resource="compute",
     quality=ASSUMED,
-    experiment="deepconf",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.models import without_experts
 
 
@@ -21,25 +21,12 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="deepseek-v3-codesign",
-    family="moe",
-    summary="a token's experts lie on few nodes, so that it crosses the network few times",
-    paper=Paper(
-        "Insights into DeepSeek-V3: Scaling Challenges and Reflections on Hardware for AI Architectures",
-        2025,
-        "https://arxiv.org/abs/2505.09343",
-        "Zhao and others",
-        "ISCA 2025",
-    ),
     applies_to=without_experts,
-    levels=("plan",),
-    status="partial",
     knobs={"nodes": Knob(4, 1, 64, "most nodes that a token's experts lie on")},
     edits=(("plan", "expert nodes"),),
     plan=_plan,
     saves="scale-out",
     quality="the router may not choose experts freely: another model",
-    experiment="deepseek_v3_codesign",
-    missing="the other parts of the pack are settings and techniques of their own; quality under limited routing",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

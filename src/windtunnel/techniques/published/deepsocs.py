@@ -9,26 +9,8 @@ Source: Sung et al. 2020; HEFT: Topcuoglu et al. 2002.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Technique
 
-TECHNIQUE = Technique(
-    id="deepsocs",
-    family="cluster-plan",
-    summary="task graphs on unlike elements by a learned rank and earliest finish, beside HEFT, under noise",
-    paper=Paper(
-        "DeepSoCS: A Neural Scheduler for Heterogeneous System-on-Chip (SoC) Resource Scheduling",
-        2020,
-        "https://arxiv.org/abs/2005.07666",
-        "Sung, Tegg Taekyong and others",
-        "Electronics 9(6)",
-    ),
-    levels=(),
-    kind="search",
-    about=("cluster",),
-    use="`windtunnel_lab.models.clusters.task_graphs`",
-    status="partial",
-    missing="a graph network trained by policy gradients (a weighted rank here), power and clocks of the elements",
-    experiment="deepsocs",
-)
+TECHNIQUE = Technique(id="deepsocs")
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.models import without_experts
 
 MODEL = {
@@ -49,17 +49,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="deepspeed-ted",
-    family="moe",
-    summary="tensor ranks send each token once to its expert; recomputation repeats no collective",
-    paper=Paper(
-        "A Hybrid Tensor-Expert-Data Parallelism Approach to Optimize Mixture-of-Experts Training",
-        2023,
-        "https://arxiv.org/abs/2303.06318",
-        "Singh, Ruwase, Awan, Rajbhandari, He, Bhatele",
-        "ICS 2023",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={
         "drop_duplicates": Knob(True, doc="each tensor rank sends its part of the tokens"),
         "keep_collectives": Knob(True, doc="results of collectives stay for backward under full recomputation"),
@@ -68,8 +57,6 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="network",
-    experiment="deepspeed_ted",
-    missing="the tiled optimizer, which caps the fp32 copy of gradients that an update makes",
     limits=Limits(
         scenario={
             "model": MODEL,

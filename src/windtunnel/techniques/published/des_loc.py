@@ -9,21 +9,11 @@ What it costs: two more exchanges than DiLoCo, and clipped gradients.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY, limits_of
 
 TECHNIQUE = Technique(
     id="des-loc",
-    family="low-comm",
-    summary="parameters and both moments of Adam averaged at periods of their own",
-    paper=Paper(
-        "DES-LOC: Desynced Low Communication Adaptive Optimizers for Training Foundation Models",
-        2025,
-        "https://arxiv.org/abs/2505.22549",
-        "Iacob, Sani, Safaryan, Giampouras, Horváth, Jovanović, Kurmanji, Aleksandrov, Shen, Qiu, Lane",
-        "arXiv 2505.22549",
-    ),
-    levels=("learning",),
     algorithm="des-loc",
     knobs={
         "period": Knob(256, 1, 1000000, doc="Kx: local steps between averages of parameters"),
@@ -35,7 +25,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="des_loc",
     limits=limits_of({"period": 1}),
 )
 

@@ -9,26 +9,11 @@ What it costs: a transform in each step, momenta that differ between nodes, and 
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY
 
 TECHNIQUE = Technique(
     id="detonation",
-    family="low-comm",
-    summary="between nodes only the largest cosine coefficients of momentum travel",
-    paper=Paper(
-        "DeToNATION: Decoupled Torch Network-Aware Training on Interlinked Online Nodes",
-        2025,
-        "https://arxiv.org/abs/2502.06728",
-        "From, Nielsen, Galke, Schneider-Kamp",
-        "arXiv 2502.06728",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing=(
-        "FSDP inside nodes is the target's own plan; replicators other than the cosine one are "
-        "knobs of `windtunnel learn`"
-    ),
     algorithm="detonation",
     knobs={
         "node": Knob(1, 1, 100000, doc="workers of a node, which average gradients in full"),
@@ -40,7 +25,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="detonation",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
 
@@ -23,16 +23,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="dettmers-8bit",
-    family="compression",
-    summary="gradients and activations in eight bits on their way",
-    paper=Paper(
-        "8-Bit Approximations for Parallelism in Deep Learning",
-        2015,
-        "https://arxiv.org/abs/1511.04561",
-        "Dettmers",
-        "ICLR 2016",
-    ),
-    levels=("plan", "learning"),
     algorithm="dettmers-8bit",
     knobs={
         "bits": Knob(8, 2, 16, "of one value"),
@@ -45,7 +35,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="dettmers_8bit",
     limits=LIMITS,
 )
 

@@ -9,22 +9,10 @@ What it costs: a gradient more in each step, and Q times the messages.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="dfedsam",
-    family="fl-edge",
-    summary="local steps towards flat minima, then several gossip rounds",
-    paper=Paper(
-        "Improving the Model Consistency of Decentralized Federated Learning",
-        2023,
-        "https://arxiv.org/abs/2302.04083",
-        "Shi, Shen, Wei, Sun, Yuan, Wang, Tao",
-        "ICML 2023",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="accuracies of its data sets",
     algorithm="dfedsam",
     knobs={
         "period": Knob(5, 1, 1000000, doc="K: local steps between exchanges"),
@@ -35,7 +23,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality="flatter minima; consensus falls as λ^Q",
-    experiment="dfedsam",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

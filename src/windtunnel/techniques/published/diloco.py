@@ -18,7 +18,7 @@ from typing import Any
 from windtunnel.specs.compression import LocalSteps
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS
 from windtunnel.techniques.learning_limits import QUALITY, limits_of
 from windtunnel.techniques.published.co2 import applies
@@ -31,16 +31,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="diloco",
-    family="low-comm",
-    summary="hundreds of local steps, then Nesterov's momentum over the mean difference to the anchor",
-    paper=Paper(
-        "DiLoCo: Distributed Low-Communication Training of Language Models",
-        2023,
-        "https://arxiv.org/abs/2311.08105",
-        "Douillard, Feng, Rusu, Chhaparia, Donchev, Kuncoro, Ranzato, Szlam, Shen",
-        "arXiv 2311.08105",
-    ),
-    levels=("plan", "learning"),
     algorithm="diloco",
     knobs={
         "period": Knob(100, 1, 1000000, doc="H: local steps of a round"),
@@ -54,7 +44,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="diloco",
     limits=limits_of({"period": 1}),
 )
 

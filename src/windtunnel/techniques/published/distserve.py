@@ -15,7 +15,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import limits_of_split, split_pools, splits
 
 
@@ -26,15 +26,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="distserve",
-    family="serving",
-    summary="instances for prompts and instances for answers; caches are fetched when there is room",
-    paper=Paper(
-        "DistServe: Disaggregating Prefill and Decoding for Goodput-optimized Large Language Model Serving",
-        2024,
-        "https://arxiv.org/abs/2401.09670",
-        "Zhong, Yinmin and others",
-    ),
-    levels=("run",),
     knobs={"answer_share": Knob(0.5, 0.01, 0.99, "of the instances, for answers")},
     edits=(("run", "placement"),),
     applies_to=splits,
@@ -42,7 +33,6 @@ TECHNIQUE = Technique(
     saves="decode steps that wait for prompts",
     resource="waiting",
     where={"vllm": "--kv-transfer-config", "sglang": "--disaggregation-mode"},
-    experiment="distserve",
     limits=limits_of_split("answer_share"),
 )
 

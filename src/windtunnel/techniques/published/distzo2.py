@@ -11,7 +11,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -32,16 +32,6 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="distzo2",
-    family="memory-offload",
-    summary="two forward passes on two devices, weights from the host in slices that fast links put together",
-    paper=Paper(
-        "DistZO2: High-Throughput and Memory-Efficient Zeroth-Order Fine-tuning LLMs with Distributed Parallel "
-        "Computing",
-        2025,
-        "https://arxiv.org/abs/2507.03211",
-        "Wang, Xie, Wang",
-    ),
-    levels=("plan",),
     knobs={
         "slices": Knob(True, doc="each device pulls its part of a layer over its own link"),
         "apart": Knob(True, doc="the two passes run on two replicas, which share their sequences"),
@@ -53,7 +43,6 @@ TECHNIQUE = Technique(
     workload=_workload,
     saves="host link",
     resource="host link",
-    experiment="distzo2",
     limits=Limits(
         scenario={
             "model": "facebook/opt-6.7b",

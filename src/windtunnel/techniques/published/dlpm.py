@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -25,17 +25,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="dlpm",
-    family="serving",
-    summary="longest prefix match among tenants that have credit left",
-    paper=Paper(
-        "Locality-aware Fair Scheduling in LLM Serving",
-        2025,
-        "https://arxiv.org/abs/2501.14312",
-        "Cao, Shiyi and Wang, Yichuan and others",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="the global tree of the distributed router forgets nothing; workloads of the paper are drawn, not replayed",
     knobs={
         "quantum": Knob(10_000.0, 1.0, 1e9, "weighted tokens that a refill adds to a tenant's credit"),
         "distributed": Knob(True, doc="route by credit and match too (D²LPM)"),
@@ -48,7 +37,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="prompt tokens that would be computed again",
     resource="compute",
-    experiment="dlpm",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
 
@@ -32,25 +32,11 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="dsi",
-    family="decode-tts",
-    summary="instances of the model verify drafted blocks while the draft goes on",
-    paper=Paper(
-        "Distributed Speculative Inference (DSI): Speculation Parallelism for Provably Faster Lossless Language Model "
-        "Inference",
-        2024,
-        "https://arxiv.org/abs/2405.14105",
-        "Timor, Nadav and others",
-        "ICLR 2025",
-    ),
     adds="instances of the model that verify",
-    levels=("run",),
-    status="partial",
-    missing="in a scenario, cycles of a batch's sequences are in step: each takes the mean cycle",
     knobs={"verifiers": Knob(4, 1, 64, "instances of the model that verify together")},
     edits=(("run", "speculation-order"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
-    experiment="dsi",
     saves="waiting for verification",
     resource="waiting",
 )

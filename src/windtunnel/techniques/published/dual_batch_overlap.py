@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.limits import HUGE_BYTES_PER_S
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
@@ -65,14 +65,9 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="dual-batch-overlap",
+    system="deepseek-v3",
     family="overlap-net",
     summary="exchange of tokens with experts behind the other half of the batch",
-    paper=Paper(
-        "DeepSeek-V3 Technical Report",
-        2024,
-        "https://arxiv.org/abs/2412.19437",
-        "DeepSeek-AI",
-    ),
     levels=("segment", "pair"),
     knobs={
         "comm_sms": Knob(20, 0, 64, "SMs of an all-to-all; 0: copy or network engines"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.zb_h1 import applies
 
 CASE = {
@@ -28,11 +28,9 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="dualpipe",
+    system="deepseek-v3",
     family="train-parallel",
     summary="pairs of a forward and a backward: expert, tensor and context exchanges behind the other's products",
-    paper=Paper(
-        "DeepSeek-V3 Technical Report", 2024, "https://arxiv.org/abs/2412.19437", "DeepSeek-AI", "section 3.2.1"
-    ),
     levels=("schedule",),
     status="partial",
     knobs={"copies": Knob(1, choices=(1, 2), doc="1: DualPipeV, two chunks in a V; 2: one copy from each end")},

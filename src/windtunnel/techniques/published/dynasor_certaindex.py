@@ -10,23 +10,11 @@ Source: Fu et al. 2024 (arXiv 2412.20993).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED
 
 TECHNIQUE = Technique(
     id="dynasor-certaindex",
-    family="decode-tts",
-    summary="probes end chains of thought whose answer stays",
-    paper=Paper(
-        "Efficiently Serving LLM Reasoning Programs with Certaindex",
-        2024,
-        "https://arxiv.org/abs/2412.20993",
-        "Fu, Chen, Zhu and others",
-        "arXiv 2412.20993",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="programs are not queued by their remaining work: that is a queue of the serving pools",
     strategy="early_stop",
     knobs={
         "n": Knob(1, 1, 10_000, doc="chains of each problem"),
@@ -38,7 +26,6 @@ TECHNIQUE = Technique(
     saves="tokens after the answer stays",
     resource="compute",
     quality=ASSUMED,
-    experiment="dynasor_certaindex",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,23 +9,11 @@ What it costs: loss, between that of DiLoCo and that of outer gradients which ar
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY
 
 TECHNIQUE = Technique(
     id="eager-diloco",
-    family="low-comm",
-    summary="DiLoCo whose workers go on at once, their own share fresh and the others' a round late",
-    paper=Paper(
-        "Eager Updates For Overlapped Communication and Computation in DiLoCo",
-        2025,
-        "https://arxiv.org/abs/2502.12996",
-        "Kale, Douillard, Donchev",
-        "arXiv 2502.12996",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="workers that the exchange waits for are alike; the paper also delays by two rounds",
     algorithm="eager-diloco",
     knobs={
         "period": Knob(30, 1, 1000000, doc="H: local steps of a round"),
@@ -37,7 +25,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="eager_diloco",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
 
@@ -35,24 +35,12 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="elasticmoe",
-    family="moe",
-    summary="experts move from device to device while the instance serves; caches stay where they are",
-    paper=Paper(
-        "ElasticMoE: An Efficient Auto Scaling Method for Mixture-of-Experts Models",
-        2025,
-        "https://arxiv.org/abs/2510.02613",
-        "Singh, Gursimran and Yu, Timothy and others",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="traffic of the moving weights does not slow iterations; peak of memory while experts move",
     knobs={"reconfigure_s": Knob(4.0, 0.0, 1e4, "groups of processes and warm-up of prepared workers", given=True)},
     edits=(("run", "autoscale"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
     saves="time without the new devices",
     resource="waiting",
-    experiment="elasticmoe",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.run import CheckpointTier, RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def without_peers(scenario: Scenario) -> str | None:
@@ -36,17 +36,6 @@ def _elastic(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec
 
 TECHNIQUE = Technique(
     id="elaswave",
-    family="fault-straggler",
-    summary="go on without dead nodes: micro-batches to peers, layers between stages, clocks up, communicators edited",
-    paper=Paper(
-        "ElasWave: An Elastic-Native System for Scalable Hybrid-Parallel Training",
-        2025,
-        "https://arxiv.org/abs/2510.00606",
-        "Kang, Xueze and Xiang, Guangyu and Wang, Yuxin and Zhang, Hao and others",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="time of moving layers and shards; seconds of an edited communicator are a knob; watts of raised clocks",
     knobs={
         "clock_up": Knob(
             1.05, 1.0, 2.0, "clock that a device may take over its own, where it has most to do", given=True
@@ -57,7 +46,6 @@ TECHNIQUE = Technique(
     applies_to_run=without_peers,
     run_section=_elastic,
     saves="recovery",
-    experiment="elaswave",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-2-13b-hf",

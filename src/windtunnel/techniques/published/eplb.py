@@ -16,7 +16,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import limits_of_placement, served, with_expert_load
 
 
@@ -38,9 +38,9 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="eplb",
+    system="deepseek-v3",
     family="moe",
     summary="copies of hot experts, and experts placed by load, so that no rank is waited for",
-    paper=Paper("DeepSeek-V3 Technical Report", 2024, "https://arxiv.org/abs/2412.19437", "DeepSeek-AI"),
     levels=("run",),
     status="partial",
     missing="loads that drift between two placements, groups of experts that stay on a node",

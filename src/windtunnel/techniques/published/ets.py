@@ -12,7 +12,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
 
@@ -33,18 +33,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="ets",
-    family="decode-tts",
-    summary="tree search keeps the steps whose reward is worth their cache",
-    paper=Paper(
-        "ETS: Efficient Tree Search for Inference-Time Scaling",
-        2025,
-        "https://arxiv.org/abs/2502.13575",
-        "Hooper, Coleman and others",
-        "arXiv",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="scores and what steps mean are drawn: how good the answers are is not simulated",
     knobs={
         "node_cost": Knob(1.0, 0.0, 10.0, "weight of the share of nodes that are kept"),
         "coverage": Knob(1.45, 0.0, 10.0, "weight of the share of meanings that are kept"),
@@ -52,7 +40,6 @@ TECHNIQUE = Technique(
     edits=(("run", "trajectories"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
-    experiment="ets",
     saves="cache that trajectories do not share",
     resource="memory",
     quality="trajectories are dropped before they end: the search may miss its best answer",

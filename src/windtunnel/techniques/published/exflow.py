@@ -12,7 +12,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.limits import FREE, merged
 from windtunnel.techniques.serving import served, with_expert_load
 
@@ -53,23 +53,10 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="exflow",
-    family="moe",
-    summary="one all-to-all a layer, and experts placed where their tokens go next",
-    paper=Paper(
-        "Exploiting Inter-Layer Expert Affinity for Accelerating Mixture-of-Experts Model Inference",
-        2024,
-        "https://arxiv.org/abs/2401.08383",
-        "Yao, Anthony, Shafi, Subramoni, Panda",
-        "IPDPS 2024",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="prompts whose tokens are on several ranks gather keys and values layer by layer; here once an iteration",
     knobs={"place": Knob(True, doc="place experts by affinity; else by their number")},
     edits=(("run", "experts"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
-    experiment="exflow",
     saves="expert exchange",
     resource="network",
     limits=Limits(

@@ -13,7 +13,7 @@ from typing import Any
 
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
 
@@ -29,15 +29,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="fastgen-splitfuse",
-    family="serving",
-    summary="forward passes of one size: decodes, then chunks of long prompts and short prompts together",
-    paper=Paper(
-        "DeepSpeed-FastGen: High-throughput Text Generation for LLMs via MII and DeepSpeed-Inference",
-        2024,
-        "https://arxiv.org/abs/2401.08671",
-        "Holmes, Connor and others",
-    ),
-    levels=("run",),
     knobs={"budget": Knob(768, 16, 1 << 20, "tokens of a forward pass")},
     edits=(("run", "batching"),),
     applies_to=served,
@@ -45,7 +36,6 @@ TECHNIQUE = Technique(
     saves="passes that hold few tokens, and decode steps that wait for prompts",
     resource="waiting",
     where={"vllm": "--enable-chunked-prefill", "sglang": "--chunked-prefill-size"},
-    experiment="fastgen_splitfuse",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-2-70b-hf",

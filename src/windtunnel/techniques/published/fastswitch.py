@@ -14,7 +14,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec, SwapSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -39,17 +39,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="fastswitch",
-    family="serving",
-    summary="caches of preempted requests move in groups of blocks, beside iterations, and only what is new",
-    paper=Paper(
-        "FastSwitch: Optimizing Context Switching Efficiency in Fairness-aware Large Language Model Serving",
-        2024,
-        "https://arxiv.org/abs/2411.18424",
-        "Shen, Ao and Li, Zhiyao and Gao, Mingyu",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="host copies that outlast a turn of a conversation; groups that break up when memory is fragmented",
     knobs={
         "group_blocks": Knob(20, 1, 100_000, "blocks that one copy moves"),
         "asynchronous": Knob(True, doc="copies run beside iterations"),
@@ -61,7 +50,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="waiting for copies of caches",
     resource="host link",
-    experiment="fastswitch",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

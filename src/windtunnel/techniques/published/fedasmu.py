@@ -9,23 +9,11 @@ What it costs: a further download in each round.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import ASYNC_QUALITY
 
 TECHNIQUE = Technique(
     id="fedasmu",
-    family="fl-edge",
-    summary="arrivals are mixed with weights learned from the loss; clients fetch anew midway",
-    paper=Paper(
-        "FedASMU: Efficient Asynchronous Federated Learning with Dynamic Staleness-aware Model Update",
-        2023,
-        "https://arxiv.org/abs/2312.05770",
-        "Liu, Jia, Che, Huo, Ren, Peng, Dai, Dou",
-        "AAAI 2024",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="when to fetch is a share of the round, not a learned policy",
     algorithm="fedasmu",
     knobs={
         "local_steps": Knob(10, 1, 1000000, doc="local steps of a round"),
@@ -39,7 +27,6 @@ TECHNIQUE = Technique(
     saves="stragglers",
     resource="stragglers",
     quality=ASYNC_QUALITY,
-    experiment="fedasmu",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

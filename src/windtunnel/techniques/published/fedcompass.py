@@ -9,24 +9,11 @@ What it costs: unequal local steps.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import ASYNC_QUALITY
 
 TECHNIQUE = Technique(
     id="fedcompass",
-    family="fl-edge",
-    summary="local steps by speed, so that groups of clients arrive together",
-    paper=Paper(
-        "FedCompass: Efficient Cross-Silo Federated Learning on Heterogeneous Client Devices "
-        "using a Computing Power Aware Scheduler",
-        2023,
-        "https://arxiv.org/abs/2309.14675",
-        "Li, Chaturvedi, He, Chen, Singh, Kindratenko, Huerta, Kim, Madduri",
-        "ICLR 2024",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="its numbers are orderings here; no privacy",
     algorithm="fedcompass",
     knobs={
         "least_steps": Knob(5, 1, 1000000, doc="Qmin: fewest local steps of a round"),
@@ -37,7 +24,6 @@ TECHNIQUE = Technique(
     saves="stragglers",
     resource="stragglers",
     quality=ASYNC_QUALITY,
-    experiment="fedcompass",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

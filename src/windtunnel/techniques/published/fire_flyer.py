@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def applies(scenario: Scenario) -> str | None:
@@ -29,28 +29,12 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="fire-flyer",
-    family="cluster-plan",
-    summary="gradients are copied to the host, summed by its processors and exchanged over RDMA trees",
-    paper=Paper(
-        "Fire-Flyer AI-HPC: A Cost-Effective Software-Hardware Co-Design for Deep Learning",
-        2024,
-        "https://arxiv.org/abs/2408.14158",
-        "An, Wei and others",
-        "SC 2024",
-    ),
-    levels=("plan",),
-    status="partial",
-    missing=(
-        "sums over bridges between pairs of devices first (HFReduce with NVLink); storage that shares the network; "
-        "which processor a copy's memory belongs to"
-    ),
     knobs={"algorithm": Knob("host_reduce", choices=("host_reduce",), doc="where gradients are summed", given=True)},
     edits=(("plan", "collective.dp.all_reduce"),),
     applies_to=applies,
     selects={"collective.dp.all_reduce": "$algorithm"},
     saves="network",
     resource="network",
-    experiment="fire_flyer",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.2-1B",

@@ -8,22 +8,10 @@ What it costs: nothing; it is a measurement.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="fl-5g-testbed",
-    family="fl-edge",
-    summary="federated averaging with an account of each round: download, training, upload, aggregation",
-    paper=Paper(
-        "Federated Learning over 5G, WiFi, and Ethernet: Measurements and Evaluation",
-        2025,
-        "https://arxiv.org/abs/2504.04678",
-        "",
-        "arXiv 2504.04678",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="rates of its links, which the abstract does not print",
     algorithm="fl-5g-testbed",
     knobs={
         "local_steps": Knob(10, 1, 1000000, doc="local steps of a round"),
@@ -34,7 +22,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality="",
-    experiment="fl_5g_testbed",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,22 +9,10 @@ What it costs: singular vectors of the gradients in each step, on a server that 
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="flag-aggregator",
-    family="fault-straggler",
-    summary="gradients averaged inside the subspace that explains most workers",
-    paper=Paper(
-        "Flag Aggregator: Scalable Distributed Training under Failures and Augmented Losses using Convex Optimization",
-        2023,
-        "https://arxiv.org/abs/2302.05865",
-        "Almasi, Mishra, Vamanan, Ravi",
-        "arXiv 2302.05865",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="image networks of the paper; attacks are those of the section `learning.attack`",
     algorithm="flag-aggregator",
     knobs={
         "dimensions": Knob(0, 0, 100000, doc="of the subspace; 0: half of the workers and one"),
@@ -40,7 +28,6 @@ TECHNIQUE = Technique(
     saves="recovery",
     resource="recovery",
     quality="means of a subspace: less than the mean uses, without attacks",
-    experiment="flag_aggregator_learning",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

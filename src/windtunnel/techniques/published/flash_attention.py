@@ -10,7 +10,7 @@ from typing import Any
 
 from windtunnel.graph import Block, Kind, ModelGraph, Operator, Tensor
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Paper, Technique
+from windtunnel.techniques.base import Limits, Technique
 
 _SCORE_TENSORS = ("softmax_out", "dropout_mask", "dropout_out")
 
@@ -58,17 +58,6 @@ def _graph(graph: ModelGraph, knobs: dict[str, Any]) -> ModelGraph:
 
 TECHNIQUE = Technique(
     id="flash-attention",
-    family="long-seq",
-    summary="compute attention tile by tile on chip, without writing scores to memory",
-    paper=Paper(
-        "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness",
-        2022,
-        "https://arxiv.org/abs/2205.14135",
-        "Dao, Fu, Ermon, Rudra, Ré",
-        "NeurIPS 2022",
-    ),
-    levels=("graph",),
-    status="partial",
     edits=(("graph", "attention"),),
     graph=_graph,
     saves="score traffic",
@@ -90,7 +79,6 @@ TECHNIQUE = Technique(
         costly_scenario={"training": {"seq_len": 32, "cuda_graphs": "full"}},
         repeats_work=True,
     ),
-    missing="a sliding window counts as a whole causal mask; rates are FlashAttention-2's; no experiment yet",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

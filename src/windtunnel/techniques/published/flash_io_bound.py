@@ -15,7 +15,7 @@ from windtunnel.graph import ModelGraph
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.flash_attention import TECHNIQUE as FLASH
 from windtunnel.techniques.published.flash_attention import fused
 
@@ -46,16 +46,6 @@ def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> S
 assert FLASH.limits is not None
 TECHNIQUE = Technique(
     id="flash-io-bound",
-    family="long-seq",
-    summary="attention's traffic by the size of the cache, with the blocking that moves least",
-    paper=Paper(
-        "The I/O Complexity of Attention, or How Optimal is Flash Attention?",
-        2024,
-        "https://arxiv.org/abs/2402.07443",
-        "Saha, Ye",
-        "ICML 2024",
-    ),
-    levels=("graph", "segment"),
     knobs={
         "cache_kib": Knob(
             0.0, 0.0, 1048576.0, "cache that tiles live in, KiB; 0: the device's last-level cache", given=True
@@ -66,7 +56,6 @@ TECHNIQUE = Technique(
     segment=_segment,
     saves="score traffic",
     resource="memory bandwidth",
-    experiment="flash_io_bound",
     limits=Limits(
         scenario=FLASH.limits.scenario,
         free={"training": {"attention": "flash2"}},

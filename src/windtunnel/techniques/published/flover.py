@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Paper, Technique
+from windtunnel.techniques.base import Limits, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -21,24 +21,11 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="flover",
-    family="serving",
-    summary="a new request joins the running batch after its own prompt phase",
-    paper=Paper(
-        "Flover: A Temporal Fusion Framework for Efficient Autoregressive Model Parallel Inference",
-        2023,
-        "https://arxiv.org/abs/2305.13484",
-        "Yao, Jinghan and others",
-        "HiPC 2023",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="time of compacting buffers when requests end",
     edits=(("run", "policy"),),
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="waiting for a batch to end",
     resource="waiting",
-    experiment="flover",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

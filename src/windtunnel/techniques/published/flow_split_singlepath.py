@@ -10,7 +10,7 @@ Source: Addanki, Goyal & Marinos 2024.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Paper, Technique
+from windtunnel.techniques.base import Limits, Technique
 from windtunnel.techniques.published.c4 import TECHNIQUE as C4
 from windtunnel.techniques.published.c4 import rerouted, without_paths
 
@@ -18,20 +18,10 @@ assert C4.limits is not None
 
 TECHNIQUE = Technique(
     id="flow-split-singlepath",
-    family="overlap-net",
-    summary="cut as few flows as it takes to load every spine alike, each piece on one path",
-    paper=Paper(
-        "Challenging the Need for Packet Spraying in Large-Scale Distributed Training",
-        2024,
-        "https://arxiv.org/abs/2407.00550",
-        "Addanki, Vamsi and Goyal, Prateesh and Marinos, Ilias",
-    ),
-    levels=("plan",),
     edits=(("plan", "paths"),),
     applies_to=without_paths,
     cluster=lambda cluster, _: rerouted(cluster, "split"),
     saves="scale-out",
-    experiment="flow_split_singlepath",
     limits=Limits(
         scenario=C4.limits.scenario,
         free=C4.limits.free,

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -30,16 +30,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="frontier-3d",
-    family="train-parallel",
-    summary="keep tensor parallelism inside the node, put the rest into stages, shard the optimizer",
-    paper=Paper(
-        "Optimizing Distributed Training on Frontier for Large Language Models",
-        2023,
-        "https://arxiv.org/abs/2312.12705",
-        "Dash, Lyngaas, Yin and others",
-        "ISC 2024",
-    ),
-    levels=("plan",),
     knobs={
         "most_tp": Knob(8, 1, 1024, "tensor-parallel ranks that the fast tiers hold"),
         "shard_optimizer": Knob(True, doc="ZeRO-1 over the replicas"),
@@ -49,7 +39,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="scale-out",
     where={"megatron_deepspeed": "--tensor-model-parallel-size, --pipeline-model-parallel-size, zero stage 1"},
-    experiment="frontier_3d",
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, ShardLevels
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import merged
 from windtunnel.techniques.published.zero import applies
 
@@ -27,15 +27,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="frontier-zero-topo",
-    family="memory-offload",
-    summary="weights sharded over neighbours, gradients over the node, optimizer state over all; few bits on the way",
-    paper=Paper(
-        "Scaling Large Language Model Training on Frontier with Low-Bandwidth Partitioning",
-        2025,
-        "https://arxiv.org/abs/2501.04266",
-        "Xu and others",
-    ),
-    levels=("plan",),
     knobs={
         "weights": Knob(2, 0, 65536, "ranks that weights are cut over; 0: all"),
         "weights_again": Knob(0, 0, 65536, "ranks of a second copy for backward (ZeRO++); 0: none"),
@@ -51,7 +42,6 @@ TECHNIQUE = Technique(
     saves="scale-out",
     resource="scale-out",
     where={"deepspeed": "zero_hpz_partition_size, zero_quantized_weights, zero_quantized_gradients (ZeRO++)"},
-    experiment="frontier_zero_topo",
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",

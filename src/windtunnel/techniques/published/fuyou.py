@@ -10,7 +10,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
 FAST = {
@@ -64,15 +64,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="fuyou",
-    family="memory-offload",
-    summary="state on drives, updates of the host beside backward, activations swapped or recomputed layer by layer",
-    paper=Paper(
-        "Adding NVMe SSDs to Enable and Accelerate 100B Model Fine-tuning on a Single GPU",
-        2024,
-        "https://arxiv.org/abs/2403.06504",
-        "Liao and others",
-    ),
-    levels=("plan",),
     knobs={
         "recomputed_layers": Knob(None, 0, 10_000, "layers that are recomputed, the others are swapped; absent: as is"),
         "activations": Knob("nvme", doc="where swapped activations go", choices=("host", "nvme")),
@@ -83,7 +74,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="host update",
     resource="host",
-    experiment="fuyou",
     limits=Limits(
         scenario=CASE,
         free={"cluster": FAST},

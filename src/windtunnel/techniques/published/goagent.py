@@ -6,22 +6,10 @@ Source: Chen et al. 2026.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="goagent",
-    family="agents",
-    summary="agents in groups, whose messages to other groups are short and few",
-    paper=Paper(
-        "GoAgent: Group-of-Agents Communication Topology Generation for LLM-based Multi-Agent Systems",
-        2026,
-        "https://arxiv.org/abs/2603.19677",
-        "Chen, Zheng, Liu, Jiao, Li, Liu and others",
-        "arXiv 2603.19677",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="which groups are chosen, and what compressed messages lose: shares of messages and edges are inputs",
     strategy="agent_groups",
     knobs={
         "groups": Knob(3, 1, 1000, doc="groups in a row"),
@@ -33,7 +21,6 @@ TECHNIQUE = Technique(
     saves="prompt tokens, and waits",
     resource="compute",
     quality="what shorter messages lose is not known here",
-    experiment="goagent",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -15,7 +15,7 @@ from typing import Any
 
 from windtunnel.specs.jobs import JobsSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Technique
 
 
 def _by_operation(jobs: JobsSpec, knobs: dict[str, Any]) -> JobsSpec:
@@ -24,22 +24,10 @@ def _by_operation(jobs: JobsSpec, knobs: dict[str, Any]) -> JobsSpec:
 
 TECHNIQUE = Technique(
     id="gradual-jobs-flowtime",
-    family="cluster-plan",
-    summary="shortest remaining operation first, where the sizes of a job's operations are revealed one by one",
-    paper=Paper(
-        "Online Flow Time Minimization with Gradually Revealed Jobs",
-        2026,
-        "https://arxiv.org/abs/2602.12716",
-        "Lindermayr, Alexander and Schäfer, Guido and Schlöter, Jens and Stougie, Leen",
-    ),
-    levels=("jobs",),
     edits=(("jobs", "policy"),),
     saves="queue",
     jobs_section=_by_operation,
     resource="queue",
-    status="partial",
-    missing="the paper's second algorithm, which groups operations into chunks to prove its bound in m²",
-    experiment="gradual_jobs_flowtime",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -34,16 +34,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="gspmd",
-    family="train-parallel",
-    summary="split weights over both axes of a mesh, activations over one; stages as a shifting buffer",
-    paper=Paper(
-        "GSPMD: General and Scalable Parallelization for ML Computation Graphs",
-        2021,
-        "https://arxiv.org/abs/2105.04663",
-        "Xu, Lee, Chen and others",
-    ),
-    levels=("plan", "schedule"),
-    status="partial",
     knobs={
         "model": Knob(8, 1, 4096, "ranks of the mesh axis that splits features (tp)"),
         "shard_weights": Knob(True, doc="weights split over the other axis too, gathered before use"),
@@ -55,8 +45,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="memory",
     where={"jax": "sharding annotations (with_sharding_constraint)"},
-    experiment="gspmd",
-    missing="halo exchanges of spatial partitioning; annotations of single tensors in a scenario",
     limits=Limits(
         scenario={
             "model": "gpt3-13b",

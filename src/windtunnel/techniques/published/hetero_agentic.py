@@ -6,26 +6,8 @@ Source: Asgar et al. 2025.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Technique
 
-TECHNIQUE = Technique(
-    id="hetero-agentic",
-    family="agents",
-    summary="device classes for the calls and tools of an agent's graph, at least rent within a deadline",
-    paper=Paper(
-        "Efficient and Scalable Agentic AI with Heterogeneous Systems",
-        2025,
-        "https://arxiv.org/abs/2507.19635",
-        "Asgar, Nguyen, Katti",
-        "arXiv 2507.19635",
-    ),
-    levels=(),
-    kind="search",
-    about=("programs",),
-    use="`windtunnel_lab.models.programs.placement.least_cost`",
-    status="partial",
-    missing="operators below calls (its MLIR), capital and running costs apart, and moving work while it runs",
-    experiment="hetero_agentic",
-)
+TECHNIQUE = Technique(id="hetero-agentic")
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

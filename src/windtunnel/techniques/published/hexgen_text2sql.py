@@ -12,7 +12,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -23,18 +23,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="hexgen-text2sql",
-    family="agents",
-    summary="speed against queue of unlike instances, and the most urgent stage of a program first",
-    paper=Paper(
-        "HEXGEN-TEXT2SQL: Optimizing LLM Inference Request Scheduling for Agentic Text-to-SQL Workflow",
-        2025,
-        "https://arxiv.org/abs/2505.05286",
-        "Peng, Jiang, Wang, Yuan",
-        "arXiv 2505.05286",
-    ),
-    levels=("run", "programs"),
-    status="partial",
-    missing="lengths are known and not predicted; alpha is stated, not tuned while requests run",
     knobs={"alpha": Knob(0.2, 0.0, 1.0, doc="weight of a call's own seconds, beside those of the queue")},
     edits=(("run", "queue"), ("run", "router")),
     applies_to=served,
@@ -42,7 +30,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="waiting of programs that are due",
     resource="compute",
-    experiment="hexgen_text2sql",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.cephalo import applies
 
 
@@ -28,23 +28,11 @@ def _decide(
 
 TECHNIQUE = Technique(
     id="holmes",
-    family="train-parallel",
-    summary="replicas reduce inside one kind of network; only the pipeline crosses to groups with another",
-    paper=Paper(
-        "Holmes: Towards Distributed Training Across Clusters with Heterogeneous NIC Environment",
-        2023,
-        "https://arxiv.org/abs/2312.03549",
-        "Yang, Huang, Zhang and others",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"stages": Knob(None, 2, 256, "pipeline stages; absent: one a group, or as the plan has them")},
     edits=(("plan", "groups"),),
     applies_to=applies,
     decide=_decide,
     saves="scale-out",
-    experiment="holmes",
-    missing="stages of unequal layers for groups of unlike speed (`plan.stage_layers` and the planner set them)",
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",

@@ -10,24 +10,8 @@ Source: Narayanan et al. 2023.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Technique
 
-TECHNIQUE = Technique(
-    id="idealized-runtime",
-    family="cluster-plan",
-    summary="seconds of a call on reference hardware: a cost of the prompt and one per output token",
-    paper=Paper(
-        "Cheaply Evaluating Inference Efficiency Metrics for Autoregressive Transformer APIs",
-        2023,
-        "https://arxiv.org/abs/2305.02440",
-        "Narayanan, Deepak and others",
-        "NeurIPS 2023",
-    ),
-    levels=(),
-    kind="meter",
-    about=("serving",),
-    use="`windtunnel serve` with one request after the other: `e2e_s` is the metric",
-    experiment="idealized_runtime",
-)
+TECHNIQUE = Technique(id="idealized-runtime")
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -14,7 +14,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
 
@@ -33,23 +33,10 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="infinite-llm",
-    family="serving",
-    summary="instances lend each other cache; attention over lent blocks is computed where they lie",
-    paper=Paper(
-        "Infinite-LLM: Efficient LLM Service for Long Context with DistAttention and Distributed KVCache",
-        2024,
-        "https://arxiv.org/abs/2401.02669",
-        "Lin, Bin and Peng, Tao and others",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="prompt attention over lent blocks is computed by the borrower alone; blocks do not move once they are "
-    "lent; host memory is not lent",
     knobs={"kept": Knob(0.1, 0.0, 0.9, "share of its blocks that an instance does not lend")},
     edits=(("run", "kv-lending"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
-    experiment="infinite_llm",
     saves="cache that stands empty elsewhere",
     resource="memory",
 )

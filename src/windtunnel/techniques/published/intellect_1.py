@@ -9,23 +9,11 @@ What it costs: as DiLoCo, and rounding at each hop.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY, limits_of
 
 TECHNIQUE = Technique(
     id="intellect-1",
-    family="low-comm",
-    summary="DiLoCo with a ring all-reduce that carries eight bits",
-    paper=Paper(
-        "INTELLECT-1 Technical Report",
-        2024,
-        "https://arxiv.org/abs/2412.01152",
-        "Jaghouar, Ong, Basra, Obeid, Straube, Keiblinger, Bakouch, Atkins, Panahi, Goddard, Ryabinin, Hagemann",
-        "arXiv 2412.01152",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="recovery of workers that join is that of elastic-local-sgd, not of its checkpoints between peers",
     algorithm="intellect-1",
     knobs={
         "period": Knob(100, 1, 1000000, doc="H: local steps of a round"),
@@ -36,7 +24,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="intellect_1",
     limits=limits_of({"period": 1}),
 )
 

@@ -19,7 +19,7 @@ from typing import Any
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.serving import ServingLayers, chained, served
 
 
@@ -69,18 +69,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="kraken",
-    family="overlap-net",
-    summary="parallel narrow layers, one a device, whose one sum travels behind the next attention",
-    paper=Paper(
-        "Kraken: Inherently Parallel Transformers For Efficient Multi-Device Inference",
-        2024,
-        "https://arxiv.org/abs/2408.07802",
-        "Prabhakar, Rohan Baskar and Zhang, Hengrui and Wentzlaff, David",
-        "NeurIPS 2024",
-    ),
-    levels=("pair",),
-    status="partial",
-    missing="room that the wider cache takes, products of the narrow shapes (those of the cut layer stand in)",
     knobs={"attention_width": Knob(1.0, 0.25, 16.0, "heads of a parallel layer over those of its width", given=True)},
     edits=(("pair", "iteration"),),
     applies_to=_applies,
@@ -88,7 +76,6 @@ TECHNIQUE = Technique(
     saves="scale-up traffic and norms",
     resource="scale-up",
     quality="another model, which has to be trained; reported perplexity is that of a standard one of its size",
-    experiment="kraken",
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",

@@ -12,7 +12,7 @@ from typing import Any
 from windtunnel.specs.kv_tiers import SimilarSpec
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
 
@@ -30,17 +30,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="kvshare",
-    family="serving",
-    summary="keys and values of prompts alike are taken over, a share of them is computed again",
-    paper=Paper(
-        "KVShare: An LLM Service System with Efficient and Effective Multi-Tenant KV Cache Reuse",
-        2025,
-        "https://arxiv.org/abs/2503.16525",
-        "Yang, Huan and Zhang, Renji and others",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="finding prompts alike, tokens computed again while answers are decoded, and the effect on answers",
     knobs={
         "share": Knob(0.5, 0.0, 1.0, "share of requests that resemble an earlier one", given=True),
         "matched": Knob(0.9, 0.0, 1.0, "share of such a prompt whose keys and values are taken over", given=True),
@@ -50,7 +39,6 @@ TECHNIQUE = Technique(
     edits=(("run", "kv-similar"),),
     applies_to=served,
     serving=ServingPart(settings=_settings),
-    experiment="kvshare",
     saves="prompt tokens that are computed",
     resource="compute",
     quality="keys and values of similar text stand in for exact ones: answers may differ",

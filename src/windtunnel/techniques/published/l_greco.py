@@ -18,7 +18,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
 BINS = 4000
@@ -98,18 +98,7 @@ def _decide(
 
 TECHNIQUE = Technique(
     id="l-greco",
-    family="compression",
-    summary="a rank for every kind of layer, by a knapsack over bytes and error",
-    paper=Paper(
-        "L-GreCo: Layerwise-Adaptive Gradient Compression for Efficient and Accurate Deep Learning",
-        2022,
-        "https://arxiv.org/abs/2210.17357",
-        "Alimohammadi, Markov, Frantar, Alistarh",
-        "MLSys 2024",
-    ),
-    levels=("plan", "learning"),
     algorithm="l-greco",
-    status="partial",
     knobs={
         "rank": Knob(4, 1, 256, "rank for all layers whose error is the budget"),
         "decay": Knob(1.0, 0.1, 4.0, "singular values of a gradient fall with this power of their place (prior)"),
@@ -123,10 +112,6 @@ TECHNIQUE = Technique(
     resource="scale-out",
     quality=QUALITY,
     limits=LIMITS,
-    missing=(
-        "spectra of real gradients, which decide ranks and from which its claims follow (2.5 times faster, 5 times "
-        "fewer bytes than one rank for all): without them layers are alike but for their sides; bits and densities"
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -21,7 +21,7 @@ from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side, with_pools
 
 OUT, BACK, POOL = f"{COMM}:out", f"{COMM}:back", "attention pool"
@@ -80,16 +80,7 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment:
 
 TECHNIQUE = Technique(
     id="lamina",
-    family="serving",
-    summary="decode attention and cache on memory-optimised devices over the network, batches staggered",
-    paper=Paper(
-        "Efficient and Economic Large Language Model Inference with Attention Offloading",
-        2024,
-        "https://arxiv.org/abs/2405.01814",
-        "Chen, Shaoyuan and others",
-    ),
     adds="devices for attention and cache",
-    levels=("run", "segment", "pair"),
     knobs={
         "device": Knob("h20-sxm-96gb", doc="catalogue id of the attention devices", given=True),
         "count": Knob(2, 1, 1024, "attention devices of one instance", given=True),
@@ -102,7 +93,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings, launches=offloaded, layers=_layers),
     saves="memory for the cache, and its rate",
     resource="memory",
-    experiment="lamina",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-70B",

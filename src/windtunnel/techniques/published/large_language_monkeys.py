@@ -10,22 +10,11 @@ Source: Brown et al. 2024 (arXiv 2407.21787).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED, more_accurate
 
 TECHNIQUE = Technique(
     id="large-language-monkeys",
-    family="decode-tts",
-    summary="repeated sampling with a checker",
-    paper=Paper(
-        "Large Language Monkeys: Scaling Inference Compute with Repeated Sampling",
-        2024,
-        "https://arxiv.org/abs/2407.21787",
-        "Brown, Juravsky, Ehrlich, Clark, Le, Ré, Mirhoseini",
-        "arXiv 2407.21787",
-    ),
-    levels=("programs",),
-    status="works",
     strategy="best_of_n",
     knobs={
         "n": Knob(16, 1, 100000, doc="attempts at each problem"),
@@ -36,7 +25,6 @@ TECHNIQUE = Technique(
     resource="compute",
     quality=ASSUMED,
     limits=more_accurate(),
-    experiment="large_language_monkeys",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

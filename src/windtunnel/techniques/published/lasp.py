@@ -10,7 +10,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.models import without_linear_attention
 
 TNL_1B = {
@@ -38,25 +38,12 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="lasp",
-    family="long-seq",
-    summary="cut sequences of linear attention over ranks; only d x d states pass from rank to rank",
-    paper=Paper(
-        "LASP: Linear Attention Sequence Parallelism",
-        2024,
-        "https://arxiv.org/abs/2404.02882",
-        "Sun, Qin, Li, Shen, Qiao, Zhong",
-        "TMLR 2025",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"degree": Knob(4, 2, 1024, "ranks of a sequence; 2 · degree divides its length")},
     edits=(("plan", "cp"),),
     applies_to=without_linear_attention,
     plan=_plan,
     saves="activations",
     resource="memory",
-    experiment="lasp",
-    missing="ranks that run one behind another by a message each; layers of softmax attention take the ring",
     limits=Limits(
         scenario={
             "model": TNL_1B,

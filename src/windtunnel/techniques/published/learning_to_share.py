@@ -6,22 +6,10 @@ Source: Fioresi et al. 2026.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="learning-to-share",
-    family="agents",
-    summary="parallel teams read what others have worked out, from a memory with admission",
-    paper=Paper(
-        "Learning to Share: Selective Memory for Efficient Parallel Agentic Systems",
-        2026,
-        "https://arxiv.org/abs/2602.05965",
-        "Fioresi, Kulkarni, Vayani, Wang, Shah",
-        "arXiv 2602.05965",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="how the controller learns, and task success: overlap of teams and the controller's separation are inputs",
     strategy="shared_memory",
     knobs={
         "teams": Knob(4, 1, 100, doc="teams side by side"),
@@ -34,7 +22,6 @@ TECHNIQUE = Technique(
     saves="steps that another team has done",
     resource="compute",
     quality="what sharing does to success is not known here",
-    experiment="learning_to_share",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,22 +9,10 @@ What it costs: nothing in what is learned.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="lifl",
-    family="fl-edge",
-    summary="aggregation in a tree over shared memory in place of brokers",
-    paper=Paper(
-        "LIFL: A Lightweight, Event-driven Serverless Platform for Federated Learning",
-        2024,
-        "https://arxiv.org/abs/2405.10968",
-        "Qi, Ramakrishnan, Lee",
-        "MLSys 2024",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="copies and additions are rates, not measured; its claims are orderings that a unit test holds",
     algorithm="lifl",
     knobs={
         "local_steps": Knob(10, 1, 1000000, doc="local steps of a round"),

@@ -13,7 +13,7 @@ from windtunnel.specs.mesh import MeshSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
 
@@ -32,17 +32,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="llm-mesh",
-    family="serving",
-    summary="deployments share devices iteration by iteration, placed where objectives hold, CPUs included",
-    paper=Paper(
-        "LLM-Mesh: Enabling Elastic Sharing for Serverless LLM Inference",
-        2025,
-        "https://arxiv.org/abs/2507.00507",
-        "Xu, Chuhao and Li, Zijun and others",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="lookahead of growing caches (whole answers are reserved), preemption that defragments, costs of a switch",
     knobs={
         "keep_alive_s": Knob(1.0, 0.0, 1e6, "idle deployments stay this long"),
         "margin": Knob(1.0, 0.05, 1.0, "of the objectives that placements count on"),
@@ -52,7 +41,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="devices that wait for one model",
     resource="waiting",
-    experiment="llm_mesh",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.2-1B",

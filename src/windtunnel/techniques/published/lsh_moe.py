@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.models import without_experts
 from windtunnel.techniques.published.deepspeed_ted import MODEL
 
@@ -74,18 +74,7 @@ def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> S
 
 TECHNIQUE = Technique(
     id="lsh-moe",
-    family="moe",
-    summary="send and compute the centres of clusters of tokens in place of the tokens",
-    paper=Paper(
-        "LSH-MoE: Communication-efficient MoE Training via Locality-Sensitive Hashing",
-        2024,
-        "https://arxiv.org/abs/2411.08446",
-        "Nie and others",
-        "NeurIPS 2024",
-    ),
     applies_to=without_experts,
-    levels=("segment",),
-    status="partial",
     knobs={
         "kept": Knob(0.2, 0.01, 1.0, "rows that travel over rows routed"),
         "hashes": Knob(6, 1, 64, "hash functions"),
@@ -96,8 +85,6 @@ TECHNIQUE = Technique(
     saves="rows of experts",
     resource="network",
     quality="tokens of a cluster share an expert's answer but for what they differ by: results differ",
-    experiment="lsh_moe",
-    missing="how many tokens fall into one cluster (a knob, not drawn from activations) and what approximation costs",
     limits=Limits(
         scenario={
             "model": MODEL | {"num_experts": 32, "num_experts_per_tok": 2},

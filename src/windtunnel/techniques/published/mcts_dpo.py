@@ -10,23 +10,11 @@ Source: Xie et al. 2024 (arXiv 2405.00451).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED
 
 TECHNIQUE = Technique(
     id="mcts-dpo",
-    family="decode-tts",
-    summary="Monte Carlo tree search with self-evaluation",
-    paper=Paper(
-        "Monte Carlo Tree Search Boosts Reasoning via Iterative Preference Learning",
-        2024,
-        "https://arxiv.org/abs/2405.00451",
-        "Xie, Goyal, Zheng, Kan, Lillicrap, Kawaguchi, Shieh",
-        "arXiv 2405.00451",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="training on the pairs, and what it does to accuracy",
     strategy="mcts",
     knobs={
         "n": Knob(16, 1, 2000, doc="rollouts, one after another"),
@@ -37,7 +25,6 @@ TECHNIQUE = Technique(
     saves="wrong attempts",
     resource="compute",
     quality=ASSUMED,
-    experiment="mcts_dpo",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

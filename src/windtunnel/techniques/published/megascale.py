@@ -15,7 +15,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import FREE
 
 
@@ -57,17 +57,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="megascale",
-    family="train-parallel",
-    summary="parallel blocks, windowed attention, overlap on every axis, larger batch, asynchronous input: switches",
-    paper=Paper(
-        "MegaScale: Scaling Large Language Model Training to More Than 10,000 GPUs",
-        2024,
-        "https://arxiv.org/abs/2402.15627",
-        "Jiang, Lin, Zhong and others",
-        "NSDI 2024",
-    ),
-    levels=("plan", "graph"),
-    status="partial",
     knobs={
         "parallel_block": Knob(True, doc="attention and feed-forward side by side, one exchange for both"),
         "window": Knob(None, 16, 1 << 20, "tokens that a token attends to; absent: all"),
@@ -85,8 +74,6 @@ TECHNIQUE = Technique(
     saves="scale-up",
     quality="parallel blocks and windows are another model, a larger batch another optimizer",
     lossless={"parallel_block": False},
-    experiment="megascale",
-    missing="failures, restarts and stragglers, initialisation, hash conflicts and congestion of the network",
     limits=Limits(
         scenario={
             "model": "gpt3-13b",

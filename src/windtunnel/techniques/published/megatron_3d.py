@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.zb_h1 import CASE, applies
 
 SLOW = {
@@ -27,16 +27,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="megatron-3d",
-    family="train-parallel",
-    summary="give each pipeline stage several model chunks, so that the bubble shrinks and hops multiply",
-    paper=Paper(
-        "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-        2021,
-        "https://arxiv.org/abs/2104.04473",
-        "Narayanan, Shoeybi and others",
-        "SC 2021",
-    ),
-    levels=("schedule",),
     knobs={"chunks": Knob(5, 2, 64, "model chunks per stage; pp times this must not exceed the layers")},
     edits=(("schedule", "order"),),
     applies_to=applies,
@@ -47,7 +37,6 @@ TECHNIQUE = Technique(
         "megatron_bridge": "model.virtual_pipeline_model_parallel_size",
         "torchtitan": "parallelism.pipeline_parallel_schedule = Interleaved1F1B",
     },
-    experiment="megatron_3d",
     limits=Limits(scenario=CASE, costly_scenario=SLOW),
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import FREE, merged
 from windtunnel.techniques.published.zero import CASE, applies
 
@@ -20,17 +20,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="mics",
-    family="memory-offload",
-    summary="shard parameters inside a node and replicate between nodes: gathers stay on the fast network",
-    paper=Paper(
-        "MiCS: Near-linear Scaling for Training Gigantic Model on Public Cloud",
-        2022,
-        "https://arxiv.org/abs/2205.00119",
-        "Zhang and others",
-        "PVLDB 16(1)",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"group": Knob(8, 1, 4096, "ranks that share one copy of the state; divides dp times cp")},
     edits=(("plan", "shard"),),
     applies_to=applies,
@@ -53,7 +42,6 @@ TECHNIQUE = Technique(
         vanishes=0.02,  # shorter rings start faster even on a free network
         pays="peak_memory_allocated_bytes",
     ),
-    missing="gradients cross groups after every micro-batch, not after the last; no experiment yet",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
 _TINY = {
@@ -44,18 +44,7 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="mirror-sd",
-    family="decode-tts",
-    summary="drafting on other devices beside the model's last layers",
-    paper=Paper(
-        "Mirror Speculative Decoding: Breaking the Serial Barrier in LLM Inference",
-        2025,
-        "https://arxiv.org/abs/2510.13161",
-        "Bhendawade, Nikhil and others",
-    ),
     adds="devices for the draft",
-    levels=("run",),
-    status="partial",
-    missing="speculative streaming; candidates' widths, which `reuse` stands for",
     knobs={
         "early_exit": Knob(0.5, 0.05, 0.95, "share of the layers after which candidates are named"),
         "reuse": Knob(0.8, 0.0, 1.0, "chance that a correction is among the candidates", given=True),
@@ -63,7 +52,6 @@ TECHNIQUE = Technique(
     edits=(("run", "speculation-order"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
-    experiment="mirror_sd",
     saves="drafting time",
     resource="compute",
     limits=Limits(

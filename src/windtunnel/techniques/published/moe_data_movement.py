@@ -14,7 +14,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import limits_of_placement, served, with_expert_load
 
 
@@ -43,18 +43,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="moe-data-movement",
-    family="moe",
-    summary="hot experts copied by forecast and laid over a mesh, so that tokens cross few links",
-    paper=Paper(
-        "Orders in Chaos: Enhancing Large-Scale MoE LLM Serving with Data Movement Forecasting",
-        2025,
-        "https://arxiv.org/abs/2510.05497",
-        "Yu, Guan, Yu, Zhou, Hu, Pei, Kang, Ding, Tsai",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="routing traces, learned forecasts from token to token and layer to layer, a wafer-scale device and "
-    "weights that travel over it",
     knobs={
         "num_redundant_experts": Knob(64, 0, 4096, "copies beside one of each expert, over all ranks"),
         "step_interval": Knob(3000, 1, 1 << 20, "iterations between two forecasts"),
@@ -62,7 +50,6 @@ TECHNIQUE = Technique(
     edits=(("run", "experts"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
-    experiment="moe_data_movement",
     saves="links that tokens cross, full links, waiting for the rank with most tokens",
     resource="network",
     limits=limits_of_placement(

@@ -14,7 +14,7 @@ from windtunnel.program.segment import COMM, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.published.lamina import offloaded
 from windtunnel.techniques.published.smallthinker import applies
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, with_pools
@@ -75,16 +75,6 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
 
 TECHNIQUE = Technique(
     id="moe-lens",
-    family="moe",
-    summary="experts streamed from host memory for a large batch whose cache and attention are the host's",
-    paper=Paper(
-        "MoE-Lens: Towards the Hardware Limit of High-Throughput MoE LLM Serving Under Resource Constraints",
-        2025,
-        "https://arxiv.org/abs/2504.09345",
-        "Yuan and others",
-    ),
-    levels=("run", "segment", "pair"),
-    status="partial",
     knobs={
         "sockets": Knob(1, 1, 8, "processors that hold caches and compute attention"),
         "pcie_gb_per_s": Knob(25.0, 1.0, 1e4, "GB/s between host and GPU"),
@@ -96,8 +86,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings, launches=_attention_there, layers=_layers),
     saves="memory for the cache, and its rate",
     resource="memory",
-    experiment="moe_lens",
-    missing="caches and copied experts share one PCIe link in the paper's machine; here each has its own",
     limits=Limits(
         scenario={
             "model": "mistralai/Mixtral-8x7B-v0.1",

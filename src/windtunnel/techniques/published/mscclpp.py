@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.serving import Knobs, with_pools
 
 
@@ -44,16 +44,6 @@ def _plan(plan: PlanSpec, knobs: Knobs) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="mscclpp",
-    family="overlap-net",
-    summary="collectives from puts and signals that device threads issue, composed for each size",
-    paper=Paper(
-        "MSCCL++: Rethinking GPU Communication Abstractions for Cutting-edge AI Applications",
-        2025,
-        "https://arxiv.org/abs/2504.09014",
-        "Shah, Aashaka and others",
-        "ASPLOS 2026",
-    ),
-    levels=("plan", "run"),
     knobs={
         "algorithm": Knob(
             None,
@@ -66,7 +56,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=lambda serving, _: library_of_pools(serving, "mscclpp")),
     saves="latency of collectives",
     resource="network",
-    experiment="mscclpp",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

@@ -9,21 +9,11 @@ What it costs: a state more for each slow momentum, and its bytes.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY, limits_of
 
 TECHNIQUE = Technique(
     id="mt-dao",
-    family="low-comm",
-    summary="slow momenta beside fast gradients, averaged at periods of their own",
-    paper=Paper(
-        "MT-DAO: Multi-Timescale Distributed Adaptive Optimizers with Local Updates",
-        2025,
-        "https://arxiv.org/abs/2510.05361",
-        "Iacob, Jovanović, Safaryan, Kurmanji, Sani, Horváth, Shen, Qiu, Lane",
-        "arXiv 2510.05361",
-    ),
-    levels=("learning",),
     algorithm="mt-dao",
     knobs={
         "period": Knob(32, 1, 1000000, doc="Kx: local steps between averages of parameters"),
@@ -34,7 +24,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="mt_dao",
     limits=limits_of({"period": 1}),
 )
 

@@ -10,22 +10,11 @@ Source: Khairi et al. 2025 (arXiv 2506.20544).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED, more_accurate
 
 TECHNIQUE = Technique(
     id="multilingual-sampling",
-    family="decode-tts",
-    summary="samples of which a judge chooses one in a single call",
-    paper=Paper(
-        "When Life Gives You Samples: The Benefits of Scaling up Inference Compute for Multilingual LLMs",
-        2025,
-        "https://arxiv.org/abs/2506.20544",
-        "Khairi, D'souza, Shen, Kreutzer, Hooker",
-        "arXiv 2506.20544",
-    ),
-    levels=("programs",),
-    status="works",
     strategy="multilingual_sampling",
     knobs={
         "n": Knob(5, 1, 1000, doc="samples of each problem"),
@@ -35,7 +24,6 @@ TECHNIQUE = Technique(
     resource="compute",
     quality=ASSUMED,
     limits=more_accurate(),
-    experiment="multilingual_sampling",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -6,22 +6,10 @@ Source: Yang et al. 2025.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="multiverse",
-    family="decode-tts",
-    summary="map, process and reduce in one engine, the KV of all branches kept",
-    paper=Paper(
-        "Multiverse: Your Language Models Secretly Decide How to Parallelize and Merge Generation",
-        2025,
-        "https://arxiv.org/abs/2506.09991",
-        "Yang, An and others",
-        "arXiv 2506.09991",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="how much of an answer may be parallel is a knob, not decided by the model",
     strategy="multiverse",
     knobs={
         "width": Knob(4, 1, 1000, doc="threads of a block"),
@@ -31,7 +19,6 @@ TECHNIQUE = Technique(
     saves="decode steps one after the other",
     resource="memory bandwidth",
     quality="measured on its own benchmark alone",
-    experiment="multiverse",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -25,7 +25,7 @@ from typing import Any
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import HUGE_BYTES_PER_S
 from windtunnel.techniques.serving import ServingLayers, ServingPart, served, side_by_side
 
@@ -118,16 +118,6 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
 
 TECHNIQUE = Technique(
     id="nanoflow",
-    family="overlap-net",
-    summary="products, decode attention and collectives of parts of one batch side by side",
-    paper=Paper(
-        "NanoFlow: Towards Optimal Large Language Model Serving Throughput",
-        2024,
-        "https://arxiv.org/abs/2408.12757",
-        "Zhu, Kan and others",
-        "OSDI 2025",
-    ),
-    levels=("pair",),
     knobs={
         "search": Knob(True, doc="whether parts and shares of SMs are searched for each size of batch"),
         "nano_batches": Knob(2, 2, 4, "equal parts of a batch where they are not searched"),
@@ -136,7 +126,6 @@ TECHNIQUE = Technique(
     edits=(("pair", "iteration"),),
     applies_to=served,
     serving=ServingPart(layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
-    experiment="nanoflow",
     saves="memory and scale-up traffic behind products",
     resource="memory bandwidth",
     limits=Limits(

@@ -9,23 +9,11 @@ What it costs: workers that differ a little; loss near that of DiLoCo.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY, limits_of
 
 TECHNIQUE = Technique(
     id="noloco",
-    family="low-comm",
-    summary="means of pairs that are drawn anew each round, in place of an all-reduce",
-    paper=Paper(
-        "NoLoCo: No-all-reduce Low Communication Training Method for Large Models",
-        2025,
-        "https://arxiv.org/abs/2506.10911",
-        "Kolehmainen, Blagoev, Donaghy, Ersoy, Nies",
-        "arXiv 2506.10911",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="routing of pipeline activations between replicas",
     algorithm="noloco",
     knobs={
         "period": Knob(100, 1, 1000000, doc="H: local steps of a round"),
@@ -36,7 +24,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="noloco",
     limits=limits_of({"period": 1}, {"learning": {"link": {"bandwidth": "10 Gb/s", "latency": 0}, "workers": 2}}),
 )
 

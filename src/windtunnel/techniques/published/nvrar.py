@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.published.mscclpp import library_of_plan, library_of_pools
 from windtunnel.techniques.serving import Knobs
 
@@ -25,22 +25,12 @@ def _plan(plan: PlanSpec, knobs: Knobs) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="nvrar",
-    family="overlap-net",
-    summary="recursive doubling between nodes for small sums, by puts of device threads",
-    paper=Paper(
-        "LLM Inference Beyond a Single Node: From Bottlenecks to Mitigations with Fast All-Reduce Communication",
-        2025,
-        "https://arxiv.org/abs/2511.09557",
-        "Singhania, Prajwal and others",
-    ),
-    levels=("plan", "run"),
     knobs={"always": Knob(False, doc="training: also for large sums over the tensor axis, where rings are sooner")},
     edits=(("plan", "collective_library"), ("run", "collective_library")),
     plan=_plan,
     serving=ServingPart(settings=lambda serving, _: library_of_pools(serving, "nvrar")),
     saves="latency of collectives between nodes",
     resource="scale-out",
-    experiment="nvrar",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

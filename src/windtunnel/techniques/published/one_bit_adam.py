@@ -12,7 +12,7 @@ from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.run_phases import RunPhase
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
 
@@ -29,16 +29,6 @@ def _run(phases: tuple[RunPhase, ...], knobs: dict[str, Any]) -> tuple[RunPhase,
 
 TECHNIQUE = Technique(
     id="one-bit-adam",
-    family="compression",
-    summary="momentum in one bit with error feedback, in two halves, once the variance stands still",
-    paper=Paper(
-        "1-bit Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed",
-        2021,
-        "https://arxiv.org/abs/2102.02888",
-        "Tang and others",
-        "ICML 2021",
-    ),
-    levels=("plan", "run", "learning"),
     algorithm="one-bit-adam",
     knobs={
         "bits": Knob(1, 1, 8, "of one value of the momentum"),
@@ -53,7 +43,6 @@ TECHNIQUE = Technique(
     resource="scale-out",
     quality=QUALITY,
     where={"deepspeed": "optimizer.type OneBitAdam (freeze_step)"},
-    experiment="one_bit_adam",
     limits=LIMITS,
 )
 

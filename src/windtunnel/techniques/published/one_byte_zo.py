@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _workload(training: TrainingSpec, knobs: dict[str, Any]) -> TrainingSpec:
@@ -26,18 +26,7 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="one-byte-zo",
-    family="compression",
-    summary="zeroth-order steps along a direction a replica, whose seeds are known and whose slopes are one byte",
-    paper=Paper(
-        "Just One Byte (per gradient): A Note on Low-Bandwidth Decentralized Language Model Finetuning Using Shared "
-        "Randomness",
-        2023,
-        "https://arxiv.org/abs/2306.10015",
-        "Zelikman and others",
-    ),
-    levels=("plan", "learning"),
     algorithm="one-byte-zo",
-    status="partial",
     knobs={"directions": Knob(32, 1, 4096, "directions of a step: one a replica")},
     edits=(("plan", "gradients sent"), ("plan", "shard"), ("plan", "backward"), ("plan", "perturbations")),
     applies_to=applies,
@@ -45,10 +34,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality="steps follow a few random directions in place of a gradient: many more are needed, which is not counted",
-    missing=(
-        "real gradients, without which steps of unlike worth are compared; replicas that join late and replay what "
-        "they missed; its claim, one byte a slope, is how it is defined and nothing to simulate"
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

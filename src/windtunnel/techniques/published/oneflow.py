@@ -21,7 +21,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def exchange_s(plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, tp: int) -> float:
@@ -76,24 +76,12 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="oneflow",
-    family="train-parallel",
-    summary="choose how tensors are split by the cheapest exchanges between their signatures",
-    paper=Paper(
-        "OneFlow: Redesign the Distributed Deep Learning Framework from Scratch",
-        2021,
-        "https://arxiv.org/abs/2110.15032",
-        "Yuan, Li, Cheng and others",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"most": Knob(8, 1, 1024, "largest tensor axis that is looked at; never larger than a node")},
     edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
     decide=_decide,
     reads=("tp", "cp", "pp", "mbs"),
     saves="scale-up",
-    experiment="oneflow",
-    missing="another signature for every operator of a plan (one for all products here); actors with bounded registers",
     limits=Limits(
         scenario={
             "model": "gpt3-1.3b",

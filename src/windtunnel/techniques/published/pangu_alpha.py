@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -31,16 +31,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="pangu-alpha",
-    family="train-parallel",
-    summary="operators split inside a server, stages and replicas across, optimizer sharded, layers rematerialised",
-    paper=Paper(
-        "PanGu-α: Large-scale Autoregressive Pretrained Chinese Language Models with Auto-parallel Computation",
-        2021,
-        "https://arxiv.org/abs/2104.12369",
-        "Zeng, Ren, Su and others",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={
         "operators": Knob(8, 1, 1024, "ranks that split one operator (tp), neighbours in a server"),
         "stages": Knob(4, 1, 256, "pipeline stages, across servers"),
@@ -51,8 +41,6 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="memory",
-    experiment="pangu_alpha",
-    missing="its planner (sizes are knobs); the Ascend 910 of the paper is not in the catalogue, its successors are",
     limits=Limits(
         scenario={
             "model": "gpt3-13b",

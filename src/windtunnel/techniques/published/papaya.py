@@ -9,23 +9,11 @@ What it costs: differences that start from parameters of some server steps ago.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import ASYNC_QUALITY
 
 TECHNIQUE = Technique(
     id="papaya",
-    family="fl-edge",
-    summary="buffered asynchronous aggregation, weighted by samples and staleness",
-    paper=Paper(
-        "Papaya: Practical, Private, and Scalable Federated Learning",
-        2021,
-        "https://arxiv.org/abs/2111.04877",
-        "Huba, Nguyen, Malik, Zhu, Rabbat, Yousefpour, Wu, Zhan, Ustinov, Srinivas, Wang, Shoumikhin, Min, Malek",
-        "MLSys 2022",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="secure aggregation; client times are drawn, not measured",
     algorithm="papaya",
     knobs={
         "local_steps": Knob(10, 1, 1000000, doc="local steps of a round"),
@@ -37,7 +25,6 @@ TECHNIQUE = Technique(
     saves="stragglers",
     resource="stragglers",
     quality=ASYNC_QUALITY,
-    experiment="papaya",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,22 +9,8 @@ Source: the survey compares the three models; the forms are Hockney's and the ro
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Technique
 
-TECHNIQUE = Technique(
-    id="parallel-paradigms",
-    family="cluster-plan",
-    summary="seconds of a step by message passing, threads, offload or a hybrid: scaling of job templates",
-    paper=Paper(
-        "Parallel Paradigms in Modern HPC: A Comparative Analysis of MPI, OpenMP, and CUDA",
-        2025,
-        "https://arxiv.org/abs/2506.15454",
-    ),
-    levels=(),
-    kind="meter",
-    about=("cluster",),
-    use="`windtunnel_lab.models.clusters.job_templates`",
-    experiment="parallel_paradigms",
-)
+TECHNIQUE = Technique(id="parallel-paradigms")
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -6,22 +6,10 @@ Source: Kolawole et al. 2025.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="parallelprompt",
-    family="decode-tts",
-    summary="a prompt with independent parts becomes parallel requests",
-    paper=Paper(
-        "PARALLELPROMPT: Extracting Parallelism from Large Language Model Queries",
-        2025,
-        "https://arxiv.org/abs/2506.18728",
-        "Kolawole, Santhanam and others",
-        "arXiv 2506.18728",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="which prompts can be split: items are a knob",
     strategy="split_prompt",
     knobs={
         "items": Knob(5, 1, 10000, doc="parts of a prompt"),
@@ -31,7 +19,6 @@ TECHNIQUE = Technique(
     saves="decode steps one after the other",
     resource="memory bandwidth",
     quality="parts do not see each other's answers",
-    experiment="parallelprompt",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

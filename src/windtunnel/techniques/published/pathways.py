@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import Controller, TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _workload(training: TrainingSpec, knobs: dict[str, Any]) -> TrainingSpec:
@@ -28,17 +28,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="pathways",
-    family="train-parallel",
-    summary="a single controller that launches programs before their inputs are there",
-    paper=Paper(
-        "Pathways: Asynchronous Distributed Dataflow for ML",
-        2022,
-        "https://arxiv.org/abs/2203.12533",
-        "Barham, Chowdhery, Dean and others",
-        "MLSys 2022",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={
         "ahead": Knob(True, doc="launch programs before their inputs are there"),
         "dispatch_s": Knob(
@@ -51,8 +40,6 @@ TECHNIQUE = Technique(
     workload=_workload,
     saves="launches that wait for inputs",
     resource="host",
-    experiment="pathways",
-    missing="gangs of several jobs on shared devices, back-pressure, resources that come and go",
     limits=Limits(
         scenario={
             "model": "gpt3-2.7b",

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import merged
 from windtunnel.techniques.published.zero import CASE
 from windtunnel.techniques.published.zero_infinity import applies
@@ -30,17 +30,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="patrickstar",
-    family="memory-offload",
-    summary="chunks of weights and state fill device and host memory together; gradients take their weights' place",
-    paper=Paper(
-        "PatrickStar: Parallel Training of Pre-trained Models via Chunk-based Memory Management",
-        2021,
-        "https://arxiv.org/abs/2108.05818",
-        "Fang and others",
-        "TPDS 34(1)",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={
         "params": Knob(0.0, 0.0, 1.0, "share of the chunks of weights that live on the host"),
         "optimizer": Knob(1.0, 0.0, 1.0, "share of the chunks of optimizer state that live on the host"),
@@ -50,8 +39,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="device memory",
     resource="memory",
-    experiment="patrickstar",
-    missing="chunks that come and go by their next use within a step: shares are fixed; waste at the ends of chunks",
     limits=Limits(
         scenario=merged(CASE, {"plan": {"zero": 3}}),
         measure="peak_memory_allocated_bytes",

@@ -17,7 +17,7 @@ from windtunnel.specs.plan import Axis, PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 ELEMENT_BYTES, GRADIENT_BYTES = 2.0, 4.0
 
@@ -86,17 +86,6 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="pipette",
-    family="cluster-plan",
-    summary="which axis gets the fast links, by a latency model of stages, hops and gradients",
-    paper=Paper(
-        "Pipette: Automatic Fine-grained Large Language Model Training Configurator for Real-World Clusters",
-        2024,
-        "https://arxiv.org/abs/2405.18093",
-        "Yim and others",
-        "DATE 2024",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"move_tp": Knob(False, doc="tensor parallelism may leave the fastest links too")},
     edits=(("plan", "order"),),
     applies_to=applies,
@@ -104,7 +93,6 @@ TECHNIQUE = Technique(
     reads=("tp", "cp", "pp", "mbs", "order"),
     saves="scale-out",
     resource="scale-out",
-    experiment="pipette",
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",
@@ -118,11 +106,6 @@ TECHNIQUE = Technique(
             "plan": {"tp": 1, "pp": 8, "mbs": 2, "zero": 0, "overlap": {"grad_reduce": False, "p2p": False}},
         },
         pays="breakdown.exposed dp",
-    ),
-    missing=(
-        "rates of links pair by pair in a simulated step: here the order of axes, while annealing of places on a "
-        "matrix is `windtunnel_lab.models.planner.worker_places`; "
-        "its learned memory estimator and its search over plans, which are those of `windtunnel plan`"
     ),
 )
 

@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.jobs import JobsSpec, PowerSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _fed(jobs: JobsSpec, knobs: dict[str, Any]) -> JobsSpec:
@@ -35,16 +35,6 @@ def _fed(jobs: JobsSpec, knobs: dict[str, Any]) -> JobsSpec:
 
 TECHNIQUE = Technique(
     id="polca",
-    family="cluster-plan",
-    summary="rows of servers share feeds too small for all of them: clocks of low priority are locked first",
-    paper=Paper(
-        "POLCA: Power Oversubscription in LLM Cloud Providers",
-        2024,
-        "https://arxiv.org/abs/2308.12908",
-        "Patel, Pratyush and others",
-        "ASPLOS 2024",
-    ),
-    levels=("jobs",),
     knobs={
         "oversubscribed": Knob(
             0.3, 0.0, 10.0, "nodes of a row beyond what its feed carries at design power, as a share"
@@ -56,10 +46,6 @@ TECHNIQUE = Technique(
     saves="feeds and room for more servers",
     resource="energy",
     jobs_section=_fed,
-    use="`windtunnel cluster` with the technique; requests one by one: `windtunnel reproduce polca`",
-    status="partial",
-    missing="in `cluster` a replica draws the mean of its hour; single requests are those of `power_row.py`",
-    experiment="polca",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
 
@@ -21,16 +21,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="powersgd",
-    family="compression",
-    summary="gradients as products of two thin factors, which all-reduces can add",
-    paper=Paper(
-        "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization",
-        2019,
-        "https://arxiv.org/abs/1905.13727",
-        "Vogels, Karimireddy, Jaggi",
-        "NeurIPS 2019",
-    ),
-    levels=("plan", "learning"),
     algorithm="powersgd",
     knobs={
         "rank": Knob(4, 1, 1024, "columns of the factors"),
@@ -43,7 +33,6 @@ TECHNIQUE = Technique(
     resource="scale-out",
     quality=QUALITY,
     where={"ddp": "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook (matrix_approximation_rank)"},
-    experiment="powersgd",
     limits=LIMITS,
 )
 

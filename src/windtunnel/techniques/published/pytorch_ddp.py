@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import FREE
 from windtunnel.techniques.step_options import StepOptions
 
@@ -33,16 +33,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="pytorch-ddp",
-    family="train-parallel",
-    summary="reduce gradients in buckets as backward produces them, hiding the all-reduce behind the rest of backward",
-    paper=Paper(
-        "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
-        2020,
-        "https://arxiv.org/abs/2006.15704",
-        "Li, Shen and others",
-        "PVLDB 13(12)",
-    ),
-    levels=("step",),
     knobs={
         "bucket_mb": Knob(25.0, 0.1, 1e5, "bucket size in MB; DDP's default is 25"),
         "no_sync": Knob(True, doc="with several micro-batches, reduce after the last one alone"),
@@ -56,7 +46,6 @@ TECHNIQUE = Technique(
         "megatron_core": "--overlap-grad-reduce",
         "megatron_bridge": "ddp.overlap_grad_reduce",
     },
-    experiment="pytorch_ddp",
     limits=Limits(
         scenario={
             "model": "BERT-large",

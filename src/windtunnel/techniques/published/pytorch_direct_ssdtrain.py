@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
 
@@ -20,17 +20,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="pytorch-direct-ssdtrain",
-    family="memory-offload",
-    summary="activations to drives during forward, read ahead of backward",
-    paper=Paper(
-        "Code generation and runtime techniques for enabling data-efficient deep learning training on GPUs",
-        2024,
-        "https://arxiv.org/abs/2412.04747",
-        "Wu",
-        "dissertation",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={
         "share": Knob(1.0, 0.0, 1.0, "of activations that leave"),
         "prefetch_layers": Knob(2, 1, 64, "layers with room on the device: 2 is one ahead"),
@@ -41,7 +30,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="device memory",
     resource="memory",
-    missing="graph networks' gathers over the host link and their kernels; no claim with a number",
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",

@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import merged
 from windtunnel.techniques.published.zero import ALONE, CASE, SLOW, applies
 from windtunnel.techniques.step_options import StepOptions
@@ -27,16 +27,6 @@ def _step(options: StepOptions, knobs: dict[str, Any]) -> StepOptions:
 
 TECHNIQUE = Technique(
     id="pytorch-fsdp",
-    family="memory-offload",
-    summary="gather each layer's parameters before use, free them after, prefetch the next",
-    paper=Paper(
-        "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel",
-        2023,
-        "https://arxiv.org/abs/2304.11277",
-        "Zhao and others",
-        "PVLDB 16(12)",
-    ),
-    levels=("plan", "step"),
     knobs={
         "prefetch": Knob(True, doc="gather the next layer while this one runs"),
         "reshard_after_forward": Knob(True, doc="free gathered parameters between forward and backward"),
@@ -53,7 +43,6 @@ TECHNIQUE = Technique(
         "torchtitan": "parallelism.data_parallel_shard_degree",
         "megatron_core": "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params",
     },
-    experiment="pytorch_fsdp",
     limits=Limits(
         scenario=merged(CASE, {"training": {"framework": "fsdp1"}}),
         measure="peak_memory_allocated_bytes",

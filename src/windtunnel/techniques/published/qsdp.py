@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.compression import Compression, GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.compressing import EDITS, ETHERNET, FEW_BYTES, QUALITY, applies
 from windtunnel.techniques.limits import merged
 
@@ -24,16 +24,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="qsdp",
-    family="compression",
-    summary="sharded training with quantised gathers of weights and quantised reductions of gradients",
-    paper=Paper(
-        "Quantized Distributed Training of Large Models with Convergence Guarantees",
-        2023,
-        "https://arxiv.org/abs/2302.02390",
-        "Markov, Vladu, Guo, Alistarh",
-        "ICML 2023",
-    ),
-    levels=("plan", "learning"),
     algorithm="qsdp",
     knobs={
         "weight_bits": Knob(8, 2, 16, "of a weight on its way"),
@@ -47,7 +37,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="qsdp",
     limits=Limits(
         scenario=merged(ETHERNET, {"plan": {"zero": 3}}),
         free=FEW_BYTES,

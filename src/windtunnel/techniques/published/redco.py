@@ -18,7 +18,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 _HAND = {
     "qkv": COLUMN,
@@ -56,16 +56,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="redco",
-    family="train-parallel",
-    summary="split weights by two rules on their shapes: pairs by outputs and by inputs, one all-reduce a pair",
-    paper=Paper(
-        "Redco: A Lightweight Tool to Automate Distributed Training of LLMs on Any GPU/TPUs",
-        2023,
-        "https://arxiv.org/abs/2310.16355",
-        "Tan, Zhu, Li and others",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"mesh": Knob(8, 1, 1024, "ranks of the tensor axis")},
     edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
@@ -73,8 +63,6 @@ TECHNIQUE = Technique(
     reads=("tp",),
     saves="replicated state",
     resource="memory",
-    experiment="redco",
-    missing="pipelines of its own; blocks with experts or recurrence, for which it leaves the plan as it is",
     limits=Limits(
         scenario={
             "model": "facebook/opt-66b",

@@ -19,7 +19,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.run import CheckpointTier, RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _in_memory(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
@@ -42,15 +42,6 @@ def _in_memory(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSp
 
 TECHNIQUE = Technique(
     id="reft",
-    family="fault-straggler",
-    summary="snapshots in host memory with parity over groups of nodes, storage seldom",
-    paper=Paper(
-        "Reliable and Efficient In-Memory Fault Tolerance of Large Language Model Pretraining",
-        2023,
-        "https://arxiv.org/abs/2310.12670",
-        "Wang, Yuxin and Shi, Shaohuai and He, Xin and Tang, Zhenheng and others",
-    ),
-    levels=("run",),
     knobs={
         "group": Knob(4, 2, 64, "nodes of one parity group"),
         "parity": Knob(1, 1, 32, "nodes of a group that may be lost at once"),
@@ -59,7 +50,6 @@ TECHNIQUE = Technique(
     edits=(("run", "checkpoint mode"), ("run", "tiers")),
     run_section=_in_memory,
     saves="checkpoints",
-    experiment="reft",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-2-13b-hf",

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 CASE = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -27,17 +27,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="ring-attention",
-    family="long-seq",
-    summary="cut sequences over ranks; keys and values go round a ring beside attention",
-    paper=Paper(
-        "Ring Attention with Blockwise Transformers for Near-Infinite Context",
-        2023,
-        "https://arxiv.org/abs/2310.01889",
-        "Liu, Zaharia, Abbeel",
-        "ICLR 2024",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"degree": Knob(4, 2, 1024, "ranks of a sequence; 2 · degree divides its length")},
     edits=(("plan", "cp"),),
     plan=_plan,
@@ -48,7 +37,6 @@ TECHNIQUE = Technique(
         "megatron_bridge": "model.context_parallel_size",
         "torchtitan": "parallelism.context_parallel_degree",
     },
-    missing="the paper's headline claim is not an experiment yet",
     limits=Limits(scenario=CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
 )
 

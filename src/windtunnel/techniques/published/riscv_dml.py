@@ -9,23 +9,10 @@ What it costs: the way that the scheme takes.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="riscv-dml",
-    family="fl-edge",
-    summary="a mean of small devices by a master, among peers or along a tree",
-    paper=Paper(
-        "Experimenting with Emerging RISC-V Systems for Decentralised Machine Learning",
-        2023,
-        "https://arxiv.org/abs/2302.07946",
-        "Mittone, Tonci, Birke, Colonnelli, Medić, Bartolini, Esposito, Parisi, Beneventi, "
-        "Polato, Torquati, Benini, Aldinucci",
-        "Computing Frontiers 2023",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="time and energy of its three platforms; speeds and watts are the scenario's",
     algorithm="riscv-dml",
     knobs={
         "scheme": Knob(

@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.dbw import UNEQUAL, all_alike, waiting
 
 
@@ -27,18 +27,7 @@ def _berrut(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
 
 TECHNIQUE = Technique(
     id="sbacc",
-    family="fault-straggler",
-    summary="encode blocks into shares by rational interpolation, decode from whatever has returned",
-    paper=Paper(
-        "On Securing Berrut Approximated Coded Computing Through Discrete Cosine Transforms",
-        2025,
-        "https://arxiv.org/abs/2507.01330",
-        "Borah, Rimpi and Harshan, J.",
-    ),
-    levels=("run", "learning"),
     algorithm="sbacc",
-    status="partial",
-    missing="learning with approximate gradients; time of encoding and decoding; locating liars costs two returns each",
     knobs={
         "blocks": Knob(None, 1, 1000000, "blocks of the batch (K); absent: one a worker"),
         "late": Knob(2, 0, 1000000, "workers not waited for (s)"),
@@ -49,7 +38,6 @@ TECHNIQUE = Technique(
     run_section=_berrut,
     saves="stragglers",
     quality="results are approximate; their error falls with the returns",
-    experiment="sbacc",
     limits=Limits(
         scenario={**UNEQUAL, "run": {**UNEQUAL["run"], "stragglers": {"law": "pareto", "spread": 0.6}}},
         measure="days.mean",

@@ -10,23 +10,11 @@ Source: Xiao et al. 2025 (arXiv 2512.00466).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED
 
 TECHNIQUE = Technique(
     id="scale-selective",
-    family="decode-tts",
-    summary="short answers for easy sub-problems, long ones for hard",
-    paper=Paper(
-        "SCALE: Selective Resource Allocation for Overcoming Performance Bottlenecks in Mathematical Test-time Scaling",
-        2025,
-        "https://arxiv.org/abs/2512.00466",
-        "Xiao, Xu, Yuan, Wang, Li, Liu",
-        "arXiv 2512.00466",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="what short answers do to accuracy",
     strategy="scale_selective",
     knobs={
         "steps": Knob(4, 1, 100, doc="sub-problems"),
@@ -37,7 +25,6 @@ TECHNIQUE = Technique(
     saves="tokens of easy steps",
     resource="compute",
     quality=ASSUMED,
-    experiment="scale_selective",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

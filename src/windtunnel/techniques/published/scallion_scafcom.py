@@ -9,22 +9,10 @@ What it costs: a control variate on each client.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="scallion-scafcom",
-    family="fl-edge",
-    summary="SCAFFOLD with one upload in place of two, and compressed",
-    paper=Paper(
-        "Stochastic Controlled Averaging for Federated Learning with Communication Compression",
-        2023,
-        "https://arxiv.org/abs/2308.08165",
-        "Huang, Li, Li",
-        "ICLR 2024",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="privacy; time limits are those of a synchronous round",
     algorithm="scallion-scafcom",
     knobs={
         "local_steps": Knob(10, 1, 1000000, doc="K: local steps of a round"),
@@ -36,7 +24,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality="none without compression: it is SCAFFOLD; compressed, as the compressor says",
-    experiment="scallion_scafcom",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -12,7 +12,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.models import without_experts
 from windtunnel.techniques.published.deepspeed_ted import MODEL
 
@@ -28,17 +28,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="se-moe",
-    family="moe",
-    summary="sharded weights in host memory, fetched ahead over layers and over ranks",
-    paper=Paper(
-        "SE-MoE: A Scalable and Efficient Mixture-of-Experts Distributed Training and Inference System",
-        2022,
-        "https://arxiv.org/abs/2205.10034",
-        "Shen and others",
-        "arXiv",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={
         "prefetch_layers": Knob(3, 1, 64, "layers that have room on the device at a time"),
         "optimizer": Knob(1.0, 0.0, 1.0, "share of the optimizer's state in host memory"),
@@ -48,8 +37,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="replicated state",
     resource="memory",
-    experiment="se_moe",
-    missing="devices that follow the load of tasks, the ring of layer sections at inference, drives as a third tier",
     limits=Limits(
         scenario={
             "model": MODEL,

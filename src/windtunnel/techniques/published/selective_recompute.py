@@ -10,7 +10,6 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Limits, Technique
-from windtunnel.techniques.published.sequence_parallel import PAPER
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -19,9 +18,9 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="selective-recompute",
+    system="sequence-parallelism",
     family="memory-offload",
     summary="recompute the attention core alone: most of the memory for little of the work",
-    paper=PAPER,
     levels=("plan",),
     status="partial",
     edits=(("plan", "recompute"),),

@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.specs.sm_split import SmSplitSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
 
@@ -33,15 +33,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="semi-pd",
-    family="serving",
-    summary="prompts and answers side by side on shares of the SMs, weights and cache shared",
-    paper=Paper(
-        "semi-PD: Towards Efficient LLM Serving via Phase-Wise Disaggregated Computation and Unified Storage",
-        2025,
-        "https://arxiv.org/abs/2504.19867",
-        "Hong, Ke and others",
-    ),
-    levels=("run",),
     knobs={
         "prefill_share": Knob(0.5, 0.05, 1.0, "most of the SMs for prompts; at the start where it moves"),
         "decode_share": Knob(None, 0.05, 1.0, "most of the SMs for answers; absent: what prompts leave, always"),
@@ -54,7 +45,6 @@ TECHNIQUE = Technique(
     saves="answers that wait for prompts",
     resource="waiting",
     where={"sglang": "--enable-pdmux"},
-    experiment="semi_pd",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-70B",

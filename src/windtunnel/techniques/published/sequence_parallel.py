@@ -11,15 +11,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Paper, Technique
-
-PAPER = Paper(
-    "Reducing Activation Recomputation in Large Transformer Models",
-    2022,
-    "https://arxiv.org/abs/2205.05198",
-    "Korthikanti and others",
-    "MLSys 2023",
-)
+from windtunnel.techniques.base import Limits, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -32,9 +24,9 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="sequence-parallel",
+    system="sequence-parallelism",
     family="memory-offload",
     summary="cut the activations that tensor parallelism replicates along the sequence",
-    paper=PAPER,
     levels=("plan",),
     status="partial",
     edits=(("plan", "sp"),),

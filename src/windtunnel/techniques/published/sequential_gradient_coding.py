@@ -18,7 +18,7 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.dbw import UNEQUAL, all_alike, waiting
 
 
@@ -29,19 +29,7 @@ def _coded(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
 
 TECHNIQUE = Technique(
     id="sequential-gradient-coding",
-    family="fault-straggler",
-    summary="repeat what stragglers leave undone in later rounds, code only the rest",
-    paper=Paper(
-        "Sequential Gradient Coding For Straggler Mitigation",
-        2023,
-        "https://arxiv.org/abs/2211.13802",
-        "Krishnan, M. Nikhil and Ebrahimi, M. Reza and Khisti, Ashish",
-        "ICLR 2023",
-    ),
-    levels=("run", "learning"),
     algorithm="sequential-gradient-coding",
-    status="partial",
-    missing="updates with gradients that are rounds late (several models in turn are assumed); encoding and decoding",
     knobs={
         "scheme": Knob("m-sgc", doc="multiplexed, or selective repeat", choices=("m-sgc", "sr-sgc")),
         "burst": Knob(1, 1, 1000, "rounds that a worker straggles at most in a window (B)"),
@@ -54,7 +42,6 @@ TECHNIQUE = Technique(
     run_section=_coded,
     saves="stragglers",
     quality="gradients of some rounds ago, or several models in turn",
-    experiment="sequential_gradient_coding",
     limits=Limits(
         scenario={
             **UNEQUAL,

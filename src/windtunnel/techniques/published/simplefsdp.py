@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.zero import applies
 
 
@@ -24,16 +24,6 @@ def _workload(training: TrainingSpec, knobs: dict[str, Any]) -> TrainingSpec:
 
 TECHNIQUE = Technique(
     id="simplefsdp",
-    family="memory-offload",
-    summary="compile layers and their collectives as one graph, and move gathers ahead within a memory budget",
-    paper=Paper(
-        "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile",
-        2024,
-        "https://arxiv.org/abs/2411.00284",
-        "Zhang and others",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"gathered_layers": Knob(2, 1, 64, "layers that are gathered at a time")},
     edits=(("plan", "shard"), ("plan", "compile")),
     applies_to=applies,
@@ -42,8 +32,6 @@ TECHNIQUE = Technique(
     saves="element-wise traffic",
     resource="memory bandwidth",
     where={"torchtitan": "the simple_fsdp experiment"},
-    experiment="simplefsdp",
-    missing="collectives merged over several layers or moved inside one; what whole graphs save beyond compiled layers",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

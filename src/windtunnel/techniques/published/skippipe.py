@@ -16,7 +16,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ScheduleCase, Technique
+from windtunnel.techniques.base import Knob, Limits, ScheduleCase, Technique
 
 
 def skipped(stages: int, ratio: float) -> int:
@@ -61,16 +61,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="skippipe",
-    family="train-parallel",
-    summary="micro-batches skip stages in turn, the stages at both ends hold fewer layers",
-    paper=Paper(
-        "SkipPipe: Partial and Reordered Pipelining Framework for Training LLMs in Heterogeneous Networks",
-        2025,
-        "https://arxiv.org/abs/2502.19913",
-        "Blagoev, Chen, Ersoy",
-    ),
-    levels=("plan", "schedule"),
-    status="partial",
     knobs={"ratio": Knob(1 / 3, 0.0, 0.9, "part of the stages that each micro-batch skips")},
     edits=(("schedule", "order"),),
     applies_to=_applies,
@@ -79,11 +69,6 @@ TECHNIQUE = Technique(
     saves="work of skipped stages",
     resource="compute",
     quality="a micro-batch trains only the layers that it runs through",
-    experiment="skippipe",
-    missing=(
-        "in a scenario: several nodes a stage, stages out of order, unlike links (the experiment has both, "
-        "`schedules.paths`); ZeRO-3; convergence, and nodes that fail"
-    ),
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",

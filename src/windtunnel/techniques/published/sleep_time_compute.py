@@ -6,22 +6,10 @@ Source: Lin et al. 2025.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="sleep-time-compute",
-    family="decode-tts",
-    summary="contexts are worked on while devices are idle, queries share the notes",
-    paper=Paper(
-        "Sleep-time Compute: Beyond Inference Scaling at Test-time",
-        2025,
-        "https://arxiv.org/abs/2504.13171",
-        "Lin, Snell, Wang, Packer, Wooders, Stoica, Gonzalez",
-        "arXiv 2504.13171",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="how many tokens a sleep takes for which accuracy is data",
     strategy="sleep_time",
     knobs={
         "queries": Knob(10, 1, 1000000, doc="queries on a context"),
@@ -32,7 +20,6 @@ TECHNIQUE = Technique(
     saves="tokens at query time",
     resource="compute",
     quality="the share of tokens is stated at equal accuracy",
-    experiment="sleep_time_compute",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

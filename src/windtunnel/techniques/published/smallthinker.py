@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.program.segment import Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.serving import ServingLayers, served
 
 QUEUE = "drives"
@@ -50,16 +50,6 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="smallthinker",
-    family="memory-offload",
-    summary="route before attention, and read missing experts from drives while attention is computed",
-    paper=Paper(
-        "SmallThinker: A Family of Efficient Large Language Models Natively Trained for Local Deployment",
-        2025,
-        "https://arxiv.org/abs/2507.20984",
-        "Song and others",
-    ),
-    levels=("pair",),
-    status="partial",
     knobs={
         "router": Knob(
             "before_attention",
@@ -76,8 +66,6 @@ TECHNIQUE = Technique(
     saves="storage",
     resource="storage",
     quality="the router reads what attention has not seen yet: another model, trained so",
-    experiment="smallthinker",
-    missing="which experts stay in memory is a share, not a policy",
     limits=Limits(
         scenario={
             "model": "Qwen/Qwen3-30B-A3B",

@@ -9,26 +9,8 @@ Source: Wang et al. 2025.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Technique
 
-TECHNIQUE = Technique(
-    id="smart-dragonfly",
-    family="cluster-plan",
-    summary="run times of jobs on a shared dragonfly from counters of router ports",
-    paper=Paper(
-        "SMART: A Surrogate Model for Predicting Application Runtime in Dragonfly Systems",
-        2025,
-        "https://arxiv.org/abs/2511.11111",
-        "Wang, Xin and others",
-        "AAAI 2026",
-    ),
-    levels=(),
-    kind="predictor",
-    about=("cluster",),
-    use="`windtunnel_lab.models.clusters.dragonfly_runtime`",
-    status="partial",
-    missing="a graph network over ports and a model over time (boosted trees here); packets, here flows",
-    experiment="smart_dragonfly",
-)
+TECHNIQUE = Technique(id="smart-dragonfly")
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,22 +10,11 @@ Source: Singhi et al. 2025 (arXiv 2504.01005).
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.programs_limits import ASSUMED, more_accurate
 
 TECHNIQUE = Technique(
     id="solve-vs-verify",
-    family="decode-tts",
-    summary="solutions verified by chains of reasoning",
-    paper=Paper(
-        "When To Solve, When To Verify: Compute-Optimal Problem Solving and Generative Verification for LLM Reasoning",
-        2025,
-        "https://arxiv.org/abs/2504.01005",
-        "Singhi, Bansal, Hosseini, Grover, Chang, Rohrbach, Rohrbach",
-        "arXiv 2504.01005",
-    ),
-    levels=("programs",),
-    status="works",
     strategy="solve_verify",
     knobs={
         "n": Knob(8, 1, 10000, doc="solutions S of each problem"),
@@ -37,7 +26,6 @@ TECHNIQUE = Technique(
     resource="compute",
     quality=ASSUMED,
     limits=more_accurate(),
-    experiment="solve_vs_verify",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,21 +9,11 @@ What it costs: a memory of the model's size on each worker, and loss where round
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY, limits_of
 
 TECHNIQUE = Technique(
     id="sparseloco",
-    family="low-comm",
-    summary="one to three per cent of the difference travels in two bits, the rest waits",
-    paper=Paper(
-        "Communication Efficient LLM Pre-training with SparseLoCo",
-        2025,
-        "https://arxiv.org/abs/2508.15706",
-        "Sarfi, Thérien, Lidin, Belilovsky",
-        "arXiv 2508.15706",
-    ),
-    levels=("learning",),
     algorithm="sparseloco",
     knobs={
         "period": Knob(15, 1, 1000000, doc="H: local steps of a round"),
@@ -34,7 +24,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="sparseloco",
     limits=limits_of({"period": 1}, {"learning": {"layers": 64, "link": {"bandwidth": "1 Tb/s", "latency": 0}}}),
 )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import limits_of_split, split_pools, splits
 
 
@@ -25,15 +25,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="splitwise",
-    family="serving",
-    summary="machines for prompts and machines for tokens; caches move layer by layer",
-    paper=Paper(
-        "Splitwise: Efficient Generative LLM Inference Using Phase Splitting",
-        2024,
-        "https://arxiv.org/abs/2311.18677",
-        "Patel, Pratyush and others",
-    ),
-    levels=("run",),
     knobs={"token_share": Knob(0.5, 0.01, 0.99, "of the instances, for tokens")},
     edits=(("run", "placement"),),
     applies_to=splits,
@@ -41,7 +32,6 @@ TECHNIQUE = Technique(
     saves="decode steps that wait for prompts",
     resource="waiting",
     where={"vllm": "--kv-transfer-config", "sglang": "--disaggregation-mode"},
-    experiment="splitwise",
     limits=limits_of_split("token_share"),
 )
 

@@ -9,21 +9,11 @@ What it costs: as DiLoCo, and parameters that are some steps late.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.learning_limits import QUALITY, limits_of
 
 TECHNIQUE = Technique(
     id="streaming-diloco",
-    family="low-comm",
-    summary="DiLoCo whose fragments travel in turn, in four bits, while the workers go on",
-    paper=Paper(
-        "Streaming DiLoCo with overlapping communication: Towards a Distributed Free Lunch",
-        2025,
-        "https://arxiv.org/abs/2501.18512",
-        "Douillard, Donchev, Rush, Kale, Charles, Garrett, Teston, Lacey, McIlroy, Shen, Ramé, Szlam, Ranzato, Barham",
-        "arXiv 2501.18512",
-    ),
-    levels=("learning",),
     algorithm="streaming-diloco",
     knobs={
         "period": Knob(100, 1, 1000000, doc="H: local steps of a round"),
@@ -35,7 +25,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="streaming_diloco",
     limits=limits_of({"period": 2, "fragments": 1, "late": 0}),
 )
 

@@ -9,22 +9,10 @@ What it costs: exact gradients, and routing.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="swarm",
-    family="low-comm",
-    summary="pipeline stages served by pools of unreliable peers",
-    paper=Paper(
-        "SWARM Parallelism: Training Large Models Can Be Surprisingly Communication-Efficient",
-        2023,
-        "https://arxiv.org/abs/2301.11913",
-        "Ryabinin, Dettmers, Diskin, Borzunov",
-        "ICML 2023",
-    ),
-    levels=("learning",),
-    status="partial",
-    missing="peers that move between stages while training; routes are means over peers",
     algorithm="swarm",
     knobs={
         "stages": Knob(1, 1, 100000, doc="stages of the pipeline, each served by workers/stages peers"),
@@ -36,7 +24,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality="results stay what they were",
-    experiment="swarm",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -36,7 +36,7 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import FREE
 
 _OUTPUT_BYTES = 2.0
@@ -154,17 +154,7 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="t3",
-    family="overlap-net",
-    summary="reduce tile by tile behind the product that makes the tiles, by triggered transfers and near-memory sums",
-    paper=Paper(
-        "T3: Transparent Tracking & Triggering for Fine-grained Overlap of Compute & Collectives",
-        2024,
-        "https://arxiv.org/abs/2401.16677",
-        "Pati, Suchita and others",
-        "ASPLOS 2024",
-    ),
     adds="memory that adds what arrives and triggers for its transfers, which no device on sale has",
-    levels=("segment",),
     knobs={
         "near_memory": Knob(
             True, doc="memory adds what arrives; else the engine reads both parts and writes the sum", given=True
@@ -175,7 +165,6 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     segment=_segment,
     saves="scale-up",
-    experiment="t3",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-70B",

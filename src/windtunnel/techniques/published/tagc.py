@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
 
@@ -28,16 +28,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="tagc",
-    family="compression",
-    summary="sparse gradients of chosen layers in sketches that add up, with a map of positions",
-    paper=Paper(
-        "TAGC: Optimizing Gradient Communication in Distributed Transformer Training",
-        2025,
-        "https://arxiv.org/abs/2504.05638",
-        "Polyakov, Dukhanov, Spirin",
-        "EuroMLSys 2025",
-    ),
-    levels=("plan", "learning"),
     algorithm="tagc",
     knobs={
         "density": Knob(0.2, 0.001, 1.0, "share of a tensor's entries that any rank keeps"),
@@ -52,7 +42,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="tagc",
     limits=LIMITS,
 )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Limits, ServingPart, Technique
 from windtunnel.techniques.serving import Knobs, served
 
 
@@ -33,24 +33,11 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="tempi",
-    family="overlap-net",
-    summary="one kernel packs pieces that lie apart, instead of a copy for each",
-    paper=Paper(
-        "TEMPI: An Interposed MPI Library with a Canonical Representation of CUDA-aware Datatypes",
-        2021,
-        "https://arxiv.org/abs/2012.14363",
-        "Pearson, Carl and others",
-        "HPDC 2021",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="MPI programs: strided messages and halos are priced (`network.packing`), but no scenario states them",
     edits=(("run", "transfer"),),
     applies_to=_applies,
     serving=ServingPart(settings=_packed),
     saves="copies of small pieces",
     resource="host",
-    experiment="tempi",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
 
@@ -21,16 +21,6 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="terngrad",
-    family="compression",
-    summary="gradients of three levels with shared scales, whose sums are small integers",
-    paper=Paper(
-        "TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep Learning",
-        2017,
-        "https://arxiv.org/abs/1705.07878",
-        "Wen and others",
-        "NeurIPS 2017",
-    ),
-    levels=("plan", "learning"),
     algorithm="terngrad",
     knobs={
         "bits": Knob(2.0, 1.585, 8.0, "of one value on its way: 2 packed, 1.6 five in a byte"),
@@ -42,7 +32,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    experiment="terngrad",
     limits=LIMITS,
 )
 

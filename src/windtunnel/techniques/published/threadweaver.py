@@ -8,22 +8,10 @@ Source: Lian et al. 2025.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
     id="threadweaver",
-    family="decode-tts",
-    summary="an answer with parallel threads on an engine as it is",
-    paper=Paper(
-        "ThreadWeaver: Adaptive Threading for Efficient Parallel Reasoning in Language Models",
-        2025,
-        "https://arxiv.org/abs/2512.07843",
-        "Lian, Wang and others",
-        "arXiv 2512.07843",
-    ),
-    levels=("programs",),
-    status="partial",
-    missing="how much of an answer may be parallel is a knob, not learned",
     strategy="threads",
     knobs={
         "width": Knob(4, 1, 1000, doc="threads of a block"),
@@ -33,7 +21,6 @@ TECHNIQUE = Technique(
     saves="decode steps one after the other",
     resource="memory bandwidth",
     quality="accuracy within 1.5 points of serial answers on its own tasks",
-    experiment="threadweaver",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 CASE = {
     "model": "meta-llama/Llama-2-7b-hf",
@@ -36,23 +36,10 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="tokenring",
-    family="long-seq",
-    summary="queries move ahead and partial outputs come back, on both directions of the links",
-    paper=Paper(
-        "TokenRing: An Efficient Parallelism Framework for Infinite-Context LLMs via Bidirectional Communication",
-        2024,
-        "https://arxiv.org/abs/2412.20501",
-        "Wang and others",
-        "arXiv",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"degree": Knob(0, 0, 1024, "ranks of a sequence; 0: the plan's cp")},
     edits=(("plan", "cp"),),
     plan=_plan,
     saves="scale-up",
-    experiment="tokenring",
-    missing="each step's own mix of messages: the first step has no output to send back, the last no query",
     limits=Limits(
         scenario=CASE,
         costly_scenario={"model": "meta-llama/Llama-3.1-8B"},

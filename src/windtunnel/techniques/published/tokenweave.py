@@ -21,7 +21,7 @@ from typing import Any
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
 from windtunnel.techniques.limits import HUGE_BYTES_PER_S
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
@@ -87,16 +87,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="tokenweave",
-    family="overlap-net",
-    summary="all-reduce and norm in one kernel on few SMs, behind the other half of the batch",
-    paper=Paper(
-        "TokenWeave: Efficient Compute-Communication Overlap for Distributed LLM Inference",
-        2025,
-        "https://arxiv.org/abs/2505.11329",
-        "Gond, Raja and Kwatra, Nipun and Ramjee, Ramachandran",
-        "MLSys 2026",
-    ),
-    levels=("segment", "pair"),
     knobs={
         "comm_sms": Knob(8, 1, 32, "SMs of the fused kernel"),
         "mlp_sms": Knob(0, 0, 32, "SMs of the one after the MLP; 0: as many"),
@@ -107,7 +97,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(launches=_fused, layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
     saves="scale-up traffic and norms",
     resource="scale-up",
-    experiment="tokenweave",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-70B",

@@ -27,7 +27,7 @@ from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import FREE
 
 RINGS: dict[str, frozenset[str]] = {
@@ -272,16 +272,6 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="tp-overlap",
-    family="overlap-net",
-    summary="pipeline tensor-parallel gathers and scatters with the GEMMs beside them, block by block",
-    paper=Paper(
-        "Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning Models",
-        2023,
-        "https://doi.org/10.1145/3567955.3567959",
-        "Wang, Shibo and others",
-        "ASPLOS 2023",
-    ),
-    levels=("segment",),
     knobs={
         "method": Knob(
             "ring",
@@ -306,7 +296,6 @@ TECHNIQUE = Technique(
         "torchtitan": "compile.enable_async_tensor_parallel",
         "deepspeed": "tensor_parallel.tp_overlap_comm",
     },
-    experiment="tp_overlap",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-70B",

@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -21,18 +21,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="trail",
-    family="serving",
-    summary="the request with the least predicted rest runs; others give way until they are nearly done",
-    paper=Paper(
-        "Don't Stop Me Now: Embedding Based Scheduling for LLMs",
-        2025,
-        "https://arxiv.org/abs/2410.01035",
-        "Shahout, Rana and others",
-        "ICLR 2025",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="predictions that improve token by token: here one error holds for all of a request; no experiment yet",
     knobs={
         "error": Knob(0.0, 0.0, 10.0, "standard deviation of ln(predicted / true)", given=True),
         "until": Knob(0.8, 0.0, 1.0, "share of its predicted answer after which a request keeps its place"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.published.ring_attention import CASE, SHORT
 
 
@@ -19,24 +19,12 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="ulysses",
-    family="long-seq",
-    summary="cut sequences over ranks; attention heads are exchanged for tokens by all-to-all",
-    paper=Paper(
-        "DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme Long Sequence Transformer Models",
-        2023,
-        "https://arxiv.org/abs/2309.14509",
-        "Jacobs and others",
-        "arXiv",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"degree": Knob(4, 2, 1024, "ranks of a sequence; 2 · degree divides its length")},
     edits=(("plan", "cp"),),
     plan=_plan,
     saves="activations",
     resource="memory",
     where={"megatron_core": "--context-parallel-size with --cp-comm-type a2a", "deepspeed": "sequence_parallel_size"},
-    missing="the paper's headline claim is not an experiment yet",
     limits=Limits(scenario=CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
 )
 

@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _reshaped(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
@@ -27,17 +27,6 @@ def _reshaped(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpe
 
 TECHNIQUE = Technique(
     id="universal-checkpointing",
-    family="fault-straggler",
-    summary="convert checkpoints so that any plan can load them, and go on with fewer nodes",
-    paper=Paper(
-        "Universal Checkpointing: Efficient and Flexible Checkpointing for Large Scale Distributed Training",
-        2024,
-        "https://arxiv.org/abs/2406.18820",
-        "Lian, Xinyu and Jacobs, Sam Ade and Kurilenko, Lev and Tanaka, Masahiro and others",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="plans of fewer nodes are searched near the plan itself; a run does not wait where that is shorter",
     knobs={
         "processes": Knob(8, 0, 100000, "processes that convert; 0: loaded as it is"),
         "least_nodes": Knob(0.5, 0.1, 1.0, "share of the nodes below which the run waits"),
@@ -45,7 +34,6 @@ TECHNIQUE = Technique(
     edits=(("run", "policy"),),
     run_section=_reshaped,
     saves="recovery",
-    experiment="universal_checkpointing",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-2-13b-hf",

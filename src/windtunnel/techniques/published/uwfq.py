@@ -16,7 +16,7 @@ from typing import Any
 
 from windtunnel.specs.jobs import JobsSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _ordered(jobs: JobsSpec, knobs: dict[str, Any]) -> JobsSpec:
@@ -25,22 +25,11 @@ def _ordered(jobs: JobsSpec, knobs: dict[str, Any]) -> JobsSpec:
 
 TECHNIQUE = Technique(
     id="uwfq",
-    family="cluster-plan",
-    summary="user weighted fair queueing: order of ends in a fluid system fair to users, tasks split by run time",
-    paper=Paper(
-        "Balancing Fairness and Performance in Multi-User Spark Workloads with Dynamic Scheduling (extended version)",
-        2025,
-        "https://arxiv.org/abs/2510.15485",
-    ),
-    levels=("jobs",),
     knobs={"part_s": Knob(1.0, 1e-3, 1e6, "longest task in seconds: longer ones are split before they start")},
     edits=(("jobs", "policy"),),
     saves="queue",
     jobs_section=_ordered,
     resource="queue",
-    status="partial",
-    missing="stages of a job that wait for each other, unequal weights of users, the cost of starting a task",
-    experiment="uwfq",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

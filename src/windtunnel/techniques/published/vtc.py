@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -21,18 +21,6 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
 
 TECHNIQUE = Technique(
     id="vtc",
-    family="serving",
-    summary="the tenant that was served least goes first, counted in weighted tokens",
-    paper=Paper(
-        "Fairness in Serving Large Language Models",
-        2024,
-        "https://arxiv.org/abs/2401.00588",
-        "Sheng, Ying and others",
-        "OSDI 2024",
-    ),
-    levels=("run",),
-    status="partial",
-    missing="predicted answer lengths (VTC with length prediction); no experiment of its own claims",
     knobs={
         "input_weight": Knob(1.0, 0.0, 1e6, "service of a prompt token", given=True),
         "output_weight": Knob(2.0, 0.0, 1e6, "service of an answer token", given=True),

@@ -12,7 +12,7 @@ from typing import Any
 
 from windtunnel.specs.jobs import JobsSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 SCHEDULERS = ("fifo", "backfill", "round-robin", "cfs", "fair", "user-fair", "drf")
 
@@ -23,24 +23,11 @@ def _chosen(jobs: JobsSpec, knobs: dict[str, Any]) -> JobsSpec:
 
 TECHNIQUE = Technique(
     id="workload-schedulers-survey",
-    family="cluster-plan",
-    summary="schedulers of a survey as policies: FCFS, backfilling, round robin, CFS, fair shares, DRF",
-    paper=Paper(
-        "Workload Schedulers -- Genesis, Algorithms and Differences",
-        2015,
-        "https://arxiv.org/abs/2511.10258",
-        "Sliwko, Leszek and Getov, Vladimir",
-        "International Journal of Computer Science and Software Engineering 4(6)",
-    ),
-    levels=("jobs",),
     knobs={"scheduler": Knob("backfill", doc="which of them", choices=SCHEDULERS)},
     edits=(("jobs", "policy"),),
     saves="queue",
     jobs_section=_chosen,
     resource="queue",
-    status="partial",
-    missing="delay scheduling: jobs have no data on nodes here; priorities of CFS",
-    experiment="workload_schedulers_survey",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -29,24 +29,12 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="yuan2-nonuniform-pp",
-    family="train-parallel",
-    summary="unequal stages and a sharded optimizer instead of tensor parallelism, for slow links inside servers",
-    paper=Paper(
-        "YUAN 2.0: A Large Language Model with Localized Filtering-based Attention",
-        2023,
-        "https://arxiv.org/abs/2311.15786",
-        "Wu, Zhao, Wang and others",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"uneven": Knob(True, doc="embedding and loss count as a layer each when layers are split over stages")},
     edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
     plan=_plan,
     saves="scale-up",
     where={"megatron_core": "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split"},
-    experiment="yuan2_nonuniform_pp",
-    missing="its loss computed in blocks; filters before attention",
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 
 def _applies(scenario: Scenario) -> str | None:
@@ -21,23 +21,11 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="zaya-mi300x",
-    family="train-parallel",
-    summary="the platform that trained ZAYA1: MI300X, its links, and a 400 Gb/s Pollara port a device",
-    paper=Paper(
-        "Training Foundation Models on a Full-Stack AMD Platform: Compute, Networking, and System Design",
-        2025,
-        "https://arxiv.org/abs/2511.17127",
-        "Anthony, Tokpanov and others",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"network": Knob("pollara-400g", choices=("pollara-400g", "roce-400g"), doc="link of each port")},
     edits=(("plan", "device"),),
     applies_to=_applies,
     selects={"device": "mi300x", "scale_up": "xgmi4-mi300x", "scale_out": "$network"},
     saves="compute",
-    experiment="zaya_mi300x",
-    missing="its measured curves of products and collectives; its model (compressed convolutional attention)",
     limits=Limits(
         scenario={
             "model": "gpt3-6.7b",

@@ -11,11 +11,8 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Paper, Technique
+from windtunnel.techniques.base import Limits, Technique
 
-PAPER = Paper(
-    "Zero Bubble Pipeline Parallelism", 2023, "https://arxiv.org/abs/2401.10241", "Qi, Wan, Huang, Lin", "ICLR 2024"
-)
 CASE = {
     "model": "gpt3-13b",
     "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
@@ -38,9 +35,9 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="zb-h1",
+    system="zero-bubble",
     family="train-parallel",
     summary="split backward into input and weight gradients and run the weight part in the pipeline's bubble",
-    paper=PAPER,
     levels=("schedule",),
     edits=(("schedule", "order"),),
     applies_to=applies,

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Limits, Technique
-from windtunnel.techniques.published.zb_h1 import CASE, PAPER, applies
+from windtunnel.techniques.published.zb_h1 import CASE, applies
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -19,9 +19,9 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="zb-h2",
+    system="zero-bubble",
     family="train-parallel",
     summary="fill the whole bubble with weight gradients, at about twice the activation memory",
-    paper=PAPER,
     levels=("schedule",),
     edits=(("schedule", "order"),),
     applies_to=applies,

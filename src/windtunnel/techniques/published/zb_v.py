@@ -11,7 +11,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Limits, Technique
 from windtunnel.techniques.published.megatron_3d import SLOW
-from windtunnel.techniques.published.zb_h1 import CASE, PAPER, applies
+from windtunnel.techniques.published.zb_h1 import CASE, applies
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -20,9 +20,9 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 TECHNIQUE = Technique(
     id="zb-v",
+    system="zero-bubble",
     family="train-parallel",
     summary="two chunks per stage in a V, weight gradients in the bubble, activations even over stages",
-    paper=PAPER,
     levels=("schedule",),
     edits=(("schedule", "order"),),
     applies_to=applies,

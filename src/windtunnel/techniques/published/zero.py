@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 
 CASE = {
     "model": "gpt3-6.7b",
@@ -37,17 +37,6 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="zero",
-    family="memory-offload",
-    summary="shard optimizer state (1), gradients (2) and parameters (3) over data-parallel ranks",
-    paper=Paper(
-        "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
-        2019,
-        "https://arxiv.org/abs/1910.02054",
-        "Rajbhandari, Rasley, Ruwase, He",
-        "SC 2020",
-    ),
-    levels=("plan",),
-    status="partial",
     knobs={"stage": Knob(3, 1, 3, "what is sharded")},
     edits=(("plan", "shard"),),
     applies_to=applies,
@@ -60,7 +49,6 @@ TECHNIQUE = Technique(
         "megatron_bridge": "1: ddp.use_distributed_optimizer; 2, 3: ddp.data_parallel_sharding_strategy",
         "torchtitan": "3: parallelism.data_parallel_shard_degree",
     },
-    missing="the paper's headline claim is not an experiment yet",
     limits=Limits(
         scenario=CASE, measure="peak_memory_allocated_bytes", free=ALONE, pays="step_time_s", costly_scenario=SLOW
     ),

@@ -15,7 +15,7 @@ from windtunnel.schedules import ScheduleLimits
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, ScheduleCase, Technique
-from windtunnel.techniques.published.zb_h1 import CASE, PAPER, applies
+from windtunnel.techniques.published.zb_h1 import CASE, applies
 
 ORDERS = ("zb_h1", "zb_h2", "zb_1p", "zb_2p", "zb_v", "v_half", "v_min")
 V_SHAPED = ("zb_v", "v_half", "v_min")
@@ -35,11 +35,6 @@ def _schedule(case: ScheduleCase, knobs: dict[str, Any]) -> ScheduleCase:
 
 TECHNIQUE = Technique(
     id="zero-bubble",
-    family="train-parallel",
-    summary="the zero-bubble orders, by hand or arranged by time under an activation limit",
-    paper=PAPER,
-    levels=("schedule",),
-    status="partial",
     knobs={
         "order": Knob("zb_2p", choices=ORDERS, doc="schedule; the last two are of the authors' later paper"),
         "memory_limit": Knob(
@@ -52,8 +47,6 @@ TECHNIQUE = Technique(
     schedule=_schedule,
     saves="bubble",
     where={"torchtitan": "pipeline_parallel_schedule ZBVZeroBubble", "megatron_core": "sail-sg's fork"},
-    experiment="zero_bubble",
-    missing="the optimizer that is validated afterwards: steps begin together, the ramps of two steps never overlap",
     limits=Limits(scenario=CASE, costly_scenario={"plan": {"vpp": 5}}, costly={"order": "zb_1p", "memory_limit": 0.25}),
 )
 

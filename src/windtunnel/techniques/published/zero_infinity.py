@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Technique
 from windtunnel.techniques.limits import merged
 from windtunnel.techniques.published.zero import CASE
 
@@ -45,16 +45,6 @@ def applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="zero-infinity",
-    family="memory-offload",
-    summary="sharded weights, gradients and optimizer state in host memory or on drives, slice by slice",
-    paper=Paper(
-        "ZeRO-Infinity: Breaking the GPU Memory Wall for Extreme Scale Deep Learning",
-        2021,
-        "https://arxiv.org/abs/2104.07857",
-        "Rajbhandari, Ruwase, Rasley, Smith, He",
-        "SC 2021",
-    ),
-    levels=("plan",),
     knobs={
         "params": Knob("host", doc="where weights live", choices=TIERS),
         "gradients": Knob("host", doc="where gradients are added up", choices=TIERS),
@@ -70,7 +60,6 @@ TECHNIQUE = Technique(
     saves="device memory",
     resource="memory",
     where={"deepspeed": "zero_optimization.offload_param, offload_optimizer"},
-    experiment="zero_infinity",
     limits=Limits(
         scenario=merged(CASE, {"plan": {"zero": 3}}),
         measure="peak_memory_allocated_bytes",

@@ -14,7 +14,7 @@ import numpy as np
 from windtunnel.schedules import ScheduleLimits
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ScheduleCase, Technique
+from windtunnel.techniques.base import Knob, Limits, ScheduleCase, Technique
 from windtunnel.techniques.published.zb_h1 import applies
 
 
@@ -35,15 +35,6 @@ def _schedule(case: ScheduleCase, knobs: dict[str, Any]) -> ScheduleCase:
 
 TECHNIQUE = Technique(
     id="zeropp",
-    family="train-parallel",
-    summary="micro-batches in units: weight gradients in the bubble, one gather of sharded parameters a chunk and unit",
-    paper=Paper(
-        "Adaptive Blockwise Task-interleaved Pipeline Parallelism",
-        2024,
-        "https://arxiv.org/abs/2402.03791",
-        "Tang, Jiang, Zhou, Jin, Li, Zhang, Pei, Zhai",
-    ),
-    levels=("plan", "schedule"),
     knobs={
         "unit": Knob(None, 1, 4096, "micro-batches of a scheduling unit; absent: at least 2 pp - 1"),
         "chunks": Knob(2, 1, 64, "model chunks per stage; pp times this must not exceed the layers"),
@@ -54,7 +45,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     schedule=_schedule,
     saves="bubble",
-    experiment="zeropp",
     limits=Limits(
         scenario={
             "model": "gpt3-13b",

@@ -4,8 +4,8 @@ Each stage passes one event of `reduction`, those with the highest score. Scores
 standard deviations above those of the others (both normal): the stage's whole skill in one number. What an early stage
 drops is never sent or computed later, and what a late stage drops has been paid for.
 
-Source: Olin-Ammentorp, Wu and Chien, Modeling Performance of Data Collection Systems for High-Energy Physics, APL
-Machine Learning 2(4), 2024, arXiv 2407.00123: stages, link energies, F1 score, relevant samples a joule.
+Source: Olin-Ammentorp, Wu and Chien, APL Machine Learning 2(4), 2024, arXiv 2407.00123: stages, link
+energies, F1 score, relevant samples a joule.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ look at the next steps: greedy sends the largest load of an overloaded node to t
 search takes the move that saves most overload over those steps less the price of its bytes, and none where
 none pays.
 
-Source: Clark et al., Live Migration of Virtual Machines, NSDI 2005 (pre-copy rounds); Intelligent Load Balancing in
-Cloud Computer Systems (the thesis of the catalogue): migration cost beside overload in one objective.
+Source: Clark et al., Live Migration of Virtual Machines, NSDI 2005 (pre-copy rounds); the thesis of card
+`intelligent-lb-cloud`: migration cost beside overload in one objective.
 """
 
 from __future__ import annotations
