@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, listener, note, print_json
+from windtunnel.cli.output import check_targets, draw, listener, note, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -57,16 +57,11 @@ def run(
             log=progress_log,
             processes=jobs,
         )
-    if report is not None:
-        from windtunnel.report.run import html
+    from windtunnel.views.run import view
 
-        note(f"report  {html.write(result, report)}")
+    draw(view(result), report, terminal=not as_json)
     if as_json:
         print_json(result.to_dict())
-        return
-    from windtunnel.report.run.terminal import summary
-
-    console().print(summary(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +99,11 @@ def _search(scenario: str, overrides: tuple[str, ...], wanted: _Wanted) -> None:
 
         wanted.output.write_text(yaml.safe_dump(plain(found.scenario), sort_keys=False, width=100), "utf-8")
         note(f"scenario  {wanted.output}")
-    if wanted.report is not None:
-        from windtunnel.report.run import search_html
+    from windtunnel.views.search_run import view
 
-        note(f"report  {search_html.write(found, wanted.report)}")
+    draw(view(found), wanted.report, terminal=not wanted.as_json)
     if wanted.as_json:
         print_json(found.to_dict())
-        return
-    from windtunnel.report.run.search_terminal import summary
-
-    console().print(summary(found))
 
 
 def register(app: typer.Typer) -> None:

@@ -111,7 +111,7 @@ def test_the_steps_on_fewer_nodes_are_those_of_the_plans_that_are_named() -> Non
 
 def test_replicas_alone_stand_beside_a_plan_that_changes() -> None:
     from windtunnel import api
-    from windtunnel.report.run.text import figure_rows
+    from windtunnel.views.run import figure_rows
 
     result = api.simulate_run(SPOT, sensitivities=False)
     other = result.replicas_only

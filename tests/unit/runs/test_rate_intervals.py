@@ -122,7 +122,7 @@ def test_runs_begin_anywhere_with_the_same_numbers() -> None:
 
 
 def test_the_terminal_says_what_the_run_leaves_open() -> None:
-    from windtunnel.report.run.text import assumed_rows
+    from windtunnel.views.run import assumed_rows
 
     result = api.simulate_run(with_cause(per_1000_node_days=3000, rate_interval=[1500, 5000]), sensitivities=False)
     rows = {field: value for field, value, _ in assumed_rows(result)}

@@ -9,7 +9,20 @@ import pytest
 from view_texts import fragments, missing, printed
 
 from windtunnel import api
-from windtunnel.views import advise, cluster, compare, explain, fit, learn, plan, rank_devices, reason, train
+from windtunnel.views import (
+    advise,
+    cluster,
+    compare,
+    explain,
+    fit,
+    learn,
+    plan,
+    rank_devices,
+    reason,
+    run,
+    search_run,
+    train,
+)
 from windtunnel.views.view import View
 
 TRACE = ["submit_s,num_gpus,duration_s,priority", "0,8,20000,0", "0,4,9000,1", "3700,8,4000,0", "9000,2,30000,0"]
@@ -155,3 +168,27 @@ REASONING = {
 def test_reason(search: dict[str, Any]) -> None:
     result = api.simulate_programs({**REASONING, **({"search": search} if search else {})})
     _holds(reason.view(result), "The best candidate", "accuracy", "USD a problem", "Best at a budget", "bound by")
+
+
+RUN = {
+    **SMALL,
+    "cluster": {**ONE_NODE, "nodes": 4},
+    "plan": {"tp": 1, "mbs": 2},
+    "run": {
+        "tokens": 2_000_000_000_000,
+        "failures": "opt-175b-2022",
+        "replications": 20,
+        "checkpoint": {"tiers": [{"to": "storage"}]},
+    },
+}
+
+
+@pytest.mark.parametrize("sensitivities", [False, True])
+def test_run(sensitivities: bool) -> None:
+    result = api.simulate_run(RUN, sensitivities=sensitivities)
+    texts = ("Where the time goes", "goodput", "saves every", "run.", *(["What would change"] if sensitivities else []))
+    _holds(run.view(result), *texts)
+
+
+def test_choices_of_a_run() -> None:
+    _holds(search_run.view(api.search_run(RUN)), "fewest days", "The race", "saves every", "Save interval")

@@ -1,10 +1,14 @@
-"""What both forms of a run search's report say in words."""
+"""What `windtunnel run --search` shows: the best choice of saves, spares and tiers, and what the next one loses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from windtunnel.quantities import count, percent, seconds
+from windtunnel.runs.search_figures import curve, days_against_money
+from windtunnel.views.view import Drawing, Lines, Section, Table, Text, View, Words, sections, table
 
 if TYPE_CHECKING:
     from windtunnel.runs.run_choice import RunChoice
@@ -14,6 +18,44 @@ HEAD = ("tiers", "saves every", "spares", "days (80 %)", "cost", "t CO₂", "goo
 TITLES = {"intervals": "Save interval", "spares": "Hot spares", "tiers": "Tiers of checkpoints"}
 _GOALS = {"days": "fewest days", "run_cost": "least money", "carbon_kg": "least carbon"}
 _UNITS = {"days": " d", "run_cost": " $", "carbon_kg": " kg"}
+_VARIES = {"intervals": (1,), "spares": (2,), "tiers": (0, 1)}
+"""Columns in which the choices of a curve differ; tiers come each with the interval that is best for them."""
+
+
+def view(result: RunSearchResult) -> View:
+    """A search over the run's own choices."""
+    lines = [line for line in (gain_line(result), runner_up_line(result)) if line]
+    lead: list[Words] = [Text(headline(result), "accent", strong=True), *lines]
+    hint = "choices around the best; the line joins those that none beats in days and dollars"
+    parts: list[Section | None] = []
+    if result.best.run_cost is not None:
+        drawn = Drawing(partial(days_against_money, result))
+        parts.append(Section("Days against dollars", (drawn,), hint, pages_only=True))
+    if len(result.front) > 1:
+        found = _table(result.front, result, range(len(HEAD)))
+        parts.append(Section("None beats these", (found,), "in all that counts"))
+    for name, title in TITLES.items():
+        if len(result.curves[name]) > 1:
+            charts = () if name == "tiers" else (Drawing(partial(curve, result, name)),)
+            found = _table(result.curves[name], result, (*_VARIES[name], 3, 4, 7))
+            parts.append(Section(title, (*charts, found), "all else as in the best choice"))
+    race = (race_line(result), f"simulated in {result.simulated_in_s:.1f} s")
+    parts.append(Section("The race", (Lines(tuple(Text(line, "dim") for line in race)),)))
+    return View(
+        title=result.scenario_name or "Choices of a run",
+        lead=tuple(lead),
+        verdict=None if result.complete else Text("Stopped: this is the best so far.", "warn"),
+        sections=sections(*parts),
+    )
+
+
+def _table(choices: Sequence[RunChoice], result: RunSearchResult, shown: Sequence[int]) -> Table:
+    rows = []
+    for one in choices:
+        row = cells(one, result)
+        rows.append([Text(row[column], strong=one.behind is None) for column in shown])
+    numeric = [at for at, column in enumerate(shown) if column]
+    return table([HEAD[column] for column in shown], rows, numeric=numeric)
 
 
 def headline(result: RunSearchResult) -> str:

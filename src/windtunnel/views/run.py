@@ -1,13 +1,79 @@
-"""What both forms of a run's report say in words."""
+"""What `windtunnel run` shows: days, where they go, checkpoints, and what would make the run shorter."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import count, dollars, duration, gib, percent, seconds
+from windtunnel.quantities import assumed_text, count, dollars, duration, gib, percent, seconds
+from windtunnel.runs.charts import COLOURS, distribution, progress, waterfall
+from windtunnel.views.view import Column, Drawing, Section, Table, Text, Tile, View, pairs, sections, table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from windtunnel.charts.chart import Chart
     from windtunnel.runs.results import RunResult
+
+_LEAST = 5e-4
+"""Share of the wall time below which a class has no line."""
+
+
+def view(result: RunResult) -> View:
+    """A whole run through failures, saves and restarts."""
+    causes = sorted(result.failures_by_cause.items(), key=lambda item: -item[1])
+    counted = table(("cause", "mean count"), [(name, f"{value:.1f}") for name, value in causes], numeric=(1,))
+    heads = ("to", "mode", "every", "stops the steps", "can be loaded after", "load")
+    ended = f"{result.replications} runs from one seed"
+    return View(
+        title=result.scenario_name or "Run",
+        aside=f"{ended} · simulated in {result.simulated_in_s:.1f} s",
+        lead=(Text(headline(result), "accent", strong=True),),
+        tiles=tuple(Tile(name, value, (note,)) for name, value, note in figure_rows(result)),
+        sections=sections(
+            _classes(result),
+            _chart("What adds to the ideal days", "mean of all runs", partial(waterfall, result)),
+            _chart("Progress of one run", "stops go back to the copy that is loaded", partial(progress, result)),
+            _chart("Days of all runs", ended, partial(distribution, result)),
+            Section("Checkpoints", (table(heads, checkpoint_rows(result)),), checkpoint_line(result)),
+            Section("Failures by cause", (counted,), f"profile {result.failure_profile}", pages_only=True),
+            Section("What would change the days", (pairs(sensitivity_rows(result)),)) if result.sensitivities else None,
+            Section("How many spares", (pairs(spares_rows(result)),), "cost counts spares as long as the run takes")
+            if len(result.spares_curve) > 1
+            else None,
+            _assumed_of_the_step(result),
+        ),
+        warnings=tuple(result.warnings),
+        assumed=tuple((field, assumed_text(field, value), why) for field, value, why in assumed_rows(result)),
+    )
+
+
+def _chart(title: str, hint: str, draw: Callable[[], Chart]) -> Section:
+    return Section(title, (Drawing(draw),), hint, pages_only=True)
+
+
+def _classes(result: RunResult) -> Section:
+    """Classes of time as shares of the run."""
+    wall = sum(result.seconds.values())
+    rows = tuple(
+        (
+            name.replace("_", " "),
+            Text("", share=value / wall, colour=COLOURS[name]),
+            duration(value),
+            percent(value / wall),
+        )
+        for name, value in result.seconds.items()
+        if value / wall >= _LEAST or name == "work"
+    )
+    columns = (Column(), Column(drop=1), Column(numeric=True), Column(numeric=True))
+    return Section("Where the time goes", (Table(columns, rows),))
+
+
+def _assumed_of_the_step(result: RunResult) -> Section | None:
+    """What the step leaves open, which `train` says on the terminal."""
+    rows = [(f, assumed_text(f, v), why) for f, v, why in result.assumed if not f.startswith("run.")]
+    found = table(("field", "value", "why"), rows)
+    return Section("Assumed of the step", (found,), pages_only=True) if rows else None
 
 
 def headline(result: RunResult) -> str:

@@ -1,1 +1,0 @@
-"""A run on the terminal and as one HTML file."""
