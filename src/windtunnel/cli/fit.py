@@ -23,7 +23,7 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
     else:
         from windtunnel.views.fit import view
 
-        draw(view(result.to_dict()))
+        draw(view(result))
     if not result.fits and result.largest_mbs is None and result.fewest_devices is None:
         from windtunnel.errors import Infeasible
         from windtunnel.units import GiB

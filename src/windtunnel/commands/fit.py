@@ -43,7 +43,7 @@ COMMANDS.add(
         needs=(("training",),),
         run=run,
         result="windtunnel.planner.memory_fit:FitResult",
-        view="",
+        view="fit",
         figures=("fits", "reserved_bytes", "capacity_bytes", "over_bytes", "largest_mbs", "fewest_devices", "changes"),
         main="reserved_bytes",
         snippet=SNIPPET,

@@ -87,8 +87,8 @@ def sets_every_axis(source: Source, overrides: Sequence[str] = ()) -> bool:
 
 
 def _view(result: Any) -> str:
-    """`plan_serving` for a deployment, `plan` for a training plan."""
-    return "plan_serving" if type(result).__name__ == "ServingPlan" else "plan"
+    """`plan_serving` for a deployment, `rank_devices` where any device may be taken, `plan` for a training plan."""
+    return {"ServingPlan": "plan_serving", "DeviceRanking": "rank_devices"}.get(type(result).__name__, "plan")
 
 
 COMMANDS.add(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from windtunnel.quantities import gib, percent
 from windtunnel.views.view import Column, Section, Table, Text, View, pairs
 
+if TYPE_CHECKING:
+    from windtunnel.planner.memory_fit import FitResult
 
-def view(fit: dict[str, Any]) -> View:
-    """The answer of a fit.
 
-    Args:
-        fit: `api.FitResult.to_dict()`.
-    """
+def view(result: FitResult) -> View:
+    """Whether a plan fits into memory."""
+    fit = result.to_dict()
     reserved, capacity = fit["reserved_bytes"], fit["capacity_bytes"]
     room = f"{gib(capacity - reserved)} free" if fit["fits"] else f"{gib(fit['over_bytes'])} too much"
     words = f"{'fits' if fit['fits'] else 'does not fit'}: {gib(reserved)} of {gib(capacity)} reserved, {room}"
