@@ -25,15 +25,16 @@ from windtunnel.kernel_cache import cache_directory, package_of
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def kernel(signature: Any = None) -> Callable[[Function], Function]:
+def kernel(signature: Any = None, *, allocates: bool = True) -> Callable[[Function], Function]:
     """A decorator for a jitted function that Python calls, or that allocates arrays.
 
     Args:
         signature: Numba types to compile for at import; None: compiled for the types of each first call.
+        allocates: whether it allocates arrays; otherwise it counts no references, as `helper`.
     """
 
     def jitted(function: Function) -> Function:
-        return _jitted(function, signature, nogil=True)  # so that another thread can say how far it is
+        return _jitted(function, signature, nogil=True, _nrt=allocates)  # so that another thread can say how far it is
 
     return jitted
 
@@ -43,7 +44,16 @@ def helper(function: Function) -> Function:
 
     It counts no references to its arguments; counting takes atomic instructions, more than half of a kernel's run time.
     """
-    return _jitted(function, None, _nrt=False)
+    return _jitted(function, None, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def pasted(function: Function) -> Function:
+    """A helper whose source Numba puts into its callers before it types them: a phase of a loop, called from one place.
+
+    It takes named tuples of many arrays for nothing, where passing an array takes seven words, and it may return
+    records. Nothing of it is compiled by itself.
+    """
+    return _jitted(function, None, _nrt=False, inline="always")
 
 
 def _jitted(function: Function, signature: Any, **options: Any) -> Function:

@@ -66,7 +66,7 @@ class Fleet:
     """By pool. Concurrency, seed, router and how many events are kept are those of the first."""
     tables: Floats
     """(P, 2, G) seconds of an iteration by its computed tokens: whole, and the part that is each rank's own; with
-    drafts (P, 4, G), see `kernels.serve.serve`."""
+    drafts (P, 4, G), see `kernels.state.Fleet`."""
     pool: Ints
     """(N,) of each lane."""
     prefill_only: Mask

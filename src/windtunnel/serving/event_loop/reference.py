@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import heapq
-from typing import TYPE_CHECKING
 
 from windtunnel.arrays import Floats
 from windtunnel.progress import counting
@@ -37,9 +36,6 @@ from windtunnel.serving.event_loop.twin.request import Batch, Request
 from windtunnel.serving.event_loop.twin.router import Router
 from windtunnel.serving.event_loop.twin.write_back import write_back
 from windtunnel.serving.iteration.overlap_savings import Overlap
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "EXPECTED_MOST",
@@ -331,9 +327,7 @@ class ReferenceLoop:
         return bool(one.limits.ratio_start) or self.policy(one).fits(one, q)
 
     def _form(self, one: Instance, now: float) -> None:
-        limits = one.limits
-        pool = self.fleet.pool[one.index]
-        preempted = False
+        """Start the next iteration, or run of decode steps, of an instance that is free."""
         one.now = now
         alone = one.pipeline is None or one.pipeline.is_alone(one, now)
         if one.lending is not None:
@@ -342,6 +336,26 @@ class ReferenceLoop:
             self.answers.join(one, now)
         if self.swaps is not None:
             self.swaps.join(one)
+        preempted = self._make_room(one)
+        batch = self._batch(one, now, preempted=preempted)
+        stall_s, one.stall_s = one.stall_s, 0.0
+        one.start, one.chunks = now, batch.chunks
+        if batch.chunks:
+            self._start_iteration(one, batch, stall_s, now)
+        elif one.decoding:
+            self._start_run(one, stall_s, now, alone=alone, preempted=preempted)
+        else:
+            one.stall_s = stall_s
+            one.mode, one.busy_until, one.ratio = "idle", float("inf"), one.limits.ratio_start
+            return
+        if self.answers is not None:
+            self.answers.started(one, now)
+        if self.swaps is not None:
+            self.swaps.started(one, now, self.record)
+
+    def _make_room(self, one: Instance) -> bool:
+        """Preempt requests until the next decode step has blocks; returns whether there was need to."""
+        limits, preempted = one.limits, False
         while (q := self.queue.yields(one)) is not None:
             take_back(one, q, self.record)
         while one.decoding:
@@ -357,7 +371,11 @@ class ReferenceLoop:
         if preempted and limits.ratio_start:
             made = sum(q.made for q in one.decoding) + limits.retract * len(one.decoding)
             one.ratio = min(MILLION, made * MILLION // (1 + sum(q.output for q in one.decoding)))
-        looks = limits.poll <= 1 or not one.decoding or one.polled == 0
+        return preempted
+
+    def _batch(self, one: Instance, now: float, *, preempted: bool) -> Batch:
+        """Prompts that go on, and requests that enter, by the pool's policy."""
+        looks = one.limits.poll <= 1 or not one.decoding or one.polled == 0
         before, moving = len(one.admitted), len(one.moving)
         batch = self.policy(one).form_batch(one, now, may_admit=looks and not (preempted and one.running))
         if self.record is not None:
@@ -371,37 +389,33 @@ class ReferenceLoop:
         while one.coming:
             at, i = one.coming.pop()
             heapq.heappush(self.later, (at, -1 - NUMBERS - i))
-        stall_s, one.stall_s = one.stall_s, 0.0
-        one.start, one.chunks = now, batch.chunks
+        return batch
+
+    def _start_iteration(self, one: Instance, batch: Batch, stall_s: float, now: float) -> None:
+        """Start an iteration that holds prompts."""
+        table, window = self.fleet.tables[self.fleet.pool[one.index]], sum(q.held for q in one.decoding)
+        seconds = prompts_s(one, batch, table, one.kv(), window)
+        seconds += stall_s
+        if self.memory is not None:
+            seconds = self.memory.seconds(one, seconds, now)
+        tokens = sum(c for _, c in batch.chunks)
+        if one.lending is not None:
+            seconds += one.lending.seconds(one, one.decoding if batch.decodes else (), tokens)
+        decoding = len(one.decoding) if batch.decodes else 0
+        computed = -(-tokens // one.limits.cp) + decoding * one.limits.step_tokens
+        seconds += self._wait_for_stages(one, seconds, computed, decoding + len(batch.chunks))
+        one.mode, one.steps = "iteration", 1 if decoding else 0
+        one.step_s, one.slope_s = seconds, 0.0
+        one.busy_until = now + seconds
+
+    def _start_run(self, one: Instance, stall_s: float, now: float, *, alone: bool, preempted: bool) -> None:
+        """Start a run of decode steps, as many as are alike."""
+        limits, window = one.limits, sum(q.held for q in one.decoding)
         kv = one.kv()
-        window = sum(q.held for q in one.decoding)
-        if batch.chunks:
-            seconds = prompts_s(one, batch, self.fleet.tables[pool], kv, window)
-            seconds += stall_s
-            if self.memory is not None:
-                seconds = self.memory.seconds(one, seconds, now)
-            if one.lending is not None:
-                tokens = sum(c for _, c in batch.chunks)
-                seconds += one.lending.seconds(one, one.decoding if batch.decodes else (), tokens)
-            decoding = len(one.decoding) if batch.decodes else 0
-            tokens = -(-sum(c for _, c in batch.chunks) // limits.cp) + decoding * limits.step_tokens
-            seconds += self._wait_for_stages(one, seconds, tokens, decoding + len(batch.chunks))
-            one.mode, one.steps = "iteration", 1 if batch.decodes and one.decoding else 0
-            one.step_s, one.slope_s = seconds, 0.0
-            one.busy_until = now + seconds
-            if self.answers is not None:
-                self.answers.started(one, now)
-            if self.swaps is not None:
-                self.swaps.started(one, now, self.record)
-            return
-        if not one.decoding:
-            one.stall_s = stall_s
-            one.mode, one.busy_until, one.ratio = "idle", float("inf"), limits.ratio_start
-            return
         steps = min(steps_to_change(one), self.queue.horizon(one)) if self.jumps and self.pace is None else 1
         if (limits.poll > 1 or limits.ratio_start or preempted) and self._may_enter(one):
             steps = min(steps, limits.poll - one.polled)
-        steps = min(steps, price_run(one, self.fleet.tables[pool], kv, window))
+        steps = min(steps, price_run(one, self.fleet.tables[self.fleet.pool[one.index]], kv, window))
         if one.lending is not None:
             one.step_s += one.lending.seconds(one, one.decoding, 0)
             steps = min(steps, one.lending.horizon)
@@ -412,10 +426,6 @@ class ReferenceLoop:
         one.step_s += self._wait_for_stages(one, one.step_s, len(one.decoding) * limits.step_tokens, len(one.decoding))
         one.mode, one.steps = "run", steps
         one.busy_until = now + (steps * one.step_s + one.slope_s * (0.5 * steps * (steps - 1)))
-        if self.answers is not None:
-            self.answers.started(one, now)
-        if self.swaps is not None:
-            self.swaps.started(one, now, self.record)
 
     def _wait_for_stages(self, one: Instance, seconds: float, tokens: int, sequences: int) -> float:
         """Send a micro-batch through its pipeline; returns the seconds that it waits for others there."""

@@ -5,41 +5,28 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from windtunnel.jit import helper
-from windtunnel.serving.event_loop.kernels.finish_heap import remove
+from windtunnel.serving.event_loop.kernels.finish_heap import stop_decoding
 from windtunnel.serving.event_loop.kernels.kv_blocks import decoded_tokens
 from windtunnel.serving.event_loop.kernels.prefix_tree import free_blocks, free_decoding_blocks
 from windtunnel.serving.event_loop.kernels.queues import drop_prompt, leave_batch
-from windtunnel.serving.event_loop.kernels.records import CANCELLED, DECODE, Array
+from windtunnel.serving.event_loop.kernels.records import CANCELLED, DECODE
+from windtunnel.serving.event_loop.kernels.state import Array, Lane, PrefixTree, Record
 
 
 @helper
-def drop_running(
-    instance: Array,
-    heap: Array,
-    requests: Array,
-    turns: Array,
-    limits: Array,
-    nodes: Array,
-    chain_at: Array,
-    chain: Array,
-    size: Array,
-    i: int,
-    now: float,
-) -> None:
+def drop_running(lane: Lane, requests: Array, tree: PrefixTree, i: int, now: float) -> None:
     """Remove a running request from the batch for good."""
-    q = requests[i]
+    q, instance = requests[i], lane.instance
     if q.state == DECODE:
         q.stored = decoded_tokens(instance, q)
         q.made = q.output - (q.finish_step - instance.step)
-        free_decoding_blocks(instance, requests, turns, i, limits, nodes, chain_at, chain, size)
-        remove(heap, requests, q.place, instance.decoding)
-        instance.decoding -= 1
-        instance.kv -= q.stored + 1
-        instance.window -= q.held
+        free_decoding_blocks(lane, requests, tree, i)
+        stop_decoding(instance, lane.heap, requests, i)
     else:
-        done = q.input + q.made - q.left
-        free_blocks(instance, requests, i, limits, nodes, chain_at, chain, size, q.blocks, done)
+        free_blocks(lane, requests, tree, i, np.int64(q.blocks), q.input + q.made - q.left)
         drop_prompt(instance, requests, i)
     leave_batch(instance, requests, i)
     q.state = CANCELLED
@@ -47,7 +34,7 @@ def drop_running(
 
 
 @helper
-def drop_queued(instance: Array, queues: Array, requests: Array, i: int, now: float) -> None:
+def drop_queued(instance: Record, queues: Array, requests: Array, i: int, now: float) -> None:
     """Remove a queued request from its queue for good."""
     q = requests[i]
     c = q.priority

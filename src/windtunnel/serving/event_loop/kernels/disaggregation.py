@@ -1,6 +1,6 @@
 """KV between instances: a prompt ends on one instance, its answer begins on another.
 
-Row i of the requests is the prompt, row i + half its answer: each waits, holds blocks and leaves on its own instance.
+Request i is the prompt, request i + half its answer: each waits, holds blocks and leaves on its own instance.
 """
 
 # Numba's decorators and record arrays have no static types.
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from windtunnel.jit import helper
+from windtunnel.jit import helper, pasted
 from windtunnel.serving.event_loop.kernels.events import file_event
-from windtunnel.serving.event_loop.kernels.finish_heap import sift_up
+from windtunnel.serving.event_loop.kernels.finish_heap import start_decoding
 from windtunnel.serving.event_loop.kernels.histogram import add_gaps
 from windtunnel.serving.event_loop.kernels.kv_blocks import blocks_for, extra_blocks, too_long, wanted_tokens
 from windtunnel.serving.event_loop.kernels.prefix_tree import evict, free_blocks
-from windtunnel.serving.event_loop.kernels.queues import enqueue, enter_batch
+from windtunnel.serving.event_loop.kernels.queues import enqueue, enter_batch, leave_queue
 from windtunnel.serving.event_loop.kernels.records import (
     DECODE,
     DECODE_FIRST,
@@ -25,32 +25,39 @@ from windtunnel.serving.event_loop.kernels.records import (
     READY,
     REJECTED,
     TRANSFER_FIRST,
-    Array,
 )
 from windtunnel.serving.event_loop.kernels.routing import route
+from windtunnel.serving.event_loop.kernels.state import (
+    Array,
+    Events,
+    Fleet,
+    Lane,
+    PrefixTree,
+    Record,
+    Routing,
+    Transfer,
+    lane_of,
+)
 
 
 @helper
-def is_answered_elsewhere(instance: Array, requests: Array, i: int, flow: Array) -> bool:
+def is_answered_elsewhere(instance: Record, requests: Array, i: int, rule: Array) -> bool:
     """Whether another instance answers a prompt that this one computes."""
     if instance.prefill_only == 0:
         return False
-    return requests[i + len(requests) // 2].output > 1 or flow[4][0].first == DECODE_FIRST
+    return requests[i + len(requests) // 2].output > 1 or rule[0].first == DECODE_FIRST
 
 
 @helper
-def hold_for_answer(
-    instance: Array, queues: Array, requests: Array, limits: Array, nodes: Array, row: int, i: int, now: float
-) -> None:
-    """Keep blocks for an answer whose cache is elsewhere."""
+def hold_for_answer(lane: Lane, requests: Array, nodes: Array, row: int, now: float) -> None:
+    """Keep blocks for the first answer of a queue, whose cache is elsewhere."""
+    instance, limits = lane.instance, lane.limits
+    i = lane.queues[row, 0]
     q = requests[i]
-    queues[row, 0] = q.behind
-    if q.behind < 0:
-        queues[row, 1] = -1
-    instance.waiting -= 1
+    leave_queue(instance, lane.queues, requests, row)
     q.blocks = blocks_for(wanted_tokens(q, limits), limits.block)
     instance.used += q.blocks + extra_blocks(q, limits)
-    if nodes is not None:
+    if limits.caching:
         evict(instance, nodes, limits.blocks)
     q.state = MOVING
     q.scheduled = now
@@ -64,26 +71,18 @@ def hold_for_answer(
 
 
 @helper
-def join(instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, flow: Array, now: float) -> None:
+def join(lane: Lane, requests: Array, rule: Array, now: float) -> None:
     """Move answers whose cache has arrived into the batch: they decode from now on."""
-    i = instance.ready
+    instance = lane.instance
+    i = np.int64(instance.ready)
     while i >= 0:
         q = requests[i]
-        q.state = DECODE
         q.swapped = 0
         q.stored = q.input + q.made - 1
-        q.finish_step = instance.step + q.output - q.made
-        heap[instance.decoding] = i
-        instance.decoding += 1
         instance.prefilling -= 1
-        sift_up(heap, requests, instance.decoding - 1)
-        instance.kv += q.stored + 1
-        q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
-        instance.window += q.held
-        if not limits.reserve:
-            turns[(q.stored + limits.lookahead - instance.step) % limits.block] += 1
+        start_decoding(lane, requests, i)
         enter_batch(instance, requests, i)
-        if flow[4][0].first == TRANSFER_FIRST:
+        if rule[0].first == TRANSFER_FIRST:
             q.first = now
         i = q.next_prompt
     instance.ready = -1
@@ -109,32 +108,21 @@ def note_first_steps(requests: Array, joined: int, histogram: Array, now: float,
 
 @helper
 def _move(
-    requests: Array,
-    limits: Array,
-    flow: Array,
-    i: int,
-    begin: float,
-    pieces: int,
-    later: Array,
-    due_s: Array,
-    count: int,
-    now: float,
-) -> int:
-    """Start the transfer of the cache of answer i, and add its end to the events.
+    requests: Array, limits: Record, transfer: Transfer, i: int, begin: float, pieces: int, events: Events, now: float
+) -> None:
+    """Start the transfer of the cache of answer i, and file its end.
 
     Args:
-        requests: rows of prompts, then of answers.
+        requests: prompts, then answers.
         limits: the limits of the answering instance's pool.
-        flow: arrays of the KV transfers (see `serve.serve`).
-        i: the answer's row.
+        transfer: links and ports.
+        i: the answer.
         begin: when the first piece can leave.
         pieces: pieces of the cache; the last one leaves when the prompt ends, `now`.
-        later: heap of events.
-        due_s: their times in seconds.
-        count: number of events in the heap.
+        events: to come.
         now: the prompt's end, or later.
     """
-    token_s, fixed_s, port, busy, _ = flow
+    token_s, fixed_s, port, busy = transfer.token_s, transfer.fixed_s, transfer.port, transfer.busy
     q = requests[i]
     half = len(requests) // 2
     a, b = requests[i - half].instance, q.instance
@@ -144,11 +132,11 @@ def _move(
     busy[port[b]] = max(busy[port[b]], begin) + token_s[2, a, b] * tokens
     end = max(begin + alone, busy[port[a]], busy[port[b]])
     end = max(end, now + fixed_s[a, b] + (alone - fixed_s[a, b]) / pieces)
-    return file_event(later, due_s, count, i + half, end)
+    file_event(events, i + half, end)
 
 
 @helper
-def _pieces_of(p: Array, rule: Array) -> int:
+def _pieces_of(p: Record, rule: Record) -> int:
     """Number of pieces of a prompt's cache, of which all but the last leave while it is computed."""
     if rule.chunk > 0:
         return max((p.input - p.hit + rule.chunk - 1) // rule.chunk, 1)
@@ -156,40 +144,36 @@ def _pieces_of(p: Array, rule: Array) -> int:
 
 
 @helper
-def send(
-    instance: Array, requests: Array, limits: Array, flow: Array, later: Array, due_s: Array, count: int, now: float
-) -> int:
+def send(lane: Lane, requests: Array, transfer: Transfer, events: Events, now: float) -> None:
     """Act on answers that have just got blocks: their caches leave now, or (`early`) their prompts may begin."""
-    rule = flow[4][0]
-    i = instance.admitted
+    instance, rule = lane.instance, transfer.rule[0]
+    i = np.int64(instance.admitted)
     while i >= 0:
         if rule.early:
-            count = file_event(later, due_s, count, i, now + rule.control)
+            file_event(events, i, now + rule.control)
         else:
-            count = _move(requests, limits, flow, i, now, 1, later, due_s, count, now)
+            _move(requests, lane.limits, transfer, i, now, np.int64(1), events, now)
         i = requests[i].next_prompt
     instance.admitted = -1
     instance.last_admitted = -1
-    return count
 
 
 @helper
-def prompt_ended(
-    requests: Array, limits: Array, flow: Array, i: int, later: Array, due_s: Array, count: int, now: float
-) -> int:
-    """Act on the computed prompt of row i: its answer asks for an instance, or (`early`) its cache leaves."""
-    rule = flow[4][0]
+def prompt_ended(requests: Array, limits: Record, transfer: Transfer, i: int, events: Events, now: float) -> None:
+    """Act on the computed prompt i: its answer asks for an instance, or (`early`) its cache leaves."""
+    rule = transfer.rule[0]
     half = len(requests) // 2
     p = requests[i]
     if not rule.early:
-        return file_event(later, due_s, count, i + half, now + rule.control)
+        file_event(events, i + half, now + rule.control)
+        return
     pieces = _pieces_of(p, rule)
     begin = p.scheduled + (now - p.scheduled) / pieces
-    return _move(requests, limits, flow, i + half, begin, pieces, later, due_s, count, now)
+    _move(requests, limits, transfer, i + half, begin, pieces, events, now)
 
 
 @helper
-def _receive_kv(instance: Array, requests: Array, i: int, now: float) -> None:
+def _receive_kv(instance: Record, requests: Array, i: int, now: float) -> None:
     """Note that the cache of answer i has arrived: it joins the batch when the next iteration is formed."""
     q = requests[i]
     q.state = READY
@@ -203,72 +187,45 @@ def _receive_kv(instance: Array, requests: Array, i: int, now: float) -> None:
 
 
 @helper
-def ask(
-    instances: Array,
-    queues: Array,
-    tokens: Array,
-    requests: Array,
-    i: int,
-    limits: Array,
-    asking: Array,
-    home: Array,
-    flow: Array,
-) -> bool:
+def ask(fleet: Fleet, requests: Array, i: int, routing: Routing, rule: Record) -> bool:
     """Choose who answers a prompt, and queue it there; false when no cache there could ever hold it."""
     q = requests[i]
-    rule = flow[4][0]
-    turn = np.int64(asking[1])
-    asking[1] += np.uint64(1)
-    k = route(instances, tokens, q, rule.router, int(turn), asking, home, rule.entries, len(instances))
+    k = route(fleet, q, rule.router, routing, len(routing.groups) - 1)
     q.instance = k
-    if too_long(instances[k], q, limits[instances[k].pool]):
+    if too_long(q, fleet.limits[fleet.instances[k].pool]):
         q.state = REJECTED
         return False
     q.made = 0 if rule.first == DECODE_FIRST else 1
     q.swapped = -1
-    tokens[k] += q.input + q.output
-    enqueue(instances[k], queues[k], requests, i, False)
+    fleet.tokens[k] += q.input + q.output
+    enqueue(fleet.instances[k], fleet.queues[k], requests, i, False)
     return True
 
 
-@helper
+@pasted
 def pass_on(
-    instances: Array,
-    queues: Array,
-    tokens: Array,
-    requests: Array,
-    event: int,
-    limits: Array,
-    asking: Array,
-    home: Array,
-    nodes: Array,
-    chain_at: Array,
-    chain: Array,
-    size: Array,
-    flow: Array,
-    now: float,
+    fleet: Fleet, requests: Array, event: int, routing: Routing, tree: PrefixTree, rule: Record, now: float
 ) -> tuple[int, int, int]:
-    """Act on a message between instances; returns the two instances that it touches and the rejected row, or −1.
+    """Act on a message between instances; returns the two instances that it touches and the rejected answer, or −1.
 
-    The event is the answer's row: its prompt is computed, or (`early`) it has blocks for it. From twice the number of
-    prompts on, the event says that the answer's cache has arrived.
+    The event is the answer's number: its prompt is computed, or (`early`) it has blocks for it. From twice the number
+    of prompts on, the event says that the answer's cache has arrived.
     """
     half = len(requests) // 2
-    if event < 2 * half and flow[4][0].early:
+    instances = fleet.instances
+    if event < 2 * half and rule.early:
         k = requests[event - half].instance
         instances[k].promised -= 1
-        enqueue(instances[k], queues[k], requests, event - half, False)
-        return k, -1, -1
+        enqueue(instances[k], fleet.queues[k], requests, event - half, False)
+        return np.int64(k), -1, -1
     if event < 2 * half:
-        if ask(instances, queues, tokens, requests, event, limits, asking, home, flow):
-            return requests[event].instance, -1, -1
+        if ask(fleet, requests, event, routing, rule):
+            return np.int64(requests[event].instance), -1, -1
         prompt, answers, away = event - half, -1, event
     else:
         prompt, answers, away = event - 2 * half, requests[event - half].instance, -1
         _receive_kv(instances[answers], requests, event - half, now)
     p = requests[prompt]
-    one = instances[p.instance]
-    own = limits[one.pool]
-    free_blocks(one, requests, prompt, own, nodes, chain_at, chain, size, p.blocks, p.stored)
+    free_blocks(lane_of(fleet, p.instance), requests, tree, prompt, np.int64(p.blocks), np.int64(p.stored))
     p.state = DONE if away < 0 else REJECTED
-    return answers, p.instance, away
+    return np.int64(answers), np.int64(p.instance), away

@@ -1,12 +1,13 @@
-"""The finish heap of one instance: requests that decode, ordered by (finish step, row)."""
+"""Requests that decode on one instance: a heap ordered by (finish step, number)."""
 
 # Numba's decorators and record arrays have no static types.
 # mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
 
 from __future__ import annotations
 
-from windtunnel.jit import helper
-from windtunnel.serving.event_loop.kernels.records import Array
+from windtunnel.jit import helper, pasted
+from windtunnel.serving.event_loop.kernels.records import DECODE
+from windtunnel.serving.event_loop.kernels.state import Array, Lane, Record
 
 
 @helper
@@ -60,3 +61,29 @@ def remove(heap: Array, requests: Array, at: int, count: int) -> None:
     requests[last].place = at
     _sift_down(heap, requests, at, count - 1)
     sift_up(heap, requests, requests[last].place)
+
+
+@pasted
+def start_decoding(lane: Lane, requests: Array, i: int) -> None:
+    """Put a request, whose cache is on the instance, among those that decode."""
+    q, instance, limits = requests[i], lane.instance, lane.limits
+    q.state = DECODE
+    q.finish_step = instance.step + q.output - q.made
+    lane.heap[instance.decoding] = i
+    instance.decoding += 1
+    sift_up(lane.heap, requests, instance.decoding - 1)
+    instance.kv += q.stored + 1
+    q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
+    instance.window += q.held
+    if not limits.reserve:
+        lane.turns[(q.stored + limits.lookahead - instance.step) % limits.block] += 1
+
+
+@pasted
+def stop_decoding(instance: Record, heap: Array, requests: Array, i: int) -> None:
+    """Remove a request from those that decode; `stored` tokens of it are in the cache."""
+    q = requests[i]
+    remove(heap, requests, q.place, instance.decoding)
+    instance.decoding -= 1
+    instance.kv -= q.stored + 1
+    instance.window -= q.held

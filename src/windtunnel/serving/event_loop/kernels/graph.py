@@ -1,7 +1,6 @@
 """Programs of calls: what is sent when something is over, tools in service, and what is taken back.
 
-A graph is a tuple of arrays (see `graph_state.graph_arrays`); None where requests follow one another at most, for which
-the loop is compiled without any of it. `twin/waits.py` does the same in Python.
+`twin/waits.py` does the same in Python.
 """
 
 # Numba's decorators and record arrays have no static types.
@@ -9,10 +8,12 @@ the loop is compiled without any of it. `twin/waits.py` does the same in Python.
 
 from __future__ import annotations
 
-from windtunnel.jit import helper
+import numpy as np
+
+from windtunnel.jit import helper, pasted
 from windtunnel.serving.event_loop.kernels.batching import cut_run
 from windtunnel.serving.event_loop.kernels.cancelling import drop_queued, drop_running
-from windtunnel.serving.event_loop.kernels.events import file_event, remove_first_event
+from windtunnel.serving.event_loop.kernels.events import file_event, push, remove_first
 from windtunnel.serving.event_loop.kernels.prefix_tree import forget
 from windtunnel.serving.event_loop.kernels.records import (
     CANCELLED,
@@ -27,326 +28,247 @@ from windtunnel.serving.event_loop.kernels.records import (
     RUN,
     TAKEN_BACK,
     WAITING,
-    Array,
 )
+from windtunnel.serving.event_loop.kernels.state import Array, Events, Graph, Loop, Record, first_joint, lane_of
+
+
+@pasted
+def _count_over(graph: Graph, n: int, counts: Record) -> None:
+    """Count a node as over, and its task with the last of its nodes."""
+    graph.left[graph.task[n]] -= 1
+    if graph.left[graph.task[n]] == 0:
+        counts.tasks_over += 1
 
 
 @helper
-def _count_over(graph: Array, n: int, clock: Array) -> None:
-    """Count a node as over; `clock[2]` counts tasks that are over by that."""
-    task, left = graph[2], graph[5]
-    left[task[n]] -= 1
-    if left[task[n]] == 0:
-        clock[2] += 1
-
-
-@helper
-def _serve_joint(graph: Array, j: int, events: int, later: Array, due_s: Array, filed: int, now: float) -> int:
-    """Begin the service of joint j; returns the number of filed events."""
-    joint = graph[7][j]
+def _serve_joint(graph: Graph, j: int, event: int, events: Events, now: float) -> None:
+    """Begin the service of joint j; `event` is the number of its end."""
+    joint = graph.joints[j]
     joint.state = IN_SERVICE
-    return file_event(later, due_s, filed, events + j, now + joint.seconds)
+    file_event(events, event, now + joint.seconds)
 
 
 @helper
-def _free_slot(graph: Array, j: int, events: int, later: Array, due_s: Array, filed: int, now: float) -> int:
-    """Give the slot of joint j to the one that has waited longest; returns the number of filed events."""
-    joints, servers, line, ready_s = graph[7], graph[8], graph[9], graph[10]
-    if joints[j].server < 0:
-        return filed
-    own = servers[joints[j].server]
+def _free_slot(graph: Graph, j: int, first_event: int, events: Events, now: float) -> None:
+    """Give the slot of joint j to the one that has waited longest; `first_event` is the end of joint 0."""
+    if graph.joints[j].server < 0:
+        return
+    own = graph.servers[graph.joints[j].server]
     own.free += 1
     first = own.first
     while own.waiting > 0:
-        following = line[first]
-        own.waiting = remove_first_event(line[first:], ready_s[first:], own.waiting)
-        if joints[following].state == QUEUED:
+        following = graph.line[first]
+        remove_first(graph.line[first:], graph.ready_s[first:], own.waiting)
+        own.waiting -= 1
+        if graph.joints[following].state == QUEUED:
             own.free -= 1
-            return _serve_joint(graph, following, events, later, due_s, filed, now)
-    return filed
+            _serve_joint(graph, following, first_event + following, events, now)
+            return
 
 
 @helper
-def _cancel(
-    n: int,
-    top: int,
-    graph: Array,
-    instances: Array,
-    queues: Array,
-    heaps: Array,
-    turns: Array,
-    tokens: Array,
-    requests: Array,
-    limits: Array,
-    nodes: Array,
-    chain_at: Array,
-    chain: Array,
-    size: Array,
-    fresh: Array,
-    clock: Array,
-    later: Array,
-    due_s: Array,
-    filed: int,
-    now: float,
-) -> tuple[int, int]:
-    """Take node n back; returns the height of the stack and the number of filed events."""
-    stack, joints = graph[6], graph[7]
-    count = len(graph[2]) - len(joints)
-    if n >= count:
-        joint = joints[n - count]
-        was = joint.state
-        if was == OVER or was == TAKEN_BACK:
-            return top, filed
-        joint.state = TAKEN_BACK
-        if was == IN_SERVICE:
-            filed = _free_slot(graph, n - count, 4 * len(requests), later, due_s, filed, now)
-        _count_over(graph, n, clock)
-        stack[top] = -1 - n
-        return top + 1, filed
+def _open_joint(graph: Graph, j: int, first_event: int, events: Events, now: float) -> bool:
+    """Begin, or queue, joint j, for which nothing is left to wait; returns whether it is over at once."""
+    joint = graph.joints[j]
+    if joint.state != OPEN:
+        return False
+    if joint.server < 0 and joint.seconds == 0.0:
+        return True
+    if joint.server >= 0:
+        own = graph.servers[joint.server]
+        if own.free == 0:
+            joint.state = QUEUED
+            push(graph.line[own.first :], graph.ready_s[own.first :], own.waiting, j, now)
+            own.waiting += 1
+            return False
+        own.free -= 1
+    _serve_joint(graph, j, first_event + j, events, now)
+    return False
+
+
+@pasted
+def _cancel_joint(loop: Loop, j: int, now: float) -> bool:
+    """Take joint j back; returns whether it was not over yet."""
+    joint = loop.graph.joints[j]
+    was = joint.state
+    if was == OVER or was == TAKEN_BACK:
+        return False
+    joint.state = TAKEN_BACK
+    if was == IN_SERVICE:
+        _free_slot(loop.graph, j, first_joint(loop.requests), loop.events, now)
+    return True
+
+
+@pasted
+def _cancel_call(loop: Loop, n: int, now: float) -> bool:
+    """Take call n back, which may be new, waiting or running; returns whether it is over at once."""
+    fleet, requests = loop.fleet, loop.requests
     q = requests[n]
-    if q.cancel or q.state == DONE or q.state == REJECTED:
-        return top, filed
     q.cancel = 1
-    stack[top] = -1 - n
-    top += 1
     if q.state == NEW:
         q.state = CANCELLED
-        _count_over(graph, n, clock)
-        return top, filed
+        return True
     k = q.instance
-    one = instances[k]
+    lane = lane_of(fleet, k)
+    one = lane.instance
     if q.state == WAITING:
-        drop_queued(one, queues[k], requests, n, now)
-        tokens[k] -= q.input + q.output
-        fresh[k] = True
-        clock[1] += 1
-        _count_over(graph, n, clock)
-    elif one.mode == IDLE:  # between two iterations
-        own = limits[one.pool]
-        drop_running(one, heaps[k], requests, turns[k], own, nodes, chain_at, chain, size, n, now)
-        if nodes is not None and own.caching and q.keep < 0.0:
-            forget(one, nodes, chain_at, chain, n)
-        tokens[k] -= q.input + q.output
-        _count_over(graph, n, clock)
-    else:
-        q.behind = one.cancelled
-        one.cancelled = n
-        if one.mode == RUN:
-            cut_run(one, limits[one.pool], now)
-    return top, filed
+        drop_queued(one, lane.queues, requests, n, now)
+        fleet.tokens[k] -= q.input + q.output
+        fleet.fresh[k] = True
+        loop.counts[0].touched += 1
+        return True
+    if one.mode == IDLE:  # between two iterations
+        drop_running(lane, requests, loop.tree, n, now)
+        if lane.limits.caching and q.keep < 0.0:
+            forget(one, loop.tree, n)
+        fleet.tokens[k] -= q.input + q.output
+        return True
+    q.behind = one.cancelled
+    one.cancelled = n
+    if one.mode == RUN:
+        cut_run(one, lane.limits, now)
+    return False
 
 
 @helper
-def _bring_on(
-    n: int,
-    graph: Array,
-    instances: Array,
-    queues: Array,
-    heaps: Array,
-    turns: Array,
-    tokens: Array,
-    requests: Array,
-    limits: Array,
-    nodes: Array,
-    chain_at: Array,
-    chain: Array,
-    size: Array,
-    fresh: Array,
-    clock: Array,
-    later: Array,
-    due_s: Array,
-    filed: int,
-    now: float,
-) -> int:
-    """Act on node n, which is over: what it cancels, what waited for it; returns the number of filed events."""
-    start, children, pending, slack = graph[0], graph[1], graph[3], graph[4]
-    stack, joints, servers, line, ready_s = graph[6], graph[7], graph[8], graph[9], graph[10]
-    count = len(graph[2]) - len(joints)
-    events = 4 * len(requests)
-    stack[0] = n
+def _cancel(loop: Loop, n: int, top: int, now: float) -> int:
+    """Take node n back, if it is not over; returns the height of the stack."""
+    graph = loop.graph
+    count = len(graph.task) - len(graph.joints)
+    if n >= count:
+        if not _cancel_joint(loop, n - count, now):
+            return top
+        _count_over(graph, n, loop.counts[0])
+    else:
+        q = loop.requests[n]
+        if q.cancel or q.state == DONE or q.state == REJECTED:
+            return top
+        if _cancel_call(loop, n, now):
+            _count_over(graph, n, loop.counts[0])
+    graph.stack[top] = -1 - n
+    return top + 1
+
+
+@pasted
+def _cancel_all(loop: Loop, joint: Record, top: int, now: float) -> int:
+    """Take back what a joint cancels once it is over; returns the height of the stack."""
+    count = len(loop.graph.task) - len(loop.graph.joints)
+    calls = joint.calls_to - joint.calls_from
+    for j in range(calls + joint.joints_to - joint.joints_from):
+        c = np.int64(joint.calls_from + j) if j < calls else count + joint.joints_from + j - calls
+        top = _cancel(loop, c, top, now)
+    return top
+
+
+@pasted
+def _spare_children(loop: Loop, n: int, top: int, now: float) -> int:
+    """Cancel children of the cancelled node n that cannot begin any more; returns the height of the stack."""
+    graph = loop.graph
+    for e in range(graph.start[n], graph.start[n + 1]):
+        c = np.int64(graph.children[e])
+        graph.slack[c] -= 1
+        if graph.slack[c] < 0 and graph.pending[c] > 0:
+            top = _cancel(loop, c, top, now)
+    return top
+
+
+@pasted
+def _release_children(loop: Loop, n: int, top: int, now: float) -> int:
+    """Send or serve what waited for node n alone; returns the height of the stack, on which joints over at once lie."""
+    graph, requests = loop.graph, loop.requests
+    count = len(graph.task) - len(graph.joints)
+    for e in range(graph.start[n], graph.start[n + 1]):
+        c = np.int64(graph.children[e])
+        graph.pending[c] -= 1
+        if graph.pending[c] != 0:
+            continue
+        if c < count:
+            if requests[c].state == NEW:
+                file_event(loop.events, c, now + requests[c].delay)
+        elif _open_joint(graph, c - count, first_joint(requests), loop.events, now):
+            graph.stack[top] = c
+            top += 1
+    return top
+
+
+@pasted
+def _bring_on(loop: Loop, n: int, now: float) -> None:
+    """Act on node n, which is over, and on all that is over by that: what it cancels, what waited for it."""
+    graph = loop.graph
+    count = len(graph.task) - len(graph.joints)
+    graph.stack[0] = n
     top = 1
     while top > 0:
         top -= 1
-        n = stack[top]
+        n = graph.stack[top]
         if n < 0:
-            n = -1 - n
-            for e in range(start[n], start[n + 1]):
-                c = children[e]
-                slack[c] -= 1
-                if slack[c] < 0 and pending[c] > 0:
-                    top, filed = _cancel(
-                        c, top, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes, chain_at,
-                        chain, size, fresh, clock, later, due_s, filed, now,
-                    )  # fmt: skip
+            top = _spare_children(loop, -1 - n, top, now)
             continue
         if n >= count:
-            joint = joints[n - count]
+            joint = graph.joints[n - count]
             joint.state = OVER
             joint.over = now
-            calls = joint.calls_to - joint.calls_from
-            for j in range(calls + joint.joints_to - joint.joints_from):
-                c = joint.calls_from + j if j < calls else count + joint.joints_from + j - calls
-                top, filed = _cancel(
-                    c, top, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes, chain_at,
-                    chain, size, fresh, clock, later, due_s, filed, now,
-                )  # fmt: skip
-        _count_over(graph, n, clock)
-        for e in range(start[n], start[n + 1]):
-            c = children[e]
-            pending[c] -= 1
-            if pending[c] != 0:
-                continue
-            if c < count:
-                if requests[c].state == NEW:
-                    filed = file_event(later, due_s, filed, c, now + requests[c].delay)
-                continue
-            joint = joints[c - count]
-            if joint.state != OPEN:
-                continue
-            if joint.server >= 0:
-                own = servers[joint.server]
-                if own.free == 0:
-                    joint.state = QUEUED
-                    own.waiting = file_event(line[own.first :], ready_s[own.first :], own.waiting, c - count, now)
-                    continue
-                own.free -= 1
-            elif joint.seconds == 0.0:
-                stack[top] = c
-                top += 1
-                continue
-            filed = _serve_joint(graph, c - count, events, later, due_s, filed, now)
-    return filed
+            top = _cancel_all(loop, joint, top, now)
+        _count_over(graph, n, loop.counts[0])
+        top = _release_children(loop, n, top, now)
 
 
 @helper
-def send_heads(order: Array, graph: Array, clock: Array, later: Array, due_s: Array, filed: int, at: float) -> int:
+def send_heads(order: Array, task: Array, counts: Record, events: Events, at: float) -> None:
     """Send what a closed loop sends next: one request, or all those that the next task begins with.
 
     Args:
-        order: requests that nothing brings on, in order; `clock[0]` of them are sent.
-        graph: of the calls, or None.
-        clock: see `serve`.
-        later: heap of events.
-        due_s: their times in seconds.
-        filed: number of events in the heap.
+        order: requests that nothing brings on, in order; `counts.sent` of them are sent.
+        task: of each node of the graph of calls; empty without one.
+        counts: of the loop.
+        events: to come.
         at: seconds at which they are sent.
     """
-    if clock[0] >= len(order):
-        return filed
-    first = order[clock[0]]
-    filed = file_event(later, due_s, filed, first, at)
-    clock[0] += 1
-    if graph is not None:
-        task = graph[2]
-        while clock[0] < len(order) and task[order[clock[0]]] == task[first]:
-            filed = file_event(later, due_s, filed, order[clock[0]], at)
-            clock[0] += 1
-    return filed
+    if counts.sent >= len(order):
+        return
+    first = order[counts.sent]
+    file_event(events, first, at)
+    counts.sent += 1
+    while len(task) > 0 and counts.sent < len(order) and task[order[counts.sent]] == task[first]:
+        file_event(events, order[counts.sent], at)
+        counts.sent += 1
 
 
-@helper
-def _tasks_ended(
-    follow: int,
-    delay: float,
-    closed: bool,
-    order: Array,
-    graph: Array,
-    clock: Array,
-    later: Array,
-    due_s: Array,
-    filed: int,
-    now: float,
-) -> int:
+@pasted
+def _tasks_ended(loop: Loop, follow: int, delay: float, now: float) -> None:
     """Act on tasks that are over: what follows the call that ended the first, or the next tasks of a closed loop."""
-    ended = clock[2]
-    clock[2] = 0
+    counts = loop.counts[0]
+    ended = counts.tasks_over
+    counts.tasks_over = 0
     if ended > 0 and follow >= 0:
-        filed = file_event(later, due_s, filed, follow, now + delay)
+        file_event(loop.events, follow, now + delay)
         ended -= 1
-    if closed:
+    if loop.fleet.limits[0].concurrency:
         while ended > 0:
-            filed = send_heads(order, graph, clock, later, due_s, filed, now)
+            send_heads(loop.order, loop.graph.task, counts, loop.events, now)
             ended -= 1
-    return filed
 
 
-@helper
-def request_over(
-    i: int,
-    order: Array,
-    graph: Array,
-    instances: Array,
-    queues: Array,
-    heaps: Array,
-    turns: Array,
-    tokens: Array,
-    requests: Array,
-    limits: Array,
-    nodes: Array,
-    chain_at: Array,
-    chain: Array,
-    size: Array,
-    flow: Array,
-    fresh: Array,
-    clock: Array,
-    later: Array,
-    due_s: Array,
-    filed: int,
-    now: float,
-) -> int:
-    """Act on request i, which is done, rejected or cancelled: what it brings on; returns the number of filed events."""
-    q = requests[i]
-    closed = limits[0].concurrency > 0
-    if graph is not None:
-        if q.state == CANCELLED:
-            _count_over(graph, i, clock)
-        else:
-            n = i
-            if flow is not None and n >= len(requests) // 2:
-                n -= len(requests) // 2
-            filed = _bring_on(
-                n, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes, chain_at, chain, size,
-                fresh, clock, later, due_s, filed, now,
-            )  # fmt: skip
-        return _tasks_ended(q.follow, q.delay, closed, order, graph, clock, later, due_s, filed, now)
-    if q.follow >= 0:
-        return file_event(later, due_s, filed, q.follow, now + q.delay)
-    if closed:
-        return send_heads(order, graph, clock, later, due_s, filed, now + q.delay)
-    return filed
+@pasted
+def call_over(loop: Loop, i: int, now: float) -> None:
+    """Act on request i of a graph of calls, which is done, rejected or cancelled."""
+    q = loop.requests[i]
+    if q.state == CANCELLED:
+        _count_over(loop.graph, i, loop.counts[0])
+    else:
+        n = i
+        if len(loop.transfer.rule) > 0 and n >= len(loop.requests) // 2:
+            n -= len(loop.requests) // 2
+        _bring_on(loop, n, now)
+    _tasks_ended(loop, np.int64(q.follow), q.delay, now)
 
 
-@helper
-def joint_event(
-    event: int,
-    order: Array,
-    graph: Array,
-    instances: Array,
-    queues: Array,
-    heaps: Array,
-    turns: Array,
-    tokens: Array,
-    requests: Array,
-    limits: Array,
-    nodes: Array,
-    chain_at: Array,
-    chain: Array,
-    size: Array,
-    fresh: Array,
-    clock: Array,
-    later: Array,
-    due_s: Array,
-    filed: int,
-    now: float,
-) -> int:
-    """Act on the end of a joint's service, unless it was cancelled; returns the number of filed events."""
-    events = 4 * len(requests)
-    j = event - events
-    if graph[7][j].state != IN_SERVICE:
-        return filed
-    filed = _free_slot(graph, j, events, later, due_s, filed, now)
-    filed = _bring_on(
-        len(graph[2]) - len(graph[7]) + j, graph, instances, queues, heaps, turns, tokens, requests, limits, nodes,
-        chain_at, chain, size, fresh, clock, later, due_s, filed, now,
-    )  # fmt: skip
-    return _tasks_ended(-1, 0.0, limits[0].concurrency > 0, order, graph, clock, later, due_s, filed, now)
+@pasted
+def joint_event(loop: Loop, j: int, now: float) -> None:
+    """Act on the end of the service of joint j, unless it was cancelled."""
+    graph = loop.graph
+    if graph.joints[j].state != IN_SERVICE:
+        return
+    _free_slot(graph, j, first_joint(loop.requests), loop.events, now)
+    _bring_on(loop, len(graph.task) - len(graph.joints) + j, now)
+    _tasks_ended(loop, np.int64(-1), 0.0, now)

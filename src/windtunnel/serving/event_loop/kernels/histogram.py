@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.jit import helper, plain
-from windtunnel.serving.event_loop.kernels.records import HISTOGRAM_BINS, HISTOGRAM_LOW_S, HISTOGRAM_PER_DECADE, Array
+from windtunnel.serving.event_loop.kernels.records import HISTOGRAM_BINS, HISTOGRAM_LOW_S, HISTOGRAM_PER_DECADE
+from windtunnel.serving.event_loop.kernels.state import Array
 
 
 @helper

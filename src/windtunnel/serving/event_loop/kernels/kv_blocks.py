@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.jit import helper
-from windtunnel.serving.event_loop.kernels.records import MILLION, Array
+from windtunnel.serving.event_loop.kernels.records import MILLION
+from windtunnel.serving.event_loop.kernels.state import Array, Record
 
 
 @helper
@@ -46,7 +47,7 @@ def steps_with_room(turns: Array, step: int, decoding: int, block: int, free: in
 
 
 @helper
-def extra_blocks(q: Array, limits: Array) -> int:
+def extra_blocks(q: Record, limits: Record) -> int:
     """Blocks that a sequence takes beside those of its tokens: recurrent states, layers that keep a window."""
     if limits.window_share == 0.0:
         return limits.sequence_blocks
@@ -55,7 +56,7 @@ def extra_blocks(q: Array, limits: Array) -> int:
 
 
 @helper
-def wanted_tokens(q: Array, limits: Array) -> int:
+def wanted_tokens(q: Record, limits: Record) -> int:
     """Tokens that a request takes blocks for when it enters."""
     if limits.reserve:
         return max(q.input + q.output, limits.reserve_length) + limits.lookahead
@@ -63,7 +64,7 @@ def wanted_tokens(q: Array, limits: Array) -> int:
 
 
 @helper
-def gained_tokens(instance: Array, limits: Array, steps: int) -> int:
+def gained_tokens(instance: Record, limits: Record, steps: int) -> int:
     """Tokens that each decoding sequence makes in the next `steps` steps."""
     if limits.tokens_per_step == MILLION:
         return steps
@@ -71,7 +72,7 @@ def gained_tokens(instance: Array, limits: Array, steps: int) -> int:
 
 
 @helper
-def steps_for(instance: Array, limits: Array, tokens: int) -> int:
+def steps_for(instance: Record, limits: Record, tokens: int) -> int:
     """Steps in which each decoding sequence makes so many tokens at least."""
     if limits.tokens_per_step == MILLION:
         return tokens
@@ -79,13 +80,13 @@ def steps_for(instance: Array, limits: Array, tokens: int) -> int:
 
 
 @helper
-def steps_within(instance: Array, limits: Array, tokens: int) -> int:
+def steps_within(instance: Record, limits: Record, tokens: int) -> int:
     """Steps in which each decoding sequence makes so many tokens at most."""
     return ((tokens + 1) * MILLION - 1 - instance.fraction) // limits.tokens_per_step
 
 
 @helper
-def next_growth(instance: Array, turns: Array, limits: Array) -> int:
+def next_growth(instance: Record, turns: Array, limits: Record) -> int:
     """Blocks that the next decode step takes."""
     ahead = gained_tokens(instance, limits, 1)
     if ahead == 1:
@@ -94,19 +95,19 @@ def next_growth(instance: Array, turns: Array, limits: Array) -> int:
 
 
 @helper
-def decoding_kv_tokens(instance: Array) -> float:
+def decoding_kv_tokens(instance: Record) -> float:
     """Tokens in the cache of decoding sequences, the share of the next one included."""
     return instance.kv + instance.decoding * (instance.fraction * 1e-6)
 
 
 @helper
-def decoded_tokens(instance: Array, q: Array) -> int:
+def decoded_tokens(instance: Record, q: Record) -> int:
     """Tokens that a decoding request has in the cache: the prompt and what it decoded since."""
     return q.input + q.output - 1 - (q.finish_step - instance.step)
 
 
 @helper
-def too_long(instance: Array, q: Array, limits: Array) -> bool:
+def too_long(q: Record, limits: Record) -> bool:
     """Whether no cache of a pool could ever hold a request."""
     most = max(q.input + q.output, limits.reserve_length if limits.reserve else 0)
     return blocks_for(most + 2 * limits.lookahead, limits.block) + extra_blocks(q, limits) > limits.blocks

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from windtunnel.jit import helper
 from windtunnel.serving.event_loop.kernels.prefix_tree import forget, release
-from windtunnel.serving.event_loop.kernels.records import Array
+from windtunnel.serving.event_loop.kernels.state import Array, Pins, PrefixTree, Record
 
 
 @helper
-def keep_or_drop(instance: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, i: int) -> None:
+def keep_or_drop(instance: Record, requests: Array, tree: PrefixTree, i: int) -> None:
     """Note that request i, which is over, keeps its blocks, or drop them."""
     q = requests[i]
     if q.keep < 0.0:
-        forget(instance, nodes, chain_at, chain, i)
+        forget(instance, tree, i)
     if q.pinned == 0:
         return
     if q.nodes == 0:
@@ -36,10 +36,10 @@ def keep_or_drop(instance: Array, requests: Array, nodes: Array, chain_at: Array
 
 
 @helper
-def unpin(pins: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, i: int) -> None:
+def unpin(instances: Array, requests: Array, tree: PrefixTree, i: int) -> None:
     """End the pin of request i: its blocks are the first to be evicted of those let go last."""
     q = requests[i]
-    instance = pins[0][q.instance]
+    instance = instances[q.instance]
     if q.before >= 0:
         requests[q.before].after = q.after
     else:
@@ -49,13 +49,13 @@ def unpin(pins: Array, requests: Array, nodes: Array, chain_at: Array, chain: Ar
     else:
         instance.last_pin = q.before
     q.pinned = 0
-    release(instance, requests, nodes, chain_at, chain, i)
+    release(instance, requests, tree, i)
 
 
 @helper
-def unpin_parents(pins: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, i: int) -> None:
+def unpin_parents(pins: Pins, instances: Array, requests: Array, tree: PrefixTree, i: int) -> None:
     """End the pins of the calls that request i waited for, by way of joints too."""
-    start, parents, seen, stack = pins[1], pins[2], pins[3], pins[4]
+    start, stack = pins.start, pins.stack
     count = len(requests)
     stack[0] = i
     top = 1
@@ -63,11 +63,11 @@ def unpin_parents(pins: Array, requests: Array, nodes: Array, chain_at: Array, c
         top -= 1
         n = stack[top]
         for e in range(start[n], start[n + 1]):
-            p = parents[e]
+            p = pins.parents[e]
             if p < count:
                 if requests[p].pinned:
-                    unpin(pins, requests, nodes, chain_at, chain, p)
-            elif seen[p] != i + 1:
-                seen[p] = i + 1
+                    unpin(instances, requests, tree, p)
+            elif pins.seen[p] != i + 1:
+                pins.seen[p] = i + 1
                 stack[top] = p
                 top += 1

@@ -13,16 +13,19 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.jit import helper
-from windtunnel.serving.event_loop.kernels.records import IDLE, RUN, Array
+from windtunnel.serving.event_loop.kernels.records import IDLE, RUN
+from windtunnel.serving.event_loop.kernels.state import Array, Pipelines, Record
 
 
 @helper
-def pass_stages(instance: Array, pipes: Array, seconds: float, tokens: int, sequences: int, now: float) -> float:
+def pass_stages(
+    instance: Record, pipelines: Pipelines, seconds: float, tokens: int, sequences: int, now: float
+) -> float:
     """Send a micro-batch through its pipeline, if it has any; returns the seconds that it waits for others on the way.
 
     Args:
         instance: the lane.
-        pipes: see `serve.serve`.
+        pipelines: of all lines.
         seconds: of the micro-batch where it waits for none.
         tokens: that it computes, which stages hand on.
         sequences: in it.
@@ -31,7 +34,7 @@ def pass_stages(instance: Array, pipes: Array, seconds: float, tokens: int, sequ
     line, pool = instance.line, instance.pool
     if line < 0:
         return 0.0
-    stages, costs, free = pipes[2][line], pipes[4][pool], pipes[5][line]
+    stages, costs, free = pipelines.stages[line], pipelines.costs[pool], pipelines.free[line]
     host_s, head_s = costs[0] + costs[1] * sequences, costs[2] + costs[3] * sequences
     hop_s = costs[4] + costs[5] * tokens
     named = host_s + head_s + (stages - 1) * hop_s
@@ -47,9 +50,9 @@ def pass_stages(instance: Array, pipes: Array, seconds: float, tokens: int, sequ
         if s == 0:
             at += host_s
         elif s < stages:
-            at += layers_s * pipes[3][pool, s - 1] + hop_s
+            at += layers_s * pipelines.shares[pool, s - 1] + hop_s
         else:
-            at += layers_s * pipes[3][pool, s - 1] + head_s
+            at += layers_s * pipelines.shares[pool, s - 1] + head_s
         free[s] = at
     return waited
 
@@ -69,7 +72,7 @@ def run_steps_under_way(start: float, first: float, slope: float, now: float) ->
 
 
 @helper
-def join_pipeline(instances: Array, k: int, limits: Array, pipes: Array, now: float) -> None:
+def join_pipeline(instances: Array, k: int, limits: Array, pipelines: Pipelines, now: float) -> None:
     """Note in `in_stages` whether other lanes of instance k's pipeline are at work.
 
     A run of one of them ends with its step under way, which is sent through the stages.
@@ -78,7 +81,7 @@ def join_pipeline(instances: Array, k: int, limits: Array, pipes: Array, now: fl
     line, one.in_stages = one.line, 0
     if line < 0:
         return
-    for j in range(pipes[0][line], pipes[0][line] + pipes[1][line]):
+    for j in range(pipelines.first[line], pipelines.first[line] + pipelines.lanes[line]):
         other = instances[j]
         if j == k or other.mode == IDLE:
             continue
@@ -93,4 +96,4 @@ def join_pipeline(instances: Array, k: int, limits: Array, pipes: Array, now: fl
         if steps > 1:
             begun = other.start + ((steps - 1) * first + slope * (0.5 * (steps - 1) * (steps - 2)))
             tokens = other.decoding * limits[other.pool].step_tokens
-            pass_stages(other, pipes, first + slope * (steps - 1), tokens, other.decoding, begun)
+            pass_stages(other, pipelines, first + slope * (steps - 1), tokens, other.decoding, begun)

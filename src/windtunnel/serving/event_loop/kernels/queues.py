@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from windtunnel.jit import helper
-from windtunnel.serving.event_loop.kernels.records import CLASSES, WAITING, Array
+from windtunnel.serving.event_loop.kernels.records import CLASSES, WAITING
+from windtunnel.serving.event_loop.kernels.state import Array, Record
 
 
 @helper
-def enqueue(instance: Array, queues: Array, requests: Array, i: int, front: bool) -> None:
+def enqueue(instance: Record, queues: Array, requests: Array, i: int, front: bool) -> None:
     """Put a request into the queue of its class, at the end or (preempted) at the front."""
     q = requests[i]
     c = q.priority
@@ -39,7 +40,17 @@ def first_class(queues: Array) -> int:
 
 
 @helper
-def leave_batch(instance: Array, requests: Array, i: int) -> None:
+def leave_queue(instance: Record, queues: Array, requests: Array, row: int) -> None:
+    """Remove the first request from the queue of a class."""
+    q = requests[queues[row, 0]]
+    queues[row, 0] = q.behind
+    if q.behind < 0:
+        queues[row, 1] = -1
+    instance.waiting -= 1
+
+
+@helper
+def leave_batch(instance: Record, requests: Array, i: int) -> None:
     """Remove a request from the order of admission."""
     q = requests[i]
     if q.before >= 0:
@@ -51,7 +62,7 @@ def leave_batch(instance: Array, requests: Array, i: int) -> None:
 
 
 @helper
-def enter_batch(instance: Array, requests: Array, i: int) -> None:
+def enter_batch(instance: Record, requests: Array, i: int) -> None:
     """Put a request last in the order of admission."""
     q = requests[i]
     q.before = instance.newest
@@ -62,7 +73,19 @@ def enter_batch(instance: Array, requests: Array, i: int) -> None:
 
 
 @helper
-def drop_prompt(instance: Array, requests: Array, i: int) -> None:
+def add_prompt(instance: Record, requests: Array, i: int) -> None:
+    """Put a request last among the prompts under way."""
+    requests[i].next_prompt = -1
+    if instance.prompt_tail >= 0:
+        requests[instance.prompt_tail].next_prompt = i
+    else:
+        instance.prompt_head = i
+    instance.prompt_tail = i
+    instance.prefilling += 1
+
+
+@helper
+def drop_prompt(instance: Record, requests: Array, i: int) -> None:
     """Remove a request from the prompts under way."""
     at, last = instance.prompt_head, -1
     while at != i:

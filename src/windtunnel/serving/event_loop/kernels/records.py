@@ -208,3 +208,7 @@ OPEN, QUEUED, IN_SERVICE, OVER, TAKEN_BACK = range(5)
 """States of a joint."""
 TOOLS = np.dtype([(name, "i8") for name in ("free", "first", "waiting")])
 """A class of tool servers: free slots, where its queue lies among those of all, and how many joints wait in it."""
+
+COUNTS = np.dtype([(name, "i8") for name in ("sent", "touched", "tasks_over", "seen", "kept")])
+"""Requests sent of `Loop.order`; instances that something came to at this instant; tasks that are over and not acted on
+yet; iterations and runs that ended, and those of them kept in the series."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from windtunnel.jit import helper
+from windtunnel.jit import helper, pasted
 from windtunnel.serving.event_loop.kernels.records import (
     GANG,
     LEAST_TOKENS,
@@ -15,8 +15,8 @@ from windtunnel.serving.event_loop.kernels.records import (
     RANDOM,
     ROUND_ROBIN,
     STICKY,
-    Array,
 )
+from windtunnel.serving.event_loop.kernels.state import Array, Fleet, Record, Routing
 from windtunnel.splitmix64.jitted import uniform
 
 
@@ -28,19 +28,13 @@ def _load(instances: Array, tokens: Array, r: int, router: int) -> float:
     return float(instances[r].decoding + instances[r].prefilling + instances[r].waiting + instances[r].promised)
 
 
-@helper
-def route(
-    instances: Array,
-    tokens: Array,
-    q: Array,
-    router: int,
-    turn: int,
-    state: Array,
-    home: Array,
-    begin: int,
-    end: int,
-) -> int:
-    """One of the instances from `begin` up to `end`; `home` holds that of each gang, or −1."""
+@pasted
+def route(fleet: Fleet, q: Record, router: int, routing: Routing, group: int) -> int:
+    """One of the instances of a group; the turn, the random numbers and the homes are those of the group."""
+    begin, end = routing.groups[group, 0], routing.groups[group, 1]
+    turn, state, home = routing.turn[group], routing.random[group : group + 1], routing.homes[group]
+    routing.turn[group] += 1
+    instances, tokens = fleet.instances, fleet.tokens
     n = end - begin
     if n == 1:
         return begin
