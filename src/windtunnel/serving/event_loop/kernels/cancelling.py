@@ -1,7 +1,7 @@
 """Requests that are taken back: they leave the queue at once, the batch between two steps."""
 
 # Numba's decorators and record arrays have no static types.
-# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call,arg-type,return-value"
 
 from __future__ import annotations
 

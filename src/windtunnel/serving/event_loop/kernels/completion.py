@@ -1,7 +1,7 @@
 """What the end of an iteration, or of a run of decode steps, changes: tokens made, prompts done, answers complete."""
 
 # Numba's decorators and record arrays have no static types.
-# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call,arg-type,return-value"
 
 from __future__ import annotations
 

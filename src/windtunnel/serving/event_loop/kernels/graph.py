@@ -4,7 +4,7 @@
 """
 
 # Numba's decorators and record arrays have no static types.
-# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call,arg-type,return-value"
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _serve_joint(graph: Graph, j: int, event: int, events: Events, now: float) -
 
 
 @helper
-def _free_slot(graph: Graph, j: int, first_event: int, events: Events, now: float) -> None:
+def free_slot(graph: Graph, j: int, first_event: int, events: Events, now: float) -> None:
     """Give the slot of joint j to the one that has waited longest; `first_event` is the end of joint 0."""
     if graph.joints[j].server < 0:
         return
@@ -95,7 +95,7 @@ def _cancel_joint(loop: Loop, j: int, now: float) -> bool:
         return False
     joint.state = TAKEN_BACK
     if was == IN_SERVICE:
-        _free_slot(loop.graph, j, first_joint(loop.requests), loop.events, now)
+        free_slot(loop.graph, j, first_joint(loop.requests), loop.events, now)
     return True
 
 
@@ -250,25 +250,35 @@ def _tasks_ended(loop: Loop, follow: int, delay: float, now: float) -> None:
 
 
 @pasted
-def call_over(loop: Loop, i: int, now: float) -> None:
-    """Act on request i of a graph of calls, which is done, rejected or cancelled."""
-    q = loop.requests[i]
-    if q.state == CANCELLED:
-        _count_over(loop.graph, i, loop.counts[0])
-    else:
-        n = i
-        if len(loop.transfer.rule) > 0 and n >= len(loop.requests) // 2:
-            n -= len(loop.requests) // 2
-        _bring_on(loop, n, now)
-    _tasks_ended(loop, np.int64(q.follow), q.delay, now)
+def act_on_end(loop: Loop, over: int, now: float) -> None:
+    """Act on what is over: what it brings on.
 
-
-@pasted
-def joint_event(loop: Loop, j: int, now: float) -> None:
-    """Act on the end of the service of joint j, unless it was cancelled."""
-    graph = loop.graph
-    if graph.joints[j].state != IN_SERVICE:
+    Args:
+        loop: all of it.
+        over: a request that is done, rejected or cancelled, or the number of requests + a joint whose service ends.
+        now: seconds.
+    """
+    graph, requests, counts = loop.graph, loop.requests, loop.counts[0]
+    closed = loop.fleet.limits[0].concurrency > 0
+    follow, delay = np.int64(-1), 0.0
+    if over < len(requests):
+        follow, delay = np.int64(requests[over].follow), requests[over].delay
+    if len(graph.task) == 0:
+        if follow >= 0:
+            file_event(loop.events, follow, now + delay)
+        elif closed:
+            send_heads(loop.order, graph.task, counts, loop.events, now + delay)
         return
-    _free_slot(graph, j, first_joint(loop.requests), loop.events, now)
-    _bring_on(loop, len(graph.task) - len(graph.joints) + j, now)
-    _tasks_ended(loop, np.int64(-1), 0.0, now)
+    if over < len(requests) and requests[over].state == CANCELLED:
+        _count_over(graph, over, counts)
+    else:
+        _bring_on(loop, _node_of(over, len(requests), len(graph.task) - len(graph.joints)), now)
+    _tasks_ended(loop, follow, delay, now)
+
+
+@helper
+def _node_of(over: int, requests: int, calls: int) -> int:
+    """Node of the graph of what is over: a call, its answer on another instance, or a joint."""
+    if over >= requests:
+        return calls + over - requests
+    return over if over < calls else over - calls

@@ -6,7 +6,7 @@ Python.
 """
 
 # Numba's decorators and record arrays have no static types.
-# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call,arg-type,return-value"
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Requests that leave the batch so that others have blocks."""
 
 # Numba's decorators and record arrays have no static types.
-# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call,arg-type,return-value"
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from windtunnel.serving.event_loop.kernels.state import Array, Lane, PrefixTree,
 @helper
 def _made_least(instance: Record, heap: Array, requests: Array) -> int:
     """The decoding request that made the fewest tokens; of equals the longest prompt, then the last to arrive."""
-    least = np.int64(heap[0])
+    least = heap[0]
     for p in range(1, instance.decoding):
-        i = np.int64(heap[p])
+        i = heap[p]
         q, other = requests[i], requests[least]
         more = (q.output - q.finish_step) - (other.output - other.finish_step)
         if more < 0 or (more == 0 and (q.input > other.input or (q.input == other.input and i > least))):
@@ -35,7 +35,7 @@ def preempt(lane: Lane, requests: Array, tree: PrefixTree, now: float) -> None:
     instance, limits = lane.instance, lane.limits
     i = np.int64(instance.newest)
     if limits.least_made and limits.step_tokens == 1 and instance.decoding > 1:
-        i = _made_least(instance, lane.heap, requests)
+        i = np.int64(_made_least(instance, lane.heap, requests))
     q = requests[i]
     if q.state == DECODE:
         q.stored = decoded_tokens(instance, q)

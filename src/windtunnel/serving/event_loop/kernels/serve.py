@@ -9,7 +9,7 @@ at the same step are counted together, so that nothing is touched per step.
 """
 
 # Numba's decorators and record arrays have no static types.
-# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call,arg-type,return-value"
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from windtunnel.serving.event_loop.kernels.arrivals import arrive, go_on
 from windtunnel.serving.event_loop.kernels.completion import complete
 from windtunnel.serving.event_loop.kernels.disaggregation import pass_on, prompt_ended
 from windtunnel.serving.event_loop.kernels.events import file_event, pop_event
-from windtunnel.serving.event_loop.kernels.graph import call_over, joint_event, send_heads
+from windtunnel.serving.event_loop.kernels.graph import act_on_end, free_slot, send_heads
 from windtunnel.serving.event_loop.kernels.pins import unpin
-from windtunnel.serving.event_loop.kernels.records import CANCELLED, HELD
+from windtunnel.serving.event_loop.kernels.records import CANCELLED, HELD, IN_SERVICE
 from windtunnel.serving.event_loop.kernels.state import Array, Fleet, Loop, Record, first_joint, lane_of
 
 
@@ -44,6 +44,7 @@ def serve(loop: Loop, series: Array) -> bool:
         if now == np.inf and done < 0:
             return True
         counts.touched = 0
+        ended = 0
         if now < end:  # what ends at the same instant comes first
             done = -1
         else:
@@ -51,8 +52,8 @@ def serve(loop: Loop, series: Array) -> bool:
                 return False
             now = end
             _note(fleet, done, counts, series)
-            _end_iteration(loop, done, now)
-        _take_events(loop, done < 0, now)
+            ended = complete(lane_of(fleet, done), loop, now)
+        _take_events(loop, ended, done < 0, now)
         go_on(loop, done, now)
 
 
@@ -100,65 +101,56 @@ def _note(fleet: Fleet, k: int, counts: Record, series: Array) -> None:
 
 
 @pasted
-def _end_iteration(loop: Loop, k: int, now: float) -> None:
-    """The iteration or run of instance k is over, and with it some requests."""
-    fleet, requests = loop.fleet, loop.requests
-    half = len(requests) // 2
-    for j in range(complete(lane_of(fleet, k), loop, now)):
-        i = loop.ended[j]
-        q = requests[i]
-        fleet.tokens[k] -= q.input + q.output
-        if q.pinned and q.keep < np.inf:
-            file_event(loop.events, first_joint(requests) + len(loop.graph.joints) + i, now + q.keep)
-        if q.state == HELD:
-            to = requests[i + half].instance
-            limits = fleet.limits[fleet.instances[to if to >= 0 else len(fleet.instances) - 1].pool]
-            prompt_ended(requests, limits, loop.transfer, i, loop.events, now)
-        else:
-            _request_over(loop, i, now)
-
-
-@pasted
-def _request_over(loop: Loop, i: int, now: float) -> None:
-    """Act on request i, which is done, rejected or cancelled: what it brings on."""
-    q = loop.requests[i]
-    if len(loop.graph.task) > 0:
-        call_over(loop, i, now)
-    elif q.follow >= 0:
-        file_event(loop.events, np.int64(q.follow), now + q.delay)
-    elif loop.fleet.limits[0].concurrency:
-        send_heads(loop.order, loop.graph.task, loop.counts[0], loop.events, now + q.delay)
-
-
-@pasted
-def _take_events(loop: Loop, clocked: bool, now: float) -> None:
-    """All events of this instant, seen together; an answer's successor may join the very next iteration.
+def _take_events(loop: Loop, ended: int, clocked: bool, now: float) -> None:
+    """All that happens at an instant, seen together; an answer's successor may join the very next iteration.
 
     Args:
         loop: all of it.
-        clocked: whether requests arrive by the clock too; not where an iteration ends, which comes first.
+        ended: requests of `loop.ended` that ended with an iteration; they come first.
+        clocked: whether requests arrive by the clock too; not where an iteration ends, which comes before them.
         now: seconds.
     """
     events, counts = loop.events, loop.counts[0]
+    seen = 0
     while True:
-        at = _next_by_the_clock_s(loop) if clocked else np.inf
-        if events.count[0] > 0 and events.due_s[0] < at:
-            if events.due_s[0] > now:
-                break
-            i = pop_event(events)
-        elif at <= now:
-            i = loop.order[counts.sent]
-            counts.sent += 1
+        if seen < ended:
+            over = _ended(loop, loop.ended[seen], now)
+            seen += 1
         else:
-            break
-        over = _event(loop, i, now)
+            at = _next_by_the_clock_s(loop) if clocked else np.inf
+            if events.count[0] > 0 and events.due_s[0] < at:
+                if events.due_s[0] > now:
+                    break
+                event = pop_event(events)
+            elif at <= now:
+                event = loop.order[counts.sent]
+                counts.sent += 1
+            else:
+                break
+            over = _event(loop, event, now)
         if over >= 0:
-            _request_over(loop, over, now)
+            act_on_end(loop, over, now)
+
+
+@pasted
+def _ended(loop: Loop, i: int, now: float) -> int:
+    """Request i has left its instance; returns it where it is over, −1 where another instance goes on with it."""
+    fleet, requests = loop.fleet, loop.requests
+    q = requests[i]
+    fleet.tokens[q.instance] -= q.input + q.output
+    if q.pinned and q.keep < np.inf:
+        file_event(loop.events, first_joint(requests) + len(loop.graph.joints) + i, now + q.keep)
+    if q.state != HELD:
+        return i
+    to = requests[i + len(requests) // 2].instance
+    limits = fleet.limits[fleet.instances[to if to >= 0 else len(fleet.instances) - 1].pool]
+    prompt_ended(requests, limits, loop.transfer, i, loop.events, now)
+    return -1
 
 
 @pasted
 def _event(loop: Loop, event: int, now: float) -> int:
-    """What happens at an instant (see `Events`); returns the request that is over by that, or −1."""
+    """An event of the heap (see `Events`); returns what is over by it (see `act_on_end`), or −1."""
     fleet, requests, rule = loop.fleet, loop.requests, loop.transfer.rule
     joint = event - first_joint(requests)
     pin = joint - len(loop.graph.joints)
@@ -167,7 +159,9 @@ def _event(loop: Loop, event: int, now: float) -> int:
             unpin(fleet.instances, requests, loop.tree, pin)
             _touch(fleet.fresh, loop.counts[0], np.int64(requests[pin].instance))
     elif joint >= 0:
-        joint_event(loop, joint, now)
+        if loop.graph.joints[joint].state == IN_SERVICE:  # not taken back
+            free_slot(loop.graph, joint, first_joint(requests), loop.events, now)
+            return len(requests) + joint
     elif len(rule) > 0 and event >= len(requests) // 2:
         first, second, rejected = pass_on(fleet, requests, event, loop.routing, loop.tree, rule[0], now)
         _touch(fleet.fresh, loop.counts[0], first)
