@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(f"the wheel cannot be built here: {done.stderr.strip().splitlines()[-1:]}")
     (found,) = out.glob("*.whl")
     return found
+
+
+def test_the_wheel_holds_the_product_alone(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "windtunnel/systems/zero-bubble.yaml" in names
+    assert {name.partition("/")[0] for name in names if not name.startswith("windtunnel-")} == {"windtunnel"}
 
 
 @pytest.mark.parametrize("python", pythons())

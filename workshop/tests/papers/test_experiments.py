@@ -12,6 +12,7 @@ OWN_RUN = ("pytorch_ddp", "tp_overlap", "zero_bubble")
 @pytest.mark.parametrize("paper", list_papers())
 def test_measures_are_those_of_the_stated_claims_in_their_order(paper: str) -> None:
     module = experiment_of(paper)
+    assert module.EXPERIMENT.prefix in ("", paper.replace("_", "-"))
     assert module.EXPERIMENT.id == paper and module.EXPERIMENT.setting["paper"]["title"]
     if paper in OWN_RUN:
         assert module.run

@@ -21,6 +21,8 @@ class Experiment:
 
     module: str
     """Name of the module beside `setting.yaml`."""
+    prefix: str = ""
+    """First part of the claims' ids; absent: the folder's name."""
 
     @property
     def id(self) -> str:
@@ -47,4 +49,4 @@ class Experiment:
         if own is not None:
             claims: list[ClaimResult] = own()
             return claims
-        return results(self.setting, self.id, self.measures())
+        return results(self.setting, self.prefix or self.id, self.measures())

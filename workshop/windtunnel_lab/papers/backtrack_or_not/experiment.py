@@ -6,7 +6,7 @@ from windtunnel.programs.result import Point
 from windtunnel_lab.reproduce.claims import Measure, reasoned
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "backtrack-or-not")
 fixed = EXPERIMENT.fixed
 
 

@@ -11,7 +11,7 @@ from windtunnel.laws.published.budgeted_multi_agent import amplification, level,
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "budgeted-multi-agent")
 fixed = EXPERIMENT.fixed
 
 

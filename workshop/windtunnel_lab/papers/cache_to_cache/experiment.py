@@ -8,7 +8,7 @@ from windtunnel_lab.reproduce.device_steps import answer_s, decode_s, deployed, 
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "cache-to-cache")
 fixed = EXPERIMENT.fixed
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "composition-of-experts")
 fixed = EXPERIMENT.fixed
 
 

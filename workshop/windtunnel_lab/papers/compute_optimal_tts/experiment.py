@@ -17,7 +17,7 @@ from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "compute-optimal-tts")
 fixed = EXPERIMENT.fixed
 WRONG = (USUAL_WRONG,)
 """Histogram of wrong answers where none is known."""

@@ -11,7 +11,7 @@ from windtunnel.arrays import Floats
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "confidence-limiting-passn")
 fixed = EXPERIMENT.fixed
 
 

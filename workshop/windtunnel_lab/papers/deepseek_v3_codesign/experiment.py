@@ -18,7 +18,7 @@ from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "deepseek-v3-codesign")
 fixed = EXPERIMENT.fixed
 MODELS = {
     "v3": "deepseek-ai/DeepSeek-V3",

@@ -8,7 +8,7 @@ from windtunnel_lab.reproduce.claims import Measure, simulated
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "deepspeed-ted")
 fixed = EXPERIMENT.fixed
 BASELINE = {"drop_duplicates": False, "keep_collectives": False}
 

@@ -13,7 +13,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
 from windtunnel_lab.reproduce.settings import Values, central
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "dettmers-8bit")
 fixed = EXPERIMENT.fixed
 SIZES = tuple(range(4, 41))
 """Sequences a GPU that are tried."""

@@ -15,7 +15,7 @@ from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "diloco-bandwidth")
 fixed = EXPERIMENT.fixed
 ROUNDS = 20
 FRAGMENT_LAYERS = 3

@@ -14,7 +14,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.programs import run_of
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "dynasor-certaindex")
 fixed = EXPERIMENT.fixed
 
 

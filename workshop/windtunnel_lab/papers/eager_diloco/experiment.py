@@ -9,7 +9,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "eager-diloco")
 fixed = EXPERIMENT.fixed
 
 

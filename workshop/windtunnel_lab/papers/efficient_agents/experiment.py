@@ -5,7 +5,7 @@ from __future__ import annotations
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "efficient-agents")
 fixed = EXPERIMENT.fixed
 
 

@@ -15,7 +15,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
 from windtunnel_lab.reproduce.settings import Values, central
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "fastgen-splitfuse")
 fixed = EXPERIMENT.fixed
 SPLIT, VLLM = "splitfuse", "vllm"
 

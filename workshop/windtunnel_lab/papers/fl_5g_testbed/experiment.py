@@ -7,7 +7,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "fl-5g-testbed")
 fixed = EXPERIMENT.fixed
 
 

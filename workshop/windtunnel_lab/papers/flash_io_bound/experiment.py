@@ -12,7 +12,7 @@ from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "flash-io-bound")
 fixed = EXPERIMENT.fixed
 
 

@@ -10,7 +10,7 @@ from windtunnel_lab.reproduce.claims import Measure, least_fall, planned, simula
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "frontier-3d")
 fixed = EXPERIMENT.fixed
 SIZES = ("22b", "175b", "1t")
 GCDS_PER_NODE = 8

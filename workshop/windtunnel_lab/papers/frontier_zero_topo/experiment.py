@@ -10,7 +10,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
 from windtunnel_lab.reproduce.settings import Values, central
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "frontier-zero-topo")
 fixed = EXPERIMENT.fixed
 PER_NODE = 8
 

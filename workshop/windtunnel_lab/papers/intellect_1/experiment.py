@@ -11,7 +11,7 @@ from windtunnel.learning.timing.target import Target, stated_layers
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "intellect-1")
 fixed = EXPERIMENT.fixed
 
 

@@ -11,7 +11,7 @@ from windtunnel.learning.algorithms._levels import least_bytes
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "l-greco")
 fixed = EXPERIMENT.fixed
 
 

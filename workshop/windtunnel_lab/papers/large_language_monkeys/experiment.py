@@ -9,7 +9,7 @@ from windtunnel.population.pass_at_k import pass_at_k
 from windtunnel_lab.reproduce.claims import Measure, reasoned
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "large-language-monkeys")
 fixed = EXPERIMENT.fixed
 
 

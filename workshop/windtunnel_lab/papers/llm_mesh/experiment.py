@@ -9,7 +9,7 @@ from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "llm-mesh")
 fixed = EXPERIMENT.fixed
 EXCLUSIVE, SHARED, WITH_CPUS = "one GPU a model", "shared", "shared, with CPUs"
 STEP, MOST = 4, 256

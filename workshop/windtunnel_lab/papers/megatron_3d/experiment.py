@@ -12,7 +12,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import Points, beside
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "megatron-3d")
 fixed = EXPERIMENT.fixed
 DOUBLINGS = (2, 4, 8, 16, 32)
 FIGURE_12_BATCHES = (12, 24, 36, 48, 60)

@@ -7,7 +7,7 @@ from windtunnel_lab.reproduce.claims import Measure, served
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "mi325x-inference")
 fixed = EXPERIMENT.fixed
 
 

@@ -9,7 +9,7 @@ from windtunnel_lab.reproduce.claims import Measure, served
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "mirror-sd")
 fixed = EXPERIMENT.fixed
 PLAIN, SERIAL, EAGLE, MIRROR = "plain", "serial", "eagle", "mirror"
 

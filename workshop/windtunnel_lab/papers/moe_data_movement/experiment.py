@@ -16,7 +16,7 @@ from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "moe-data-movement")
 fixed = EXPERIMENT.fixed
 SENT, RETURNED = 1.0, 2.0
 """Bytes of a value on the way to its expert and back (DeepSeek-V3, arXiv 2412.19437, section 3.2)."""

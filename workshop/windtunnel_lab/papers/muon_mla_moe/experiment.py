@@ -10,7 +10,7 @@ from windtunnel_lab.reproduce.device_steps import Model, capacity, decode_s
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "muon-mla-moe")
 fixed = EXPERIMENT.fixed
 
 

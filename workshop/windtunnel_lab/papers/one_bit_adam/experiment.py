@@ -14,7 +14,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside
 from windtunnel_lab.reproduce.settings import Values, central
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "one-bit-adam")
 fixed = EXPERIMENT.fixed
 BERT_LARGE: Values = {
     "family": "encoder",

@@ -11,7 +11,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import loss_ratio, proxy
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "one-bit-adam-learning")
 fixed = EXPERIMENT.fixed
 
 

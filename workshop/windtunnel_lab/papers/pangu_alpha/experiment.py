@@ -8,7 +8,7 @@ from windtunnel_lab.reproduce.claims import Measure, simulated
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "pangu-alpha")
 fixed = EXPERIMENT.fixed
 
 

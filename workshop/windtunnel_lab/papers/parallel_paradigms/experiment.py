@@ -16,7 +16,7 @@ from windtunnel_lab.models.clusters.job_templates import (
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "parallel-paradigms")
 fixed = EXPERIMENT.fixed
 LIGHT = 8.0
 """FLOP a cell of a step that memory bounds."""

@@ -10,7 +10,7 @@ from windtunnel.laws.published.qqt_data_filtering import best
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "qqt-data-filtering")
 fixed = EXPERIMENT.fixed
 
 

@@ -8,7 +8,7 @@ from windtunnel_lab.reproduce.claims import Measure, reasoned
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "scale-selective")
 fixed = EXPERIMENT.fixed
 
 

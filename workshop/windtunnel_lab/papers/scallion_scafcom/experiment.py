@@ -15,7 +15,7 @@ from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.learned import learned
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "scallion-scafcom")
 fixed = EXPERIMENT.fixed
 
 

@@ -6,7 +6,7 @@ from windtunnel_lab.reproduce.claims import Measure, simulated
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "se-moe")
 fixed = EXPERIMENT.fixed
 
 

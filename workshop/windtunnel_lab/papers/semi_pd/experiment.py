@@ -13,7 +13,7 @@ from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.figures import beside, curve
 from windtunnel_lab.reproduce.settings import Values, central
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "semi-pd")
 fixed = EXPERIMENT.fixed
 DEEPSEEK, LLAMA = "deepseek", "llama"
 LIGHT_S = 60.0

@@ -15,7 +15,7 @@ from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "smart-dragonfly")
 fixed = EXPERIMENT.fixed
 PLACEMENTS = ("contiguous", "groups", "random")
 PATTERNS = ("ring", "pairs", "random")

@@ -6,7 +6,7 @@ from windtunnel.laws import LAWS
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "tsfm-scaling-laws")
 fixed = EXPERIMENT.fixed
 
 

@@ -10,7 +10,7 @@ from windtunnel.arrays import Floats
 from windtunnel_lab.reproduce.claims import Measure
 from windtunnel_lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "vb-vs-vf")
 fixed = EXPERIMENT.fixed
 
 

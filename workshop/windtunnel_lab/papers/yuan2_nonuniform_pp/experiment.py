@@ -6,7 +6,7 @@ from windtunnel_lab.reproduce.claims import Measure, Simulated, simulated
 from windtunnel_lab.reproduce.experiment import Experiment
 from windtunnel_lab.reproduce.settings import Values
 
-EXPERIMENT = Experiment(__name__)
+EXPERIMENT = Experiment(__name__, "yuan2-nonuniform-pp")
 fixed = EXPERIMENT.fixed
 GIB_80 = 80 * 2**30
 
