@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from windtunnel import api
-from windtunnel.studio.origins import REASON, RUN, TRAIN, Origin, at_load, data_sheet, origin_of
+from windtunnel.studio.origins import at_load, data_sheet, origin_of, origins
 
 SMALL = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -25,19 +26,45 @@ def value_at(data: Any, path: str) -> Any:
     return data
 
 
-def repeated(origins: tuple[Origin, ...], result: dict[str, Any]) -> set[str]:
-    """Figures whose arithmetic gives their value, each asserted."""
-    done = set()
-    for one in origins:
-        if one.computed is not None:
-            assert one.computed(result) == pytest.approx(value_at(result, one.pattern), rel=1e-9), one.pattern
-            done.add(one.pattern)
-    return done
+DAY_S = 86400.0
+ARITHMETIC: dict[str, dict[str, Callable[[dict[str, Any]], float]]] = {
+    "train": {
+        "step_time_s": lambda r: sum(r["breakdown"].values()),
+        "tokens_per_s": lambda r: (
+            r["scenario"]["training"]["global_batch"] * r["scenario"]["training"]["seq_len"] / r["step_time_s"]
+        ),
+        "tokens_per_s_per_device": lambda r: r["tokens_per_s"] / r["num_devices"],
+        "model_tflops_per_device": lambda r: r["model_flop_per_token"] * r["tokens_per_s_per_device"] / 1e12,
+        "peak_memory_allocated_bytes": lambda r: sum(r["memory"]["at_peak"].values()),
+        "peak_memory_reserved_bytes": lambda r: (
+            r["memory"]["reserved_by_allocator_bytes"]
+            + float(r["memory"]["communication_buffer_bytes"] + r["memory"]["context_bytes"])
+        ),
+        "mean_power_w": lambda r: r["energy_per_token_j"] * r["tokens_per_s_per_device"],
+    },
+    "run": {
+        "ideal_days": lambda r: r["step_time_s"] * r["steps"] / DAY_S,
+        "goodput": lambda r: r["seconds"]["work"] / (r["days"]["mean"] * DAY_S),
+    },
+    "reason": {"cost_usd": lambda r: r["usd_per_day"] / DAY_S / r["problems_per_s"]},
+}
+"""Command → figure → its value from the figures that its entry names as inputs."""
+
+
+def repeat_the_arithmetic(command: str, result: dict[str, Any]) -> None:
+    """Every figure follows from its inputs."""
+    for figure, computed in ARITHMETIC[command].items():
+        assert computed(result) == pytest.approx(value_at(result, figure), rel=1e-9), figure
+
+
+@pytest.mark.parametrize("command", ARITHMETIC)
+def test_every_figure_with_an_arithmetic_names_its_inputs(command: str) -> None:
+    assert all(any(one.pattern == figure and one.inputs for one in origins(command)) for figure in ARITHMETIC[command])
 
 
 def test_figures_of_a_step_follow_from_their_inputs() -> None:
     result = api.simulate_training(SMALL, sensitivities=True).to_dict()
-    assert {"step_time_s", "tokens_per_s", "mean_power_w", "peak_memory_reserved_bytes"} <= repeated(TRAIN, result)
+    repeat_the_arithmetic("train", result)
     for path in ("step_time_s", "mfu", "peak_memory_reserved_bytes", "mean_power_w", "breakdown.gemm"):
         told = origin_of("train", path)
         assert told["words"]
@@ -48,7 +75,7 @@ def test_figures_of_a_step_follow_from_their_inputs() -> None:
 def test_figures_of_a_run_follow_from_their_inputs() -> None:
     run = {"tokens": "20B", "failures": "opt-175b-2022", "replications": 5}
     result = api.simulate_run({**SMALL, "run": run}, sensitivities=False).to_dict()
-    assert repeated(RUN, result) == {"ideal_days", "goodput"}
+    repeat_the_arithmetic("run", result)
     step = api.explain({**SMALL, "run": run}).to_dict()
     assert step["step_time_s"] == pytest.approx(result["step_time_s"], rel=1e-9)
 
@@ -106,7 +133,7 @@ def test_figures_of_strategies_follow_from_their_inputs() -> None:
         }
     ).to_dict()
     for i, one in enumerate(result["candidates"]):
-        assert repeated(REASON, {**result, **one}) == {"cost_usd"}
+        repeat_the_arithmetic("reason", {**result, **one})
         for path in ("accuracy", "cost_usd", "energy_j", "latency_s.p99", "tokens", "num_devices"):
             told = origin_of("reason", f"candidates.{i}.{path}")
             assert told["words"]
