@@ -1,4 +1,4 @@
-"""`windtunnel cluster`: many jobs on one machine room."""
+"""`windtunnel cluster`: many jobs on one cluster."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
         from windtunnel.errors import Infeasible
         from windtunnel.units import GiB
 
-        nearest = f"as written it needs {result.over_bytes / GiB:.1f} GiB more than a device has"
+        nearest = f"the scenario's own plan needs {result.over_bytes / GiB:.1f} GiB more than a device has"
         if result.changes:
             nearest = "; ".join(f"{', '.join(x.settings)} fits on {x.devices} devices" for x in result.changes)
-        raise Infeasible("no micro-batch and no number of devices makes this plan fit as written", nearest)
+        raise Infeasible("no micro-batch and no number of devices makes the scenario's own plan fit", nearest)
 
 
 def register(app: typer.Typer) -> None:

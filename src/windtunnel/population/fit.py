@@ -167,13 +167,14 @@ def fit_counts(correct: Floats, samples: Floats, *, field: str = "samples") -> F
     notes = []
     if middle < ENOUGH_SAMPLES:
         notes.append(
-            f"{middle:g} attempts at a problem: below {ENOUGH_SAMPLES} the band is wide (docs/internals/population.md)"
+            f"{middle:g} attempts at a problem: below {ENOUGH_SAMPLES} the interval is wide "
+            "(docs/internals/population.md)"
         )
     if c.sum() == 0:
         draws = (*draws[::2], *[Beta(_NEVER, 1.0)] * (len(draws) // 2))
-        notes.append("no attempt was right: half of the band says that none ever is, the rest is that of the priors")
+        notes.append("no attempt was right: half of the interval says that none ever is, the rest is the priors'")
     elif c.sum() == n.sum():
         draws = (*draws[::2], *[Beta(1.0, _NEVER)] * (len(draws) // 2))
-        notes.append("every attempt was right: half of the band says that all always are, the rest is the priors'")
+        notes.append("every attempt was right: half of the interval says that all always are, the rest is the priors'")
     why = f"Beta law of {len(c)} problems with {middle:g} attempts each"
     return Fit(law=law, draws=draws, grade="fitted", why=why, notes=tuple(notes))

@@ -40,7 +40,7 @@ def days_against_money(result: Any) -> Chart:
     if result.written is not None and result.written.days <= most:
         layers.append(_points([result.written], INK, 90))
     return Chart(
-        title="Days against dollars: the best (red), what none beats in both (green), as written (black)",
+        title="Days against dollars: the best (red), what none beats in both (green), the scenario's own (black)",
         layers=tuple(layers),
         x=Axis(title="days (mean)", from_zero=False),
         y=Axis(title="dollars", from_zero=False),

@@ -54,7 +54,7 @@ def view(advice: Advice, *, everything: bool = False) -> View:
     parts: list[Section | None] = []
     every = [one for name, _ in GROUPS for one in getattr(advice, name)]
     if every:
-        hint = f"gain of the objective against today; {bands_of(advice)}"
+        hint = f"gain of the objective against today; {intervals_of(advice)}"
         parts.append(Section("What gains", (Drawing(partial(gains, advice)),), hint, pages_only=True))
     for name, title in GROUPS:
         title = _RUN_GROUPS.get(name, title) if advice.of_a_run else title
@@ -62,7 +62,7 @@ def view(advice: Advice, *, everything: bool = False) -> View:
     if not every:
         parts.append(Section("", (Lines(("nothing that was tried gains here",)),)))
     elif any(not s.told_apart for s in every):
-        unsure = f"· gains whose band holds 0 cannot be told from none; {bands_of(advice)}"
+        unsure = f"· gains whose interval holds 0 cannot be told from none; {intervals_of(advice)}"
         parts.append(Section("", (Lines((Text(unsure, "dim"),)),)))
     unfit = [f"{name}: {why}" for name, why in advice.unfit.items()]
     number = [f"{len(unfit)} techniques do not apply here: --all says why"] if unfit else []
@@ -100,12 +100,12 @@ def _group(advice: Advice, found: Sequence[Suggestion], title: str, most: int | 
     return out
 
 
-def bands_of(advice: Advice) -> str:
-    """What the bands of gains are of."""
-    of_plans = "bands are of measured pairs of plans, a technique counts as a setting"
+def intervals_of(advice: Advice) -> str:
+    """What the intervals of gains are of."""
+    of_plans = "intervals are of measured pairs of plans, a technique counts as a setting"
     if not advice.of_a_run:
         return of_plans
-    return f"bands are of runs in the same random numbers, two by two; where the step changes {of_plans}"
+    return f"intervals are of runs in the same random numbers, two by two; where the step changes {of_plans}"
 
 
 def _table(advice: Advice, listed: Sequence[Suggestion], first: int) -> Table:
@@ -117,7 +117,7 @@ def _table(advice: Advice, listed: Sequence[Suggestion], first: int) -> Table:
     fits = not advice.fits
     steps = any(s.step_gain is not None for s in listed)
     heads = [
-        *("", "change", advice.objective.title, f"{gain} ({100 * level:.0f} % band)" if level else gain, *others),
+        *("", "change", advice.objective.title, f"{gain} ({100 * level:.0f} % interval)" if level else gain, *others),
         *(("memory",) if memory else ()),
         *(("fits",) if fits else ()),
         *(("speed",) if steps else ()),
@@ -276,7 +276,7 @@ def notes(advice: Advice, one: Suggestion, *, everything: bool = False) -> list[
     if one.where:
         out.append(options_text(one, advice.framework, everything=everything))
     if not one.told_apart and advice.of_a_run:
-        out.append("not resolved: its band holds 0")
+        out.append("not resolved: its interval holds 0")
     if one.costs and one.kind != "pair":
         out.append(f"costs: {one.costs.rstrip('.')}")
     copies = ((gib(a), gib(b)) for name, a, b in one.also if name == "host_bytes")

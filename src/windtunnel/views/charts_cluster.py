@@ -134,7 +134,7 @@ def load(result: ClusterResult) -> Panels:
         watts = (result.room.idle_w * result.room.devices + own.watts) * result.pue
         kw = [value / 1e3 for value in sliced(watts)]
         power = Chart(
-            title="Power of the room",
+            title="Power of the cluster",
             heading=True,
             layers=(area(x, kw, colour=GREEN, opacity=0.5),),
             x=across,

@@ -32,7 +32,9 @@ def view(comparison: Comparison) -> View:
     change = 100 * (b.step_time_s / a.step_time_s - 1)
     lead: list[Words] = [f"B takes {abs(change):.1f} % {'longer' if change > 0 else 'less time'} than A"]
     if p := comparison.paired:
-        band = f"step time of B against A {_ratio(p.low)} to {_ratio(p.high)} ({100 * p.level:.0f} % band, {p.grade})"
+        band = (
+            f"step time of B against A {_ratio(p.low)} to {_ratio(p.high)} ({100 * p.level:.0f} % interval, {p.grade})"
+        )
         lead += [Text(f"{p.verdict[0].upper()}{p.verdict[1:]}; {band}", strong=True), Text(p.basis, "dim")]
     changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.chosen.items()}
     differing = [

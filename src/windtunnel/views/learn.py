@@ -34,7 +34,7 @@ def view(result: LearningResult, *, plot: bool = False) -> View:
     late = tuple(f"{label}: staleness {words}" for label, words in staleness_rows(result))
     law = tuple(law_lines(result))
     chosen = ACROSS[1] if shown(result, ACROSS[1]) else ACROSS[0]
-    seeds = "mean of the seeds; the band is from the lowest to the highest" if len(result.seeds) > 1 else ""
+    seeds = "mean of the seeds; the interval is from the lowest to the highest" if len(result.seeds) > 1 else ""
     rate = result.worker_steps_per_s
     learned = "all curves were kept from before" if rate is None else f"{rate:,.0f} worker-steps/s of a process"
     return View(

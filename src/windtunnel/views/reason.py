@@ -36,7 +36,7 @@ _LIMITS: dict[str, Callable[[float], str]] = {
 MOST_KNOBS = 3
 """Knobs that have columns of their own."""
 LEGEND = (
-    "● no other candidate is as good in everything and better in something · ★ best · accuracy with the band of the "
+    "● no other candidate is as good in everything and better in something · ★ best · accuracy with the interval of the "
     "population; dollars, joules and seconds come from the run"
 )
 
@@ -80,7 +80,7 @@ def _charts(result: ReasonResult) -> list[Section]:
         for chart, hint in found
         if chart is not None
     ]
-    hint = "bars: band of the population · ring: the best candidate"
+    hint = "bars: interval of the population · ring: the best candidate"
     for across in ACROSS:
         if (chart := front_chart(result, across)) is not None:
             drawn = Drawing(partial(_same, chart))
@@ -261,7 +261,7 @@ def best_lines(result: ReasonResult) -> list[tuple[str, str]]:
     own = best.accuracy
     out = []
     if own is not None:
-        level = f", band {own.level * 100:.0f} %" if own.high > own.low else ""
+        level = f", {own.level * 100:.0f} % interval" if own.high > own.low else ""
         out.append(("accuracy", f"{accuracy(best)}{level}; {GRADES.get(own.grade, own.grade)}: {own.why}"))
     if best.cost_usd is not None:
         out.append(("dollars", f"{usd(best.cost_usd)} USD a problem{_band(best, 'cost_usd', number)}; {_paid(best)}"))
@@ -289,7 +289,7 @@ def _band(point: Point, name: str, words: Callable[[float], str]) -> str:
     own = point.intervals.get(name)
     if not own or not own["high"] > own["low"]:
         return ""
-    return f" ({words(own['low'])} to {words(own['high'])}, band {own['level'] * 100:.0f} %)"
+    return f" ({words(own['low'])} to {words(own['high'])}, {own['level'] * 100:.0f} % interval)"
 
 
 def population_lines(result: ReasonResult) -> list[str]:

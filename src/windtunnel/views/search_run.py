@@ -73,8 +73,8 @@ def gain_line(result: RunSearchResult) -> str:
     if own is None:
         return ""
     if own.behind is None:
-        return "The run as written is the best choice."
-    return f"As written: {own.days:.2f} days{_money(own)}; {_behind(own, result)} behind the best."
+        return "The scenario's own run is the best choice."
+    return f"The scenario's own run: {own.days:.2f} days{_money(own)}; {_behind(own, result)} behind the best."
 
 
 def runner_up_line(result: RunSearchResult) -> str:

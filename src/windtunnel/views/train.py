@@ -186,7 +186,7 @@ def _facts(result: TrainingResult) -> tuple[Fact, ...]:
         rows.append(Fact("Power", f"{result.mean_power_w:,.0f} W per device; {power}"))
     rows.append(Fact("Bound by", Text(result.bound_by, path="bound_by")))
     if result.grades:
-        rows.append(Fact("Grades", Text(grade_line(result.grades), "dim")))
+        rows.append(Fact("Confidence", Text(grade_line(result.grades), "dim")))
     return tuple(rows)
 
 

@@ -169,7 +169,7 @@ def test_the_report_shows_failures_and_watts(tmp_path: Path) -> None:
     outages = {"failures": {"causes": [cause]}, "save_interval_s": 300}
     result = _jobs_run(_scenario(tmp_path, outages=outages, idle_watts_per_device=50))
     page = html.render(view(result))
-    assert result.outage_kills > 0 and "failed" in page and "of work lost" in page and "Power of the room" in page
+    assert result.outage_kills > 0 and "failed" in page and "of work lost" in page and "Power of the cluster" in page
     assert "failed" not in html.render(view(_jobs_run(_scenario(tmp_path))))
 
 
