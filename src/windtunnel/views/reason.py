@@ -36,8 +36,8 @@ _LIMITS: dict[str, Callable[[float], str]] = {
 MOST_KNOBS = 3
 """Knobs that have columns of their own."""
 LEGEND = (
-    "● no other candidate is as good in everything and better in something · ★ best · accuracy with the interval of the "
-    "population; dollars, joules and seconds come from the run"
+    "● no other candidate is as good in everything and better in something · ★ best · accuracy with the interval of "
+    "the population; dollars, joules and seconds come from the run"
 )
 
 
