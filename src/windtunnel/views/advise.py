@@ -94,9 +94,10 @@ def _group(advice: Advice, found: Sequence[Suggestion], title: str, most: int | 
     own = _notes(advice, listed, everything=most is None)
     more = (Lines((Text(f"{len(rest)} more: --all", "dim"),)),) if rest else ()
     out = [Section(title, (_table(advice, listed, 1), own, *more))]
-    if (full := _notes(advice, found, everything=True)) != own:
+    full = tuple(line for line in _notes(advice, found, everything=True).lines if line not in own.lines)
+    if full or rest:
         pages = (_table(advice, rest, len(listed) + 1),) if rest else ()
-        out.append(Section(f"{title.split(':', maxsplit=1)[0]}, in full", (*pages, full), pages_only=True))
+        out.append(Section(f"{title.split(':', maxsplit=1)[0]}, in full", (*pages, Lines(full)), pages_only=True))
     return out
 
 

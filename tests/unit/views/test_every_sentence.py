@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from view_texts import fragments, missing, printed
+from view_texts import fragments, missing, page_text, printed
 
 from windtunnel import api
 from windtunnel.views import (
@@ -128,6 +128,9 @@ def test_advise() -> None:
         told = advise.view(found, everything=everything)
         _holds(told, "time goes to", "what moves", "No gain here", "Does not apply")
         assert any(part.startswith(f"{unfit}: ") for part in fragments(told)) is everything
+        page = page_text(told)
+        every = [one for name, _ in advise.GROUPS for one in getattr(found, name)]
+        assert every and all(advise.change_text(one) in page for one in every)
 
 
 LEARNING = {
