@@ -28,7 +28,7 @@ pytestmark = pytest.mark.property
 
 CLUSTER = catalog.resolve_cluster(ClusterRef(device="h100-sxm-80gb", nodes=1, devices_per_node=8))
 TECHNIQUES = [technique for _, technique in REGISTRY.items()]
-DECLARED = [technique for technique in TECHNIQUES if technique.limits is not None]
+DECLARED = [technique for technique in TECHNIQUES if technique.limit_cases is not None]
 
 
 def each(techniques: Sequence[Technique]) -> Any:
@@ -63,8 +63,8 @@ def run(scenario: Mapping[str, Any]) -> Any:
 
 
 def limits(technique: Technique) -> Limits:
-    assert technique.limits is not None
-    return technique.limits
+    assert technique.limit_cases is not None
+    return technique.limit_cases
 
 
 def gain(technique: Technique, scenario: Mapping[str, Any], knobs: Mapping[str, Any] | None = None) -> float:
@@ -74,9 +74,11 @@ def gain(technique: Technique, scenario: Mapping[str, Any], knobs: Mapping[str, 
 
 @each(TECHNIQUES)
 def test_a_technique_that_works_declares_its_limits(technique: Technique) -> None:
-    assert technique.status != "works" or technique.kind != "technique" or technique.limits is not None
+    assert technique.status != "works" or technique.kind != "technique" or technique.limit_cases is not None
     assert technique.status != "partial" or technique.missing
-    assert technique.limits is None or technique.limits.loses or technique.limits.pays, "what does it cost?"
+    assert technique.limit_cases is None or technique.limit_cases.loses or technique.limit_cases.pays, (
+        "what does it cost?"
+    )
 
 
 @each(DECLARED)

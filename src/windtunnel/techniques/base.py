@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from windtunnel import systems
 from windtunnel.systems import Paper
 from windtunnel.techniques import selected
-from windtunnel.techniques.limits import RESOURCES, Limits
+from windtunnel.techniques.limits import RESOURCES, Limits, limits_in_file
 from windtunnel.techniques.serving import ServingPart
 
 __all__ = [
@@ -250,7 +250,7 @@ class Technique:
     where: Mapping[str, str] = field(default_factory=dict)
     """Framework or engine → option under which it has it."""
     limits: Limits | None = None
-    """Cases for the generated limit tests; a technique with status `works` declares them."""
+    """Cases for the generated limit tests; absent: those of its file in `limit_cases/` (see `limit_cases`)."""
     experiment: str = ""
     """Folder under `papers/` that tests the headline claim; without one the status is at most `partial`."""
     missing: str = ""
@@ -269,6 +269,11 @@ class Technique:
             facts |= {"missing": card.limits, "experiment": next(iter(card.claims), "")}
         for name, value in facts.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def limit_cases(self) -> Limits | None:
+        """Cases for the generated limit tests; a technique with status `works` has them, declared or in a file."""
+        return self.limits or limits_in_file(self.id)
 
     @property
     def scopes(self) -> tuple[Work, ...]:

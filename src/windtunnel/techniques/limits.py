@@ -1,13 +1,16 @@
 """Limit cases: where a technique must gain, where its gain must vanish, and where it must lose.
 
-A technique declares `Limits`; tests are generated from them for every entry of the registry (see
-docs/techniques/overview.md). Scenarios are plain mappings as a user would write them, merged field by field.
+A technique has its `Limits` in a file of `limit_cases/`, or declares them. Tests are generated from them for every
+entry of the registry (see docs/techniques/overview.md). Scenarios are plain mappings as a user would write them, merged
+field by field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.units import parse_quantity
@@ -139,6 +142,15 @@ class Limits:
     def loses(self) -> bool:
         """Whether a case is declared in which `measure` itself gets worse."""
         return bool(self.costly or self.costly_scenario) and not self.pays
+
+
+@cache
+def limits_in_file(technique_id: str) -> Limits | None:
+    """The limit cases of one of our own techniques, from `limit_cases/<id>.yaml`; None where it has no such file."""
+    import yaml
+
+    path = files("windtunnel.techniques").joinpath("limit_cases", f"{technique_id}.yaml")
+    return Limits(**yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,8 +47,8 @@ def test_near_placement_empties_the_fullest_link() -> None:
 
 
 def test_near_needs_a_mesh() -> None:
-    assert TECHNIQUE.limits is not None
-    scenario = dict(TECHNIQUE.limits.scenario)
+    assert TECHNIQUE.limit_cases is not None
+    scenario = dict(TECHNIQUE.limit_cases.scenario)
     scenario["cluster"] = {"device": "h200-sxm-141gb", "nodes": 16, "devices_per_node": 4}
     load = {"popularity": 0.5, "eplb": True, "placement": "near"}
     with pytest.raises(BadInput, match="mesh or torus"):

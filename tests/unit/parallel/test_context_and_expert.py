@@ -36,10 +36,10 @@ def test_one_message_may_be_slower_than_its_port() -> None:
 
 
 def test_states_of_linear_attention_do_not_grow_with_the_sequence() -> None:
-    assert LASP.limits is not None
+    assert LASP.limit_cases is not None
     cut = {"plan": {"cp": 8, "dp": "auto"}, "training": {"global_batch": 1}}
     exposed = [
-        run(LASP.limits.scenario, merged(cut, {"training": {"seq_len": n}})).breakdown["exposed cp"]
+        run(LASP.limit_cases.scenario, merged(cut, {"training": {"seq_len": n}})).breakdown["exposed cp"]
         for n in (32768, 262144)
     ]
     assert exposed[0] == pytest.approx(exposed[1], rel=1e-6)
@@ -55,8 +55,8 @@ def test_counted_words_stay_above_a_constant_part_of_the_bound(cache: int) -> No
 
 
 def test_dropping_duplicates_moves_less_and_keeping_results_costs_memory() -> None:
-    assert TED.limits is not None
-    case = TED.limits.scenario
+    assert TED.limit_cases is not None
+    case = TED.limit_cases.scenario
     sent = run(case)
     dropped = run(case, {"plan": {"expert_tokens": "dropped"}})
     kept = run(case, {"plan": {"recompute": {"policy": "full", "keep_collectives": True}}})
@@ -67,6 +67,6 @@ def test_dropping_duplicates_moves_less_and_keeping_results_costs_memory() -> No
 
 
 def test_shared_tokens_need_whole_rows_on_every_tensor_rank() -> None:
-    assert TED.limits is not None
+    assert TED.limit_cases is not None
     with pytest.raises(BadInput, match="needs etp = tp"):
-        run(TED.limits.scenario, {"plan": {"sp": True}})
+        run(TED.limit_cases.scenario, {"plan": {"sp": True}})

@@ -15,8 +15,8 @@ TECH = {"techniques": ["moe-lens"]}
 
 
 def run(*changes: Any) -> Any:
-    assert TECHNIQUE.limits is not None
-    case = merged(TECHNIQUE.limits.scenario, {"serving": {"traffic": {"num_requests": 400, "output_tokens": 16}}})
+    assert TECHNIQUE.limit_cases is not None
+    case = merged(TECHNIQUE.limit_cases.scenario, {"serving": {"traffic": {"num_requests": 400, "output_tokens": 16}}})
     for change in changes:
         case = merged(case, change)
     return api.simulate_serving(case)

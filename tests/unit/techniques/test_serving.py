@@ -211,7 +211,7 @@ def test_the_example_of_the_manual_runs(add: Any) -> None:
     technique = space["TECHNIQUE"]
     REGISTRY.add(technique.id, technique)
     try:
-        limits = technique.limits
+        limits = technique.limit_cases
         both = limits.scenario, with_technique(limits.scenario, technique.id)
         before, after = (wt.simulate_serving(s) for s in both)
         assert limits.gain(before, after) > 0.01

@@ -120,7 +120,7 @@ def test_after_resolves_a_conflict_and_orders(registered: Any) -> None:
 
 
 def test_a_scenario_reports_unknown_techniques_with_the_rest() -> None:
-    scenario = merged(OVERLAP.limits.scenario, {"techniques": ["tp-overlab"], "plan": {"tp": 5}})  # type: ignore[union-attr]
+    scenario = merged(OVERLAP.limit_cases.scenario, {"techniques": ["tp-overlab"], "plan": {"tp": 5}})  # type: ignore[union-attr]
     with pytest.raises(BadInput) as caught:
         api.simulate_training(scenario, sensitivities=False)
     assert "tp-overlap" in str(caught.value) and "plan.tp" in str(caught.value)
@@ -129,14 +129,14 @@ def test_a_scenario_reports_unknown_techniques_with_the_rest() -> None:
 def test_it_says_why_it_does_not_apply() -> None:
     from windtunnel.scenarios.load import load_scenario
 
-    base = OVERLAP.limits.scenario  # type: ignore[union-attr]
+    base = OVERLAP.limit_cases.scenario  # type: ignore[union-attr]
     assert OVERLAP.applies_to(load_scenario(merged(base, {}))) is None
     assert "tensor" in str(OVERLAP.applies_to(load_scenario(merged(base, {"plan": {"tp": 1}}))))
     assert "pipeline" in str(REGISTRY.get("zb-h1").applies_to(load_scenario(merged(base, {}))))
 
 
 def test_a_result_warns_of_techniques_that_do_nothing_and_of_partial_ones() -> None:
-    scenario = merged(OVERLAP.limits.scenario, {"techniques": ["zb-h1", "flash-attention"]})  # type: ignore[union-attr]
+    scenario = merged(OVERLAP.limit_cases.scenario, {"techniques": ["zb-h1", "flash-attention"]})  # type: ignore[union-attr]
     warnings = api.simulate_training(scenario, sensitivities=False).warnings
     assert "technique zb-h1 does not apply here: there is no pipeline, hence no bubble to fill" in warnings
     assert any("flash-attention is partial" in text for text in warnings)

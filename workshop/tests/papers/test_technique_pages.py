@@ -47,7 +47,7 @@ def test_every_technique_stands_on_the_page_of_its_family() -> None:
 
 def test_maps_are_stored_for_techniques_that_there_are() -> None:
     stored = gain_maps.read(ROOT / gain_maps.STORE)
-    declared = {id for id, t in REGISTRY.items() if t.limits is not None}
+    declared = {id for id, t in REGISTRY.items() if t.limit_cases is not None}
     assert set(stored) <= declared and len(stored) > 0.8 * len(declared), FRESH
     for id, one in stored.items():
         assert len(one.gains) == len(BANDWIDTHS) and all(len(row) == len(BATCHES) for row in one.gains), id
@@ -78,10 +78,10 @@ def test_a_map_is_simulated_in_the_scenario_of_the_limit_tests(monkeypatch: pyte
     monkeypatch.setattr(gain_maps, "BATCHES", (0.5, 1.0))
     one = REGISTRY.get("tp-overlap")
     found = gain_map(one)
-    assert found is not None and one.limits is not None
-    own = one.limits.scenario
+    assert found is not None and one.limit_cases is not None
+    own = one.limit_cases.scenario
     before, after = (gain_maps._train(merged(x, {})) for x in (own, with_technique(own, one.id)))
-    assert found.gains[0][1] == pytest.approx(one.limits.gain(before, after))
+    assert found.gains[0][1] == pytest.approx(one.limit_cases.gain(before, after))
     assert found.gains[0][0] is None  # half of two sequences are less than a micro-batch of two
     assert found.gains[1][1] is not None and found.gains[1][1] < 0.5 * float(found.gains[0][1] or 0)
     assert found.bandwidth == "scale-up bandwidth"

@@ -9,9 +9,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.published.megatron_3d import SLOW
-from windtunnel.techniques.published.zb_h1 import CASE, applies
+from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.published.zb_h1 import applies
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -28,7 +27,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="bubble",
     where={"torchtitan": "parallelism.pipeline_parallel_schedule = LoopedBFS"},
-    limits=Limits(scenario=CASE, costly_scenario=SLOW),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

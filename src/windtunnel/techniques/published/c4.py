@@ -20,7 +20,7 @@ from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
 from windtunnel.specs.run import FailureCause, FailureProfile, RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def rerouted(cluster: ClusterSpec, routing: str, flows_per_port: int | None = None) -> ClusterSpec:
@@ -74,34 +74,6 @@ TECHNIQUE = Technique(
     cluster=lambda cluster, knobs: rerouted(cluster, "planned", knobs["flows_per_port"]),
     run_section=_found_sooner,
     saves="scale-out",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {
-                "device": "h800-sxm-80gb",
-                "nodes": 16,
-                "devices_per_node": 8,
-                "scale_out": {
-                    "nics_per_node": 8,
-                    "nic_bytes_per_s": "25 GB/s",
-                    "family": "roce",
-                    "fabric": {"nodes_per_leaf": 4, "spines": 32},
-                },
-            },
-            "training": {"seq_len": 4096, "global_batch": 128},
-            "plan": {"zero": 1, "mbs": 1},
-        },
-        free={"cluster": {"scale_out": {"nic_bytes_per_s": 1e16, "latency_s": 0.0}}},
-        # whole flows, eight over three spines, against packets that take all; ports slow enough to be waited for
-        costly_scenario={
-            "cluster": {
-                "scale_out": {
-                    "nic_bytes_per_s": "12.5 GB/s",
-                    "fabric": {"nodes_per_leaf": 1, "spines": 3, "routing": "spray"},
-                }
-            }
-        },
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

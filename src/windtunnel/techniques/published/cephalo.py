@@ -14,7 +14,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _decide(
@@ -57,8 +57,6 @@ MIXED = {
     "plan": {"mbs": 1, "zero": 3},
 }
 """Half of the devices are slower and have less memory."""
-ALIKE = {"cluster": {"groups": [{"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8}] * 2}}
-
 TECHNIQUE = Technique(
     id="cephalo",
     knobs={
@@ -69,11 +67,6 @@ TECHNIQUE = Technique(
     applies_to=applies,
     decide=_decide,
     saves="imbalance",
-    limits=Limits(
-        scenario=MIXED,
-        free=ALIKE,
-        costly_scenario={**ALIKE, "plan": {"zero": 0}},  # nothing to balance, and every layer is gathered
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,8 +11,8 @@ from windtunnel.specs.compression import LocalSteps
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.compressing import EDITS, ETHERNET
+from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.compressing import EDITS
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -40,18 +40,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality="replicas drift apart for a round and averages are a round old: convergence may suffer",
-    limits=Limits(
-        scenario=ETHERNET,
-        free={
-            "cluster": {
-                "scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0},
-                "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0, "family": "generic"},
-            },
-            "training": {"global_batch": 2048},
-        },
-        vanishes=0.02,
-        pays="peak_memory_allocated_bytes",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

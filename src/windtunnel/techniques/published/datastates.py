@@ -18,7 +18,7 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 _UNSERIALISED_BYTES_PER_S = 1e12
 """Raw tensors: what a writing process hands on is limited by ports and storage alone."""
@@ -47,33 +47,6 @@ TECHNIQUE = Technique(
     applies_to_run=without_files,
     run_section=_lazy,
     saves="checkpoints",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-2-13b-hf",
-            "cluster": {"device": "a100-sxm-40gb", "nodes": 4, "devices_per_node": 4},
-            "training": {"seq_len": 2048, "global_batch": 32},
-            "plan": {"tp": 4, "pp": 4, "mbs": 1},
-            "run": {
-                "steps": 20000,
-                "failures": "rsc-1-2024",
-                "replications": 4,
-                "checkpoint": {"interval_steps": 4, "storage_write_bytes_per_s": "100 GB/s"},
-                "recovery": {"spares": 1},
-            },
-        },
-        measure="days.mean",
-        free={"run": {"checkpoint": {"interval_steps": 2000}}},
-        vanishes=0.02,
-        # a failure in the time between the copy and the end of its flush goes back to the save before
-        costly_scenario={
-            "run": {
-                "replications": 16,
-                "failures": {"causes": [{"name": "process", "per_1000_node_days": 20000, "radius": "process"}]},
-                "checkpoint": {"storage_write_bytes_per_s": "20 GB/s"},
-            }
-        },
-        pays="seconds.lost_progress",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

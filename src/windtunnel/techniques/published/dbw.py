@@ -16,7 +16,7 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 UNEQUAL: dict[str, Any] = {
     "model": "meta-llama/Llama-2-13b-hf",
@@ -57,13 +57,6 @@ TECHNIQUE = Technique(
     run_section=_fastest,
     saves="stragglers",
     quality="fewer gradients a step: more steps to the same loss, counted by the noise stated",
-    limits=Limits(
-        scenario={**UNEQUAL, "run": {**UNEQUAL["run"], "stragglers": {"law": "pareto", "spread": 0.6}}},
-        measure="days.mean",
-        free={"run": {"stragglers": {"law": "equal"}}},
-        costly={"backup": 12},
-        costly_scenario={"run": {"stragglers": {"law": "lognormal", "spread": 0.02}}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

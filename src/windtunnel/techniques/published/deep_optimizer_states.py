@@ -10,7 +10,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
 
@@ -34,25 +34,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="host update",
     resource="host",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-13b",
-            "cluster": {
-                "device": "h100-sxm-80gb",
-                "nodes": 1,
-                "devices_per_node": 4,
-                "host_memory_bytes": "512 GiB",
-                "host_memory_bytes_per_s": "460 GB/s",
-                "host_cores": 8,
-            },
-            "training": {"seq_len": 2048, "global_batch": 4, "framework": "deepspeed"},
-            "plan": {"zero": 3, "recompute": {"policy": "full"}, "offload": {"optimizer": 1.0, "update": "in_turn"}},
-        },
-        free={"training": {"global_batch": 4096}, "plan": {"mbs": 8}},  # an update that a long step makes small
-        vanishes=0.03,
-        costly={"share": 1.0},
-        costly_scenario={"cluster": {"host_cores": 112, "devices_per_host_link": 4}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.models import without_experts
 
 MODEL = {
@@ -57,30 +57,6 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="network",
-    limits=Limits(
-        scenario={
-            "model": MODEL,
-            "cluster": {"device": "v100-sxm-32gb", "nodes": 16, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 128, "precision": "fp16", "framework": "megatron_deepspeed"},
-            "plan": {
-                "tp": 4,
-                "ep": 16,
-                "etp": 4,
-                "sp": False,
-                "expert_tokens": "replicated",
-                "mbs": 1,
-                "recompute": {"policy": "full"},
-            },
-        },
-        free={
-            "cluster": {
-                "scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0},
-                "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0, "family": "generic"},
-            },
-        },
-        vanishes=0.03,  # starts of collectives that are not repeated
-        pays="peak_memory_allocated_bytes",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -43,23 +43,6 @@ TECHNIQUE = Technique(
     workload=_workload,
     saves="host link",
     resource="host link",
-    limits=Limits(
-        scenario={
-            "model": "facebook/opt-6.7b",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4, "devices_per_host_link": 1},
-            "training": {
-                "seq_len": 1024,
-                "global_batch": 4,
-                "framework": "deepspeed",
-                "precision": "fp16",
-                "gradients": "zeroth_order",
-            },
-            "plan": {"mbs": 1, "zero": 0, "offload": {"params": 1.0}},
-        },
-        free={"training": {"global_batch": 128}, "plan": {"mbs": 16}},  # passes that are longer than copies
-        vanishes=0.05,
-        costly_scenario={"cluster": {"scale_up": "pcie3", "device": "gh200"}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,8 +17,7 @@ from typing import Any
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
-from windtunnel.techniques.limits import HUGE_BYTES_PER_S
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
 OUT_SHARE = 1.0 / 3.0
@@ -80,58 +79,6 @@ TECHNIQUE = Technique(
     resource="network",
     where={"vllm": "--enable-dbo", "sglang": "--enable-two-batch-overlap"},
     experiment="sglang_wide_ep",
-    limits=Limits(
-        scenario={
-            "model": "deepseek-ai/DeepSeek-V3",
-            "cluster": {"device": "h200-sxm-141gb", "nodes": 2, "devices_per_node": 8},
-            "serving": {
-                "engine": "sglang",
-                "precision": {"weights": "fp8_block"},
-                "pools": [
-                    {
-                        "plan": {"dp": 16, "ep": 16},
-                        "limits": {
-                            "max_num_seqs": 4096,
-                            "max_num_batched_tokens": 131072,
-                            "mem_fraction_static": 0.8,
-                        },
-                    }
-                ],
-                "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 128},
-            },
-        },
-        measure="total_tokens_per_s",
-        larger=True,
-        free={
-            "cluster": {
-                "memory_bytes_per_s": "1000 TB/s",
-                "scale_up": {
-                    "id": "free",
-                    "family": "generic",
-                    "bytes_per_s": HUGE_BYTES_PER_S,
-                    "latency_s": 0.0,
-                },
-                "scale_out": {
-                    "nics_per_node": 8,
-                    "nic_bytes_per_s": HUGE_BYTES_PER_S,
-                    "latency_s": 0.0,
-                    "family": "generic",
-                },
-            }
-        },
-        vanishes=0.05,
-        costly={"threshold": 2},
-        costly_scenario={
-            "serving": {
-                "traffic": {
-                    "offline": False,
-                    "concurrency": 64,
-                    "num_requests": 128,
-                    "input_tokens": 64,
-                }
-            }
-        },
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,15 +9,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zb_h1 import applies
-
-CASE = {
-    "model": "mistralai/Mixtral-8x7B-v0.1",
-    "cluster": {"device": "h100-sxm-80gb", "nodes": 8, "devices_per_node": 4},
-    "training": {"seq_len": 4096, "global_batch": 192, "framework": "megatron_core"},
-    "plan": {"pp": 4, "vpp": 2, "ep": 8, "mbs": 1, "schedule": "zb_v", "overlap": {"moe_a2a": False}},
-}
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -42,11 +35,6 @@ TECHNIQUE = Technique(
     where={"torchtitan": "pipeline_parallel_schedule DualPipeV"},
     experiment="dualpipe",
     missing="which SMs go to which pass is not tuned, kernels of the two take turns",
-    limits=Limits(
-        scenario=CASE,
-        free={"plan": {"pp": 1, "vpp": 1, "schedule": "1f1b"}},
-        costly_scenario={"plan": {"ep": 1, "tp": 1}, "model": "gpt3-6.7b"},  # nothing to hide
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.run import CheckpointTier, RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def without_peers(scenario: Scenario) -> str | None:
@@ -46,23 +46,6 @@ TECHNIQUE = Technique(
     applies_to_run=without_peers,
     run_section=_elastic,
     saves="recovery",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-2-13b-hf",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
-            "training": {"seq_len": 4096, "global_batch": 128},
-            "plan": {"tp": 8, "pp": 4, "mbs": 1, "zero": 1},
-            "run": {
-                "steps": 20000,
-                "failures": {"causes": [{"name": "node failure", "per_1000_node_days": 200}]},
-                "replications": 6,
-            },
-        },
-        measure="days.mean",
-        free={"run": {"failures": "none"}},
-        costly_scenario={"run": {"failures": "none", "checkpoint": {"interval_steps": 1}}},
-        pays="seconds.save",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,7 @@ from typing import Any
 
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
 
@@ -36,27 +36,6 @@ TECHNIQUE = Technique(
     saves="passes that hold few tokens, and decode steps that wait for prompts",
     resource="waiting",
     where={"vllm": "--enable-chunked-prefill", "sglang": "--chunked-prefill-size"},
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-2-70b-hf",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
-            "serving": {
-                "engine": "vllm",
-                "engine_version": "0.2.1",
-                "pools": [{"plan": {"tp": 4}, "limits": {"cuda_graphs": False}}],
-                "traffic": {
-                    "concurrency": 8,
-                    "num_requests": 256,
-                    "output_tokens": 60,
-                    "input_tokens": {"distribution": "normal", "mean": 2600, "cv": 0.3, "max": 4000},
-                },
-            },
-        },
-        measure="e2e_s.mean",
-        free={"serving": {"traffic": {"input_tokens": {"mean": 1, "max": 1}, "output_tokens": 500}}},
-        vanishes=0.02,
-        costly={"budget": 64},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

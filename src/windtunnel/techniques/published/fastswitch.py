@@ -14,7 +14,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec, SwapSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -50,27 +50,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="waiting for copies of caches",
     resource="host link",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "a10-24gb", "nodes": 1, "devices_per_node": 1},
-            "serving": {
-                "engine_version": "0.5.0",
-                "pools": [
-                    {
-                        "queue": "priority_trace",
-                        "limits": {"max_model_len": 8192, "max_num_batched_tokens": 8192},
-                        "kv": {"swap_space_bytes": "60 GB", "swap": {}},
-                    }
-                ],
-                "traffic": {"rate_per_s": 4, "num_requests": 250, "input_tokens": 900, "output_tokens": 250},
-            },
-        },
-        measure="e2e_s.mean",
-        free={"serving": {"traffic": {"rate_per_s": 0.2, "num_requests": 40}}},
-        vanishes=1e-9,
-        costly={"group_blocks": 1, "asynchronous": False, "reuse": False, "copy_s": 1e-4},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def applies(scenario: Scenario) -> str | None:
@@ -35,40 +35,6 @@ TECHNIQUE = Technique(
     selects={"collective.dp.all_reduce": "$algorithm"},
     saves="network",
     resource="network",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.2-1B",
-            "cluster": {
-                "device": "a100-pcie-40gb",
-                "nodes": 16,
-                "devices_per_node": 8,
-                "scale_up": {
-                    "id": "pcie-p2p",
-                    "family": "pcie4",
-                    "topology": "host",
-                    "bytes_per_s": "9 GiB/s",
-                    "latency_s": "2.5 us",
-                },
-                "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "25 GB/s", "family": "infiniband"},
-            },
-            "training": {"seq_len": 2048, "global_batch": 128},
-            "plan": {"zero": 0, "mbs": 1},
-        },
-        free={"cluster": {"nodes": 1, "devices_per_node": 1}, "training": {"global_batch": 1}},
-        costly_scenario={
-            "cluster": {
-                "device": "a100-sxm-80gb",
-                "scale_up": {
-                    "id": "nvlink3",
-                    "family": "nvlink3",
-                    "topology": "switch",
-                    "bytes_per_s": "300 GB/s",
-                    "latency_s": "2 us",
-                },
-                "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": "25 GB/s", "family": "infiniband"},
-            },
-        },
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

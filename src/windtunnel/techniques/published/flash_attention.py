@@ -10,7 +10,7 @@ from typing import Any
 
 from windtunnel.graph import Block, Kind, ModelGraph, Operator, Tensor
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Technique
+from windtunnel.techniques.base import Technique
 
 _SCORE_TENSORS = ("softmax_out", "dropout_mask", "dropout_out")
 
@@ -67,18 +67,6 @@ TECHNIQUE = Technique(
         "torchtitan": "on by default",
         "deepspeed": "the model's own attention, e.g. attn_implementation = flash_attention_2",
     },
-    limits=Limits(
-        scenario={
-            "model": "gpt3-2.7b",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_core", "attention": "unfused"},
-            "plan": {"mbs": 1},
-        },
-        free={"training": {"attention": "flash2"}},
-        # too few rows to fill the fused kernel
-        costly_scenario={"training": {"seq_len": 32, "cuda_graphs": "full"}},
-        repeats_work=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

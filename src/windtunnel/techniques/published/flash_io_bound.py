@@ -15,7 +15,7 @@ from windtunnel.graph import ModelGraph
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.flash_attention import TECHNIQUE as FLASH
 from windtunnel.techniques.published.flash_attention import fused
 
@@ -43,7 +43,7 @@ def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> S
     return replace(segment, launches=launches)
 
 
-assert FLASH.limits is not None
+assert FLASH.limit_cases is not None
 TECHNIQUE = Technique(
     id="flash-io-bound",
     knobs={
@@ -56,13 +56,6 @@ TECHNIQUE = Technique(
     segment=_segment,
     saves="score traffic",
     resource="memory bandwidth",
-    limits=Limits(
-        scenario=FLASH.limits.scenario,
-        free={"training": {"attention": "flash2"}},
-        # one row of a head does not fit: scores are written, and operands read again and again
-        costly={"cache_kib": 0.1},
-        repeats_work=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

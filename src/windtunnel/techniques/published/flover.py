@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Technique
+from windtunnel.techniques.base import Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -26,26 +26,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="waiting for a batch to end",
     resource="waiting",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-            "serving": {
-                "engine": "trtllm",
-                "pools": [{"policy": "static", "limits": {"max_num_seqs": 16, "max_model_len": 600}}],
-                "traffic": {
-                    "rate_per_s": 4,
-                    "num_requests": 100,
-                    "input_tokens": 64,
-                    "output_tokens": {"distribution": "uniform", "min": 20, "max": 500},
-                },
-            },
-        },
-        measure="e2e_s.mean",
-        free={"serving": {"traffic": {"process": "constant", "rate_per_s": 0.05, "num_requests": 10}}},
-        vanishes=0.02,
-        pays="tpot_s.p99",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

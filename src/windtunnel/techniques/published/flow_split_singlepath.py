@@ -10,11 +10,8 @@ Source: Addanki, Goyal & Marinos 2024.
 from __future__ import annotations
 
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Technique
-from windtunnel.techniques.published.c4 import TECHNIQUE as C4
+from windtunnel.techniques.base import Technique
 from windtunnel.techniques.published.c4 import rerouted, without_paths
-
-assert C4.limits is not None
 
 TECHNIQUE = Technique(
     id="flow-split-singlepath",
@@ -22,12 +19,6 @@ TECHNIQUE = Technique(
     applies_to=without_paths,
     cluster=lambda cluster, _: rerouted(cluster, "split"),
     saves="scale-out",
-    limits=Limits(
-        scenario=C4.limits.scenario,
-        free=C4.limits.free,
-        # pieces are posted one by one, packets are not
-        costly_scenario={"cluster": {"scale_out": {"fabric": {"nodes_per_leaf": 1, "spines": 3, "routing": "spray"}}}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -39,17 +39,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="scale-out",
     where={"megatron_deepspeed": "--tensor-model-parallel-size, --pipeline-model-parallel-size, zero stage 1"},
-    limits=Limits(
-        scenario={
-            "model": "gpt3-6.7b",
-            "cluster": {"device": "mi250x", "nodes": 8, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_deepspeed"},
-            "plan": {"tp": 16, "pp": 2, "mbs": 1, "zero": 1, "overlap": {"tp": False}},
-        },
-        free={"plan": {"tp": 8, "pp": 4}},  # the layout that it chooses
-        costly_scenario={"training": {"global_batch": 2}},  # the bubble of a deeper pipeline
-        costly={"most_tp": 1},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,8 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, ShardLevels
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import merged
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero import applies
 
 
@@ -42,29 +41,6 @@ TECHNIQUE = Technique(
     saves="scale-out",
     resource="scale-out",
     where={"deepspeed": "zero_hpz_partition_size, zero_quantized_weights, zero_quantized_gradients (ZeRO++)"},
-    limits=Limits(
-        scenario={
-            "model": "gpt3-6.7b",
-            "cluster": {
-                "device": "mi250x",
-                "nodes": 8,
-                "devices_per_node": 8,
-                "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"},
-            },
-            "training": {"seq_len": 2048, "global_batch": 256, "framework": "deepspeed"},
-            "plan": {"mbs": 1, "zero": 3, "recompute": {"policy": "full"}},
-        },
-        free=merged(
-            {"cluster": {"scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0}}},
-            {
-                "cluster": {
-                    "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0, "family": "generic"}
-                }
-            },
-        ),
-        vanishes=0.03,  # conversions to few bits stay
-        pays="peak_memory_allocated_bytes",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

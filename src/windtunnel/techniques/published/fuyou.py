@@ -10,33 +10,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero_infinity import applies
-
-FAST = {
-    "host_memory_bytes_per_s": 1e16,
-    "host_cores": 100_000_000,
-    "storage": {"bytes": "46 TB", "read_bytes_per_s": 1e16, "write_bytes_per_s": 1e16},
-}
-"""An update on the host that takes no time."""
-CASE = {
-    "model": "gpt3-6.7b",
-    "cluster": {
-        "device": "rtx-4090",
-        "nodes": 1,
-        "devices_per_node": 1,
-        "host_memory_bytes": "768 GB",
-        "host_memory_bytes_per_s": "290 GB/s",
-        "host_cores": 52,
-        "storage": {"bytes": "46 TB", "read_bytes_per_s": "55 GB/s", "write_bytes_per_s": "29 GB/s"},
-    },
-    "training": {"seq_len": 1024, "global_batch": 16, "framework": "deepspeed"},
-    "plan": {
-        "mbs": 16,
-        "recompute": {"policy": "full"},
-        "offload": {"params": 1.0, "optimizer": 1.0, "gradients": 1.0, "activations": 1.0, "tier": "nvme"},
-    },
-}
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -74,17 +49,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="host update",
     resource="host",
-    limits=Limits(
-        scenario=CASE,
-        free={"cluster": FAST},
-        vanishes=0.03,  # the last layer's update ends after backward
-        costly={"recomputed_layers": 0},
-        costly_scenario={
-            "cluster": {"storage": {"read_bytes_per_s": "3 GB/s", "write_bytes_per_s": "2 GB/s"}},
-            "plan": {"offload": {"optimizer": 0.0}},
-        },
-        repeats_work=False,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

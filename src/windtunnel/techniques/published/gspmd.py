@@ -13,7 +13,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -45,18 +45,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="memory",
     where={"jax": "sharding annotations (with_sharding_constraint)"},
-    limits=Limits(
-        scenario={
-            "model": "gpt3-13b",
-            "cluster": {"device": "tpu-v3", "nodes": 8, "devices_per_node": 8, "scale_up_domain": 64},
-            "training": {"seq_len": 1024, "global_batch": 64, "framework": "jax", "padded_vocab": False},
-            "plan": {"mbs": 1, "zero": 0},
-        },
-        measure="peak_memory_allocated_bytes",
-        free={"plan": {"tp": 8, "sp": True, "zero": 3}},  # as it would have it
-        pays="step_time_s",
-        costly_scenario={"plan": {"zero": 1}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

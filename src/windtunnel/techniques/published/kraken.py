@@ -19,7 +19,7 @@ from typing import Any
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingLayers, chained, served
 
 
@@ -76,21 +76,6 @@ TECHNIQUE = Technique(
     saves="scale-up traffic and norms",
     resource="scale-up",
     quality="another model, which has to be trained; reported perplexity is that of a standard one of its size",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-6.7b",
-            "cluster": {"device": "a100-sxm-40gb", "nodes": 1, "devices_per_node": 8},
-            "serving": {
-                "engine": "trtllm",
-                "pools": [{"plan": {"tp": 8}}],
-                "traffic": {"offline": True, "num_requests": 8, "input_tokens": 1024, "output_tokens": 2},
-            },
-        },
-        measure="ttft_s.mean",
-        free={"serving": {"pools": [{"plan": {"tp": 1}}]}},
-        costly={"attention_width": 16.0},
-        costly_scenario={"serving": {"traffic": {"input_tokens": 2000}}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

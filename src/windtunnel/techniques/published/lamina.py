@@ -21,7 +21,7 @@ from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side, with_pools
 
 OUT, BACK, POOL = f"{COMM}:out", f"{COMM}:back", "attention pool"
@@ -93,32 +93,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings, launches=offloaded, layers=_layers),
     saves="memory for the cache, and its rate",
     resource="memory",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-70B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
-            "serving": {
-                "engine": "vllm",
-                "pools": [{"plan": {"tp": 4}, "limits": {"max_num_seqs": 512}}],
-                "traffic": {"offline": True, "num_requests": 400, "input_tokens": 8000, "output_tokens": 1000},
-            },
-        },
-        measure="output_tokens_per_s",
-        larger=True,
-        # short contexts: there is next to nothing in the cache
-        free={
-            "cluster": {"memory_bytes_per_s": "1000 TB/s", "memory_bytes": "10 TB"},
-            "serving": {
-                "traffic": {
-                    "input_tokens": 8,
-                    "output_tokens": 100,
-                    "num_requests": 2000,
-                }
-            },
-        },
-        vanishes=0.08,  # products of two parts leave tiles empty
-        costly={"nic_gbit": 5.0, "latency_us": 1000.0},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

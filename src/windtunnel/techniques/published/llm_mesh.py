@@ -13,7 +13,7 @@ from windtunnel.specs.mesh import MeshSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
 
@@ -41,29 +41,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="devices that wait for one model",
     resource="waiting",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.2-1B",
-            "cluster": {"device": "l4-24gb", "nodes": 1, "devices_per_node": 2},
-            "serving": {
-                "pools": [{"replicas": 2}],
-                "mesh": {"sharing": "exclusive"},
-                "slo": {"ttft_s": 1.0, "tpot_s": 0.2},
-                "traffic": {
-                    "rate_per_s": 3,
-                    "num_requests": 150,
-                    "input_tokens": 300,
-                    "output_tokens": 60,
-                    "tenants": [{"name": f"m{i}"} for i in range(10)],
-                },
-            },
-        },
-        measure="slo_attainment",
-        larger=True,
-        free={"serving": {"traffic": {"rate_per_s": 0.02, "num_requests": 20}}},
-        vanishes=0.01,
-        pays="tpot_s.p99",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,9 +13,8 @@ from typing import Any
 from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.models import without_experts
-from windtunnel.techniques.published.deepspeed_ted import MODEL
 
 PASSES = 5.0
 """Passes over routed rows: read to hash, read and summed by cluster, read and written as residuals, centres written."""
@@ -85,22 +84,6 @@ TECHNIQUE = Technique(
     saves="rows of experts",
     resource="network",
     quality="tokens of a cluster share an expert's answer but for what they differ by: results differ",
-    limits=Limits(
-        scenario={
-            "model": MODEL | {"num_experts": 32, "num_experts_per_tok": 2},
-            "cluster": {
-                "device": "a100-sxm-80gb",
-                "nodes": 4,
-                "devices_per_node": 8,
-                "scale_out": {"nics_per_node": 4, "nic_bytes_per_s": 25e9, "latency_s": "5 us"},
-            },
-            "training": {"seq_len": 2048, "global_batch": 256, "framework": "megatron_core"},
-            "plan": {"ep": 32, "mbs": 1, "recompute": {"policy": "full"}},
-        },
-        free={"model": "gpt3-6.7b", "plan": {"ep": 1}},  # without experts there is nothing to cluster
-        costly={"kept": 1.0},
-        repeats_work=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

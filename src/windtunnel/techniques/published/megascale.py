@@ -15,8 +15,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import FREE
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -74,18 +73,6 @@ TECHNIQUE = Technique(
     saves="scale-up",
     quality="parallel blocks and windows are another model, a larger batch another optimizer",
     lossless={"parallel_block": False},
-    limits=Limits(
-        scenario={
-            "model": "gpt3-13b",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_2022"},
-            "plan": {"tp": 8, "mbs": 4},
-        },
-        free={**FREE["scale-up"], "plan": {"tp": 8, "mbs": 8}},
-        vanishes=0.03,  # the second norm goes, exchanges in pieces cost smaller products
-        costly={"parallel_block": False},
-        costly_scenario={**FREE["scale-up"], "training": {"seq_len": 512}, "plan": {"tp": 8, "mbs": 1}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

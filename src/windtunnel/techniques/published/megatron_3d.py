@@ -9,8 +9,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.published.zb_h1 import CASE, applies
+from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.published.zb_h1 import applies
 
 SLOW = {
     "cluster": {"scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "1 Gb/s"}},
@@ -37,7 +37,6 @@ TECHNIQUE = Technique(
         "megatron_bridge": "model.virtual_pipeline_model_parallel_size",
         "torchtitan": "parallelism.pipeline_parallel_schedule = Interleaved1F1B",
     },
-    limits=Limits(scenario=CASE, costly_scenario=SLOW),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

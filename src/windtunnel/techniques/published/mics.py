@@ -9,9 +9,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import FREE, merged
-from windtunnel.techniques.published.zero import CASE, applies
+from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.published.zero import applies
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -29,19 +28,6 @@ TECHNIQUE = Technique(
         "deepspeed": "zero_optimization.mics_shard_size",
         "torchtitan": "parallelism.data_parallel_replicate_degree with data_parallel_shard_degree",
     },
-    limits=Limits(
-        scenario=merged(
-            CASE,
-            {
-                "cluster": {"scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"}},
-                "training": {"framework": "fsdp1", "grad_reduce_precision": "bf16"},
-                "plan": {"zero": 3},
-            },
-        ),
-        free={"cluster": {**FREE["scale-out"]["cluster"], **FREE["scale-up"]["cluster"]}},
-        vanishes=0.02,  # shorter rings start faster even on a free network
-        pays="peak_memory_allocated_bytes",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,19 +13,8 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served
-
-_TINY = {
-    "name": "tiny",
-    "family": "dense",
-    "hidden_size": 64,
-    "num_hidden_layers": 1,
-    "vocab_size": 128,
-    "num_attention_heads": 1,
-    "intermediate_size": 64,
-}
-"""A draft that takes next to no time."""
 
 
 def _applies(scenario: Scenario) -> str | None:
@@ -54,29 +43,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="drafting time",
     resource="compute",
-    limits=Limits(
-        scenario={
-            "model": "Qwen/Qwen3-32B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "serving": {
-                "engine": "vllm",
-                "engine_version": "0.10.0",
-                "pools": [{"plan": {"tp": 4}}],
-                "speculation": {
-                    "method": "draft",
-                    "draft": "Qwen/Qwen3-1.7B",
-                    "draft_tp": 1,
-                    "tokens": 4,
-                    "acceptance": 0.8,
-                },
-                "traffic": {"concurrency": 1, "num_requests": 4, "input_tokens": 128, "output_tokens": 256},
-            },
-        },
-        measure="tpot_s.mean",
-        free={"serving": {"speculation": {"draft": _TINY}}},
-        vanishes=0.05,
-        costly={"reuse": 0.0},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

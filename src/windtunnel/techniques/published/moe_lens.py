@@ -14,7 +14,7 @@ from windtunnel.program.segment import COMM, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.published.lamina import offloaded
 from windtunnel.techniques.published.smallthinker import applies
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, with_pools
@@ -86,34 +86,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings, launches=_attention_there, layers=_layers),
     saves="memory for the cache, and its rate",
     resource="memory",
-    limits=Limits(
-        scenario={
-            "model": "mistralai/Mixtral-8x7B-v0.1",
-            "cluster": {"device": "a40-48gb", "nodes": 1, "devices_per_node": 1, "memory_bytes": "24 GiB"},
-            "serving": {
-                "engine": "vllm",
-                "expert_storage": {"cached": 0.07, "bytes_per_s": "25 GB/s"},
-                "pools": [{"limits": {"max_num_seqs": 4096}}],
-                "traffic": {"offline": True, "num_requests": 2000, "input_tokens": 512, "output_tokens": 64},
-            },
-        },
-        measure="output_tokens_per_s",
-        larger=True,
-        # experts at once and next to nothing in the cache
-        free={
-            "cluster": {"memory_bytes": "10 TB", "memory_bytes_per_s": "1000 TB/s"},
-            "serving": {
-                "expert_storage": {"bytes_per_s": 1e16},
-                "traffic": {"input_tokens": 8, "output_tokens": 100, "num_requests": 2000},
-            },
-        },
-        vanishes=0.2,  # products of two halves leave tiles empty
-        # all experts and caches have room on the GPU
-        costly_scenario={
-            "cluster": {"memory_bytes": "400 GB"},
-            "serving": {"expert_storage": {"cached": 1.0}, "traffic": {"num_requests": 200}},
-        },
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import Knobs, with_pools
 
 
@@ -56,17 +56,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=lambda serving, _: library_of_pools(serving, "mscclpp")),
     saves="latency of collectives",
     resource="network",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 512, "global_batch": 1},
-            "plan": {"tp": 8, "sp": False, "overlap": {"tp": False}},
-        },
-        free={"cluster": {"devices_per_node": 1}, "plan": {"tp": 1}},
-        costly={"algorithm": "put_one_shot"},
-        costly_scenario={"training": {"seq_len": 8192}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -25,8 +25,7 @@ from typing import Any
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import HUGE_BYTES_PER_S
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingLayers, ServingPart, served, side_by_side
 
 MEMORY = "memory"
@@ -128,43 +127,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
     saves="memory and scale-up traffic behind products",
     resource="memory bandwidth",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-2-70b-hf",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "serving": {
-                "engine": "vllm",
-                "pools": [{"plan": {"tp": 8}, "limits": {"max_num_seqs": 1024, "max_num_batched_tokens": 2048}}],
-                "traffic": {"offline": True, "num_requests": 1500, "input_tokens": 512, "output_tokens": 512},
-            },
-        },
-        measure="output_tokens_per_s",
-        larger=True,
-        free={
-            "cluster": {
-                "memory_bytes_per_s": "1000 TB/s",
-                "scale_up": {
-                    "id": "free",
-                    "family": "generic",
-                    "bytes_per_s": HUGE_BYTES_PER_S,
-                    "latency_s": 0.0,
-                },
-            }
-        },
-        vanishes=0.05,
-        costly={"threshold": 1},
-        costly_scenario={
-            "serving": {
-                "traffic": {
-                    "offline": False,
-                    "concurrency": 4,
-                    "num_requests": 40,
-                    "input_tokens": 64,
-                    "output_tokens": 128,
-                }
-            }
-        },
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

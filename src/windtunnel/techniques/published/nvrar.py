@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.published.mscclpp import library_of_plan, library_of_pools
 from windtunnel.techniques.serving import Knobs
 
@@ -31,17 +31,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=lambda serving, _: library_of_pools(serving, "nvrar")),
     saves="latency of collectives between nodes",
     resource="scale-out",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 4},
-            "training": {"seq_len": 128, "global_batch": 1, "cuda_graphs": "full"},
-            "plan": {"tp": 16, "sp": False, "overlap": {"tp": False}},
-        },
-        free={"cluster": {"nodes": 1}, "plan": {"tp": 4}},
-        costly={"always": True},
-        costly_scenario={"cluster": {"nodes": 8}, "plan": {"tp": 32}, "training": {"seq_len": 8192}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

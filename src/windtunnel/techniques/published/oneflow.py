@@ -21,7 +21,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def exchange_s(plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, tp: int) -> float:
@@ -82,27 +82,6 @@ TECHNIQUE = Technique(
     decide=_decide,
     reads=("tp", "cp", "pp", "mbs"),
     saves="scale-up",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-1.3b",
-            "cluster": {
-                "device": "v100-sxm-32gb",
-                "nodes": 1,
-                "devices_per_node": 8,
-                "scale_up": {"id": "slow", "family": "generic", "bytes_per_s": 20e9, "latency_s": 5e-6},
-            },
-            "training": {
-                "seq_len": 2048,
-                "global_batch": 64,
-                "precision": "fp16",
-                "framework": "generic",
-                "padded_vocab": False,
-            },
-            "plan": {"tp": 8, "mbs": 4, "zero": 0},
-        },
-        free={"plan": {"tp": 1}},  # as it would have it
-        pays="peak_memory_allocated_bytes",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -41,18 +41,6 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="memory",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-13b",
-            "cluster": {"device": "ascend-910b", "nodes": 4, "devices_per_node": 8},
-            "training": {"seq_len": 1024, "global_batch": 64, "framework": "generic"},
-            "plan": {"mbs": 1, "zero": 0},
-        },
-        measure="peak_memory_allocated_bytes",
-        free={"plan": {"tp": 8, "pp": 4, "zero": 1, "recompute": {"policy": "full"}}},  # as it would have it
-        pays="step_time_s",
-        repeats_work=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import Controller, TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _workload(training: TrainingSpec, knobs: dict[str, Any]) -> TrainingSpec:
@@ -40,21 +40,6 @@ TECHNIQUE = Technique(
     workload=_workload,
     saves="launches that wait for inputs",
     resource="host",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-2.7b",
-            "cluster": {"device": "tpu-v3", "nodes": 8, "devices_per_node": 8, "scale_up_domain": 64},
-            "training": {
-                "seq_len": 1024,
-                "global_batch": 256,
-                "framework": "jax",
-                "controller": {"dispatch_s": 1e-4, "latency_s": 1e-3, "ahead": False},
-            },
-            "plan": {"pp": 8, "mbs": 2},
-        },
-        free={"training": {"controller": {"dispatch_s": 0.0, "latency_s": 0.0}}},
-        costly={"dispatch_s": 1.0},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

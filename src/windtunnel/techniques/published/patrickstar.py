@@ -9,9 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import merged
-from windtunnel.techniques.published.zero import CASE
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
 
@@ -39,13 +37,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="device memory",
     resource="memory",
-    limits=Limits(
-        scenario=merged(CASE, {"plan": {"zero": 3}}),
-        measure="peak_memory_allocated_bytes",
-        free={"cluster": {"nodes": 512}, "training": {"global_batch": 4096}},  # so many shards weigh nothing
-        vanishes=0.03,
-        pays="step_time_s",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,7 +17,7 @@ from windtunnel.specs.plan import Axis, PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 ELEMENT_BYTES, GRADIENT_BYTES = 2.0, 4.0
 
@@ -93,20 +93,6 @@ TECHNIQUE = Technique(
     reads=("tp", "cp", "pp", "mbs", "order"),
     saves="scale-out",
     resource="scale-out",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-6.7b",
-            "cluster": {
-                "device": "a100-sxm-80gb",
-                "nodes": 8,
-                "devices_per_node": 8,
-                "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "25 Gb/s"},
-            },
-            "training": {"seq_len": 2048, "global_batch": 2048},
-            "plan": {"tp": 1, "pp": 8, "mbs": 2, "zero": 0, "overlap": {"grad_reduce": False, "p2p": False}},
-        },
-        pays="breakdown.exposed dp",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

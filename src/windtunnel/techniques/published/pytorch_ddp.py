@@ -11,8 +11,7 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import FREE
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.step_options import StepOptions
 
 
@@ -46,18 +45,6 @@ TECHNIQUE = Technique(
         "megatron_core": "--overlap-grad-reduce",
         "megatron_bridge": "ddp.overlap_grad_reduce",
     },
-    limits=Limits(
-        scenario={
-            "model": "BERT-large",
-            "cluster": {"device": "v100-sxm-32gb", "nodes": 4, "devices_per_node": 8, "scale_out": "infiniband-edr"},
-            "training": {"seq_len": 512, "global_batch": 128, "precision": "fp32", "framework": "ddp"},
-            "plan": {"mbs": 4, "zero": 0, "overlap": {"grad_reduce": False}},
-        },
-        free={"cluster": {**FREE["scale-out"]["cluster"], **FREE["scale-up"]["cluster"]}},
-        costly={"bucket_mb": 0.1},
-        costly_scenario={"training": {"precision": "fp16"}, "plan": {"mbs": 1}},
-        monotone=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

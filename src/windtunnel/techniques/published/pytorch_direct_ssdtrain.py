@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
 
@@ -30,25 +30,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="device memory",
     resource="memory",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-6.7b",
-            "cluster": {
-                "device": "a100-pcie-40gb",
-                "nodes": 1,
-                "devices_per_node": 2,
-                "scale_up": "nvlink-bridge-a100",
-                "storage": {"bytes": "11 TB", "read_bytes_per_s": "48 GB/s", "write_bytes_per_s": "40 GB/s"},
-            },
-            "training": {"seq_len": 1024, "global_batch": 32, "framework": "megatron_core"},
-            "plan": {"tp": 2, "mbs": 16},
-        },
-        measure="peak_memory_allocated_bytes",
-        free={"training": {"seq_len": 32, "global_batch": 1}, "plan": {"mbs": 1}},  # activations that weigh nothing
-        vanishes=0.02,
-        pays="step_time_s",
-        costly_scenario={"cluster": {"storage": {"read_bytes_per_s": "2 GB/s", "write_bytes_per_s": "1 GB/s"}}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,9 +11,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import merged
-from windtunnel.techniques.published.zero import ALONE, CASE, SLOW, applies
+from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.published.zero import applies
 from windtunnel.techniques.step_options import StepOptions
 
 
@@ -43,13 +42,6 @@ TECHNIQUE = Technique(
         "torchtitan": "parallelism.data_parallel_shard_degree",
         "megatron_core": "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params",
     },
-    limits=Limits(
-        scenario=merged(CASE, {"training": {"framework": "fsdp1"}}),
-        measure="peak_memory_allocated_bytes",
-        free=ALONE,
-        pays="step_time_s",
-        costly_scenario=merged(SLOW, {"training": {"global_batch": 512}}),  # gathers for each of eight micro-batches
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,9 +10,8 @@ from typing import Any
 from windtunnel.specs.compression import Compression, GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.compressing import EDITS, ETHERNET, FEW_BYTES, QUALITY, applies
-from windtunnel.techniques.limits import merged
+from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.compressing import EDITS, QUALITY, applies
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -37,12 +36,6 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    limits=Limits(
-        scenario=merged(ETHERNET, {"plan": {"zero": 3}}),
-        free=FEW_BYTES,
-        vanishes=0.05,  # fewer bytes also leave products more of the memory's rate
-        costly_scenario={"cluster": {"nodes": 1}, "training": {"global_batch": 8}},  # gathers hide behind products
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -18,7 +18,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 _HAND = {
     "qkv": COLUMN,
@@ -63,17 +63,6 @@ TECHNIQUE = Technique(
     reads=("tp",),
     saves="replicated state",
     resource="memory",
-    limits=Limits(
-        scenario={
-            "model": "facebook/opt-66b",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 8, "framework": "jax", "padded_vocab": False},
-            "plan": {"mbs": 1, "zero": 1},
-        },
-        measure="peak_memory_allocated_bytes",
-        free={"plan": {"tp": 8}},  # cut already
-        pays="step_time_s",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -19,7 +19,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.run import CheckpointTier, RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _in_memory(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
@@ -50,44 +50,6 @@ TECHNIQUE = Technique(
     edits=(("run", "checkpoint mode"), ("run", "tiers")),
     run_section=_in_memory,
     saves="checkpoints",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-2-13b-hf",
-            "cluster": {"device": "a100-sxm-40gb", "nodes": 8, "devices_per_node": 8},
-            "training": {"seq_len": 4096, "global_batch": 128},
-            "plan": {"tp": 4, "pp": 4, "mbs": 1, "zero": 1},
-            "run": {
-                "steps": 20000,
-                "failures": {"causes": [{"name": "node failure", "per_1000_node_days": 1000}]},
-                "replications": 8,
-                "checkpoint": {"storage_write_bytes_per_s": "2 GB/s", "parallel_writers": False},
-                "recovery": {"spares": 8, "auto_repair_s": 600, "manual_share": 0},
-            },
-        },
-        measure="days.mean",
-        # storage as fast as host memory, written by all: nothing is left to save
-        free={
-            "run": {
-                "checkpoint": {
-                    "storage_write_bytes_per_s": "100 TB/s",
-                    "writer_bytes_per_s": "10 TB/s",
-                    "parallel_writers": True,
-                }
-            }
-        },
-        vanishes=0.05,
-        # whole racks fail, and storage is old
-        costly={"storage_every": 5000},
-        costly_scenario={
-            "run": {
-                "failures": {
-                    "causes": [{"name": "rack", "per_1000_rack_days": 1000, "radius": "rack"}],
-                    "nodes_per_rack": 4,
-                },
-                "checkpoint": {"storage_write_bytes_per_s": "100 GB/s"},
-            }
-        },
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

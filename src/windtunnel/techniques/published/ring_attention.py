@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 CASE = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -37,7 +37,6 @@ TECHNIQUE = Technique(
         "megatron_bridge": "model.context_parallel_size",
         "torchtitan": "parallelism.context_parallel_degree",
     },
-    limits=Limits(scenario=CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

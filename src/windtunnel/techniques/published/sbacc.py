@@ -17,8 +17,8 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.published.dbw import UNEQUAL, all_alike, waiting
+from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.published.dbw import all_alike, waiting
 
 
 def _berrut(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
@@ -38,12 +38,6 @@ TECHNIQUE = Technique(
     run_section=_berrut,
     saves="stragglers",
     quality="results are approximate; their error falls with the returns",
-    limits=Limits(
-        scenario={**UNEQUAL, "run": {**UNEQUAL["run"], "stragglers": {"law": "pareto", "spread": 0.6}}},
-        measure="days.mean",
-        free={"run": {"stragglers": {"law": "equal"}}},
-        costly={"blocks": 4},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

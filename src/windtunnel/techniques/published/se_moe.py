@@ -12,9 +12,8 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.models import without_experts
-from windtunnel.techniques.published.deepspeed_ted import MODEL
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -37,18 +36,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="replicated state",
     resource="memory",
-    limits=Limits(
-        scenario={
-            "model": MODEL,
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 16, "framework": "fsdp1"},
-            "plan": {"ep": 16, "mbs": 1, "zero": 3, "recompute": {"policy": "full"}},
-        },
-        measure="peak_memory_allocated_bytes",
-        # what is offloaded already cannot be offloaded again
-        free={"plan": {"offload": {"params": 1.0, "optimizer": 1.0, "prefetch_layers": 3}}},
-        pays="step_time_s",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Technique
+from windtunnel.techniques.base import Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -33,18 +33,6 @@ TECHNIQUE = Technique(
         "torchtitan": "activation_checkpoint.mode = selective",
     },
     missing="the paper's headline claim is not an experiment yet",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-13b",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_core", "attention": "unfused"},
-            "plan": {"tp": 8, "mbs": 4},
-        },
-        measure="peak_memory_allocated_bytes",
-        free={"training": {"attention": "flash2"}},  # a fused kernel keeps no scores
-        pays="step_time_s",
-        repeats_work=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

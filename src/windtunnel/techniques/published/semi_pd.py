@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.specs.sm_split import SmSplitSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
 
@@ -45,29 +45,6 @@ TECHNIQUE = Technique(
     saves="answers that wait for prompts",
     resource="waiting",
     where={"sglang": "--enable-pdmux"},
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-70B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "serving": {
-                "engine": "sglang",
-                "pools": [{"plan": {"tp": 8}, "kv": {"prefix_caching": False}}],
-                "traffic": {"rate_per_s": 5, "num_requests": 400, "input_tokens": 3000, "output_tokens": 200},
-            },
-        },
-        measure="tpot_s.mean",
-        free={
-            "serving": {
-                "pools": [{"plan": {"tp": 8}, "kv": {"prefix_caching": False}}],
-                "traffic": {
-                    "rate_per_s": 0.02,
-                    "num_requests": 20,
-                },
-            }
-        },
-        vanishes=0.05,
-        pays="ttft_s.mean",  # prompts have half of the SMs
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

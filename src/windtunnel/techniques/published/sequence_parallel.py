@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Technique
+from windtunnel.techniques.base import Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -40,19 +40,6 @@ TECHNIQUE = Technique(
         "torchtitan": "parallelism.enable_sequence_parallel",
     },
     missing="the paper's headline claim is not an experiment yet",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-13b",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_core"},
-            "plan": {"tp": 8, "mbs": 4, "sp": False},
-        },
-        measure="peak_memory_allocated_bytes",
-        pays="step_time_s",
-        # two collectives start where one did, which a short micro-batch shows
-        costly_scenario={"training": {"seq_len": 512, "global_batch": 1, "cuda_graphs": "full"}, "plan": {"mbs": 1}},
-        free={"plan": {"tp": 1}, "training": {"global_batch": 32}},  # nothing is replicated
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

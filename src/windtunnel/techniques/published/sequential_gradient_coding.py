@@ -18,8 +18,8 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.published.dbw import UNEQUAL, all_alike, waiting
+from windtunnel.techniques.base import Knob, Technique
+from windtunnel.techniques.published.dbw import all_alike, waiting
 
 
 def _coded(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
@@ -42,15 +42,6 @@ TECHNIQUE = Technique(
     run_section=_coded,
     saves="stragglers",
     quality="gradients of some rounds ago, or several models in turn",
-    limits=Limits(
-        scenario={
-            **UNEQUAL,
-            "run": {**UNEQUAL["run"], "stragglers": {"law": "pareto", "spread": 0.8, "floor": 0.8, "load_share": 0.1}},
-        },
-        measure="days.mean",
-        free={"run": {"stragglers": {"law": "equal"}}},
-        costly_scenario={"run": {"stragglers": {"law": "lognormal", "spread": 0.05, "load_share": 1.0}}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -16,7 +16,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ScheduleCase, Technique
+from windtunnel.techniques.base import Knob, ScheduleCase, Technique
 
 
 def skipped(stages: int, ratio: float) -> int:
@@ -69,18 +69,6 @@ TECHNIQUE = Technique(
     saves="work of skipped stages",
     resource="compute",
     quality="a micro-batch trains only the layers that it runs through",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-6.7b",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 128, "framework": "megatron_2022"},
-            "plan": {"pp": 8, "mbs": 1},
-        },
-        free={"plan": {"pp": 2}},  # none to skip
-        pays="peak_memory_allocated_bytes",
-        costly_scenario={"plan": {"zero": 0, "recompute": {"policy": "full"}}},
-        repeats_work=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

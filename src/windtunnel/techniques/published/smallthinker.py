@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.program.segment import Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingLayers, served
 
 QUEUE = "drives"
@@ -66,26 +66,6 @@ TECHNIQUE = Technique(
     saves="storage",
     resource="storage",
     quality="the router reads what attention has not seen yet: another model, trained so",
-    limits=Limits(
-        scenario={
-            "model": "Qwen/Qwen3-30B-A3B",
-            "cluster": {"device": "cpu-laptop", "nodes": 1, "devices_per_node": 1, "memory_bytes": "32 GiB"},
-            "serving": {
-                "engine": "generic",
-                "precision": {"weights": "w4a16"},
-                "expert_storage": {"cached": 0.9, "bytes_per_s": "7 GB/s"},
-                "traffic": {
-                    "offline": True,
-                    "num_requests": 4,
-                    "input_tokens": 2048,
-                    "output_tokens": 32,
-                },
-            },
-        },
-        measure="tpot_s.mean",
-        free={"serving": {"expert_storage": {"bytes_per_s": 1e16}}},
-        costly={"wrong": 4.0},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -36,8 +36,7 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import FREE
+from windtunnel.techniques.base import Knob, Technique
 
 _OUTPUT_BYTES = 2.0
 _REDUCES = ("all_reduce", "reduce_scatter")
@@ -165,18 +164,6 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     segment=_segment,
     saves="scale-up",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-70B",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 8192, "global_batch": 2, "framework": "nemo"},
-            "plan": {"tp": 8, "mbs": 2, "overlap": {"tp": False}},
-        },
-        free={**FREE["scale-up"], "plan": {"mbs": 16}, "training": {"global_batch": 16}},
-        costly={"trigger_us": 1000.0},
-        costly_scenario={"training": {"seq_len": 512}},
-        monotone=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart, Technique
 from windtunnel.techniques.serving import Knobs, served
 
 
@@ -38,31 +38,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_packed),
     saves="copies of small pieces",
     resource="host",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
-            "serving": {
-                "engine": "vllm",
-                "pools": [
-                    {"role": "prefill", "replicas": 2, "plan": {"tp": 1}},
-                    {"role": "decode", "replicas": 2, "plan": {"tp": 1}},
-                ],
-                "traffic": {"rate_per_s": 1, "num_requests": 30, "input_tokens": 8000, "output_tokens": 20},
-                "transfer": {"pieces": "copied"},
-            },
-        },
-        measure="e2e_s.mean",
-        free={"serving": {"traffic": {"input_tokens": 1}}},
-        vanishes=0.005,
-        # a wire so slow that copies keep pace with it, and passes over memory come on top
-        costly_scenario={
-            "cluster": {
-                "scale_up_domain": 1,
-                "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": "0.5 GB/s", "family": "roce"},
-            }
-        },
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

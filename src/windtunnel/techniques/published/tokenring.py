@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 CASE = {
     "model": "meta-llama/Llama-2-7b-hf",
@@ -40,10 +40,6 @@ TECHNIQUE = Technique(
     edits=(("plan", "cp"),),
     plan=_plan,
     saves="scale-up",
-    limits=Limits(
-        scenario=CASE,
-        costly_scenario={"model": "meta-llama/Llama-3.1-8B"},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

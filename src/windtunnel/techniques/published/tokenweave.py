@@ -21,8 +21,7 @@ from typing import Any
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ServingPart, Technique
-from windtunnel.techniques.limits import HUGE_BYTES_PER_S
+from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
 ELEMENT_BYTES = 2.0
@@ -97,33 +96,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(launches=_fused, layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
     saves="scale-up traffic and norms",
     resource="scale-up",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-70B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "serving": {
-                "engine": "vllm",
-                "pools": [{"plan": {"tp": 8}, "limits": {"max_num_batched_tokens": 4096}}],
-                "traffic": {"offline": True, "num_requests": 40, "input_tokens": 4096, "output_tokens": 2},
-            },
-        },
-        measure="total_tokens_per_s",
-        larger=True,
-        free={
-            "cluster": {
-                "memory_bytes_per_s": "1000 TB/s",
-                "scale_up": {
-                    "id": "free",
-                    "family": "generic",
-                    "bytes_per_s": HUGE_BYTES_PER_S,
-                    "latency_s": 0.0,
-                },
-            }
-        },
-        vanishes=0.05,
-        costly={"threshold": 2},
-        costly_scenario={"serving": {"traffic": {"input_tokens": 16, "output_tokens": 128}}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -27,8 +27,7 @@ from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import FREE
+from windtunnel.techniques.base import Knob, Technique
 
 RINGS: dict[str, frozenset[str]] = {
     "ring": frozenset(("all_gather", "reduce_scatter")),
@@ -296,19 +295,6 @@ TECHNIQUE = Technique(
         "torchtitan": "compile.enable_async_tensor_parallel",
         "deepspeed": "tensor_parallel.tp_overlap_comm",
     },
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-70B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 8192, "global_batch": 2, "framework": "nemo"},
-            "plan": {"tp": 8, "mbs": 2, "overlap": {"tp": False}},
-        },
-        # blocks of sixteen sequences fill the SMs
-        free={**FREE["scale-up"], "plan": {"mbs": 16}, "training": {"global_batch": 16}},
-        costly={"method": "chunked", "chunks": 64},
-        costly_scenario={"training": {"seq_len": 512}},
-        monotone=True,
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

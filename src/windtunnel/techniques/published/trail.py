@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -30,25 +30,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="waiting behind long answers",
     resource="waiting",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-            "serving": {
-                "pools": [{"limits": {"max_num_seqs": 16}}],
-                "traffic": {
-                    "rate_per_s": 16,
-                    "num_requests": 600,
-                    "input_tokens": 400,
-                    "output_tokens": {"distribution": "lognormal", "mean": 150, "cv": 1.5, "max": 2000},
-                },
-            },
-        },
-        measure="e2e_s.mean",
-        free={"serving": {"traffic": {"rate_per_s": 1, "num_requests": 60}}},
-        vanishes=0.02,
-        pays="e2e_s.max",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,8 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.published.ring_attention import CASE, SHORT
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -25,7 +24,6 @@ TECHNIQUE = Technique(
     saves="activations",
     resource="memory",
     where={"megatron_core": "--context-parallel-size with --cp-comm-type a2a", "deepspeed": "sequence_parallel_size"},
-    limits=Limits(scenario=CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,7 +17,7 @@ from typing import Any
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _reshaped(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
@@ -34,23 +34,6 @@ TECHNIQUE = Technique(
     edits=(("run", "policy"),),
     run_section=_reshaped,
     saves="recovery",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-2-13b-hf",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
-            "training": {"seq_len": 4096, "global_batch": 128},
-            "plan": {"tp": 4, "pp": 4, "mbs": 1, "zero": 1},
-            "run": {
-                "steps": 40000,
-                "failures": {"causes": [{"name": "node failure", "per_1000_node_days": 100}]},
-                "replications": 6,
-            },
-        },
-        measure="days.mean",
-        free={"run": {"recovery": {"spares": 8}}},
-        costly={"processes": 1},
-        costly_scenario={"run": {"recovery": {"auto_repair_s": 60, "manual_share": 0}}},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
 
@@ -31,26 +31,6 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="waiting of tenants that send little",
     resource="waiting",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-            "serving": {
-                "pools": [{"limits": {"max_num_seqs": 16}}],
-                "traffic": {
-                    "rate_per_s": 30,
-                    "num_requests": 600,
-                    "input_tokens": 400,
-                    "output_tokens": 100,
-                    "tenants": [{"name": "much", "share": 6}, {"name": "little", "share": 1}],
-                },
-            },
-        },
-        measure="tenants.little.ttft_s.p50",
-        free={"serving": {"traffic": {"rate_per_s": 1, "num_requests": 60}}},
-        vanishes=0.02,
-        pays="tenants.much.ttft_s.p50",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -35,21 +35,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="scale-up",
     where={"megatron_core": "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split"},
-    limits=Limits(
-        scenario={
-            "model": "gpt3-6.7b",
-            "cluster": {
-                "device": "a100-sxm-80gb",
-                "nodes": 4,
-                "devices_per_node": 8,
-                "scale_up": {"id": "slow", "family": "generic", "bytes_per_s": 20e9, "latency_s": 5e-6},
-            },
-            "training": {"seq_len": 4096, "global_batch": 128, "framework": "megatron_2022", "padded_vocab": False},
-            "plan": {"tp": 8, "pp": 4, "mbs": 1, "overlap": {"tp": False}},
-        },
-        free={"plan": {"tp": 1, "pp": 4, "embedding_as_layer": True, "loss_as_layer": True}},  # as it would have it
-        pays="peak_memory_allocated_bytes",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 
 def _applies(scenario: Scenario) -> str | None:
@@ -26,24 +26,6 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     selects={"device": "mi300x", "scale_up": "xgmi4-mi300x", "scale_out": "$network"},
     saves="compute",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-6.7b",
-            "cluster": {"device": "mi250x", "nodes": 2, "devices_per_node": 8, "scale_out": "8 x roce-100g"},
-            "training": {"seq_len": 2048, "global_batch": 64, "framework": "rocm_megatron"},
-            "plan": {"mbs": 1},
-        },
-        free={
-            "cluster": {
-                "device": "mi300x",
-                "nodes": 2,
-                "devices_per_node": 8,
-                "scale_up": "xgmi4-mi300x",
-                "scale_out": "8 x pollara-400g",
-            }
-        },
-        pays="mean_power_w",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Technique
+from windtunnel.techniques.base import Technique
 
 CASE = {
     "model": "gpt3-13b",
@@ -44,7 +44,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="bubble",
     experiment="zero_bubble",
-    limits=Limits(scenario=CASE, costly_scenario={"plan": {"vpp": 5}}),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,8 +9,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Technique
-from windtunnel.techniques.published.zb_h1 import CASE, applies
+from windtunnel.techniques.base import Technique
+from windtunnel.techniques.published.zb_h1 import applies
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -28,7 +28,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="bubble",
     experiment="zero_bubble",
-    limits=Limits(scenario=CASE, pays="peak_memory_allocated_bytes"),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,9 +9,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Technique
-from windtunnel.techniques.published.megatron_3d import SLOW
-from windtunnel.techniques.published.zb_h1 import CASE, applies
+from windtunnel.techniques.base import Technique
+from windtunnel.techniques.published.zb_h1 import applies
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -30,7 +29,6 @@ TECHNIQUE = Technique(
     saves="bubble",
     where={"torchtitan": "parallelism.pipeline_parallel_schedule = ZBVZeroBubble"},
     experiment="zero_bubble",
-    limits=Limits(scenario={**CASE, "model": "gpt3-6.7b"}, costly_scenario=SLOW),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import Knob, Technique
 
 CASE = {
     "model": "gpt3-6.7b",
@@ -49,9 +49,6 @@ TECHNIQUE = Technique(
         "megatron_bridge": "1: ddp.use_distributed_optimizer; 2, 3: ddp.data_parallel_sharding_strategy",
         "torchtitan": "3: parallelism.data_parallel_shard_degree",
     },
-    limits=Limits(
-        scenario=CASE, measure="peak_memory_allocated_bytes", free=ALONE, pays="step_time_s", costly_scenario=SLOW
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -14,8 +14,8 @@ from windtunnel import schedules
 from windtunnel.schedules import ScheduleLimits
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ScheduleCase, Technique
-from windtunnel.techniques.published.zb_h1 import CASE, applies
+from windtunnel.techniques.base import Knob, ScheduleCase, Technique
+from windtunnel.techniques.published.zb_h1 import applies
 
 ORDERS = ("zb_h1", "zb_h2", "zb_1p", "zb_2p", "zb_v", "v_half", "v_min")
 V_SHAPED = ("zb_v", "v_half", "v_min")
@@ -47,7 +47,6 @@ TECHNIQUE = Technique(
     schedule=_schedule,
     saves="bubble",
     where={"torchtitan": "pipeline_parallel_schedule ZBVZeroBubble", "megatron_core": "sail-sg's fork"},
-    limits=Limits(scenario=CASE, costly_scenario={"plan": {"vpp": 5}}, costly={"order": "zb_1p", "memory_limit": 0.25}),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

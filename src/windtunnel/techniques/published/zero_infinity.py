@@ -10,9 +10,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Technique
-from windtunnel.techniques.limits import merged
-from windtunnel.techniques.published.zero import CASE
+from windtunnel.techniques.base import Knob, Technique
 
 TIERS = ("device", "host", "nvme")
 
@@ -60,13 +58,6 @@ TECHNIQUE = Technique(
     saves="device memory",
     resource="memory",
     where={"deepspeed": "zero_optimization.offload_param, offload_optimizer"},
-    limits=Limits(
-        scenario=merged(CASE, {"plan": {"zero": 3}}),
-        measure="peak_memory_allocated_bytes",
-        free={"cluster": {"nodes": 512}, "training": {"global_batch": 4096}},  # so many shards weigh nothing
-        vanishes=0.03,
-        pays="step_time_s",
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -14,7 +14,7 @@ import numpy as np
 from windtunnel.schedules import ScheduleLimits
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, ScheduleCase, Technique
+from windtunnel.techniques.base import Knob, ScheduleCase, Technique
 from windtunnel.techniques.published.zb_h1 import applies
 
 
@@ -45,17 +45,6 @@ TECHNIQUE = Technique(
     plan=_plan,
     schedule=_schedule,
     saves="bubble",
-    limits=Limits(
-        scenario={
-            "model": "gpt3-13b",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 64, "framework": "torchtitan"},
-            "plan": {"pp": 8, "zero": 3, "reshard_after_forward": True, "mbs": 1},
-        },
-        free={"plan": {"pp": 1, "vpp": 1}},
-        # one micro-batch a unit: a gather for each, and no other to fill the bubble
-        costly={"unit": 1, "chunks": 4},
-    ),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -55,7 +55,7 @@ class GainMap:
 
 def gain_map(technique: Technique) -> GainMap | None:
     """The map of one technique; None where it declares no scenario, or one that is neither a step nor served."""
-    limits = technique.limits
+    limits = technique.limit_cases
     if limits is None or not (limits.serves or limits.trains):
         return None
     rate = technique.relieves if technique.relieves in _RATES else "memory bandwidth" if limits.serves else "network"
@@ -78,7 +78,7 @@ def gain_map(technique: Technique) -> GainMap | None:
 
 
 def _gain(technique: Technique, case: Mapping[str, Any] | None) -> float | None:
-    limits = technique.limits
+    limits = technique.limit_cases
     if limits is None or case is None:
         return None
     run = api.simulate_serving if limits.serves else _train
@@ -162,7 +162,9 @@ def update(ids: Sequence[str], store: Path = STORE, jobs: int = 1) -> list[str]:
     """
     data = {id: asdict(found) for id, found in read(store).items() if id in REGISTRY}
     wanted = list(ids) or [
-        id for id, t in REGISTRY.items() if id not in data and t.limits and (t.limits.serves or t.limits.trains)
+        id
+        for id, t in REGISTRY.items()
+        if id not in data and t.limit_cases and (t.limit_cases.serves or t.limit_cases.trains)
     ]
     with get_context("spawn").Pool(min(jobs, max(len(wanted), 1))) as pool:
         for id, found in pool.imap_unordered(one, wanted):
