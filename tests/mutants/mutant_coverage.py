@@ -97,8 +97,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             signal.alarm(0)
         found = np.flatnonzero(np.frombuffer(recorder.hits, np.uint8))
         recorder.hits[:] = bytes(len(recorder.hits))
-        passed = item.nodeid not in _failed
-        _pending.rows.append((item.nodeid, time.perf_counter() - start, found if passed else found[:0]))
+        if item.nodeid not in _failed:
+            _pending.rows.append((item.nodeid, time.perf_counter() - start, found))
         if len(_pending.rows) >= 100:
             _pending.write()
     return result
