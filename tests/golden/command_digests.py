@@ -40,12 +40,21 @@ def _digest(value: Any, path: str, depth: int, found: dict[str, float]) -> None:
             if name not in NOT_PREDICTED:
                 _digest(inner, f"{path}.{name}" if path else str(name), depth - 1, found)
         return
+    if (number := checksum(value)) is not None:
+        found[path] = number
+
+
+def checksum(value: Any) -> float | None:
+    """A number that changes with any number, truth value or word below a value; None where there are none.
+
+    The value itself where it is a number.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        found[path] = float(value)
-        return
+        return float(value)
+    if value == "":
+        return None
     numbers = list(_numbers(value, ""))
-    if numbers:
-        found[path] = sum((1.0 + 0.37 * (place % 89)) * each for place, each in enumerate(numbers))
+    return sum((1.0 + 0.37 * (place % 89)) * each for place, each in enumerate(numbers)) if numbers else None
 
 
 def _numbers(value: Any, name: str) -> Iterator[float]:

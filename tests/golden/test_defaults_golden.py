@@ -1,0 +1,108 @@
+"""Numbers that stand in the source: defaults of fields and parameters, constants and tables, equal to stored ones.
+
+They come from papers, data sheets and frameworks, and act only where nobody sets them. `defaults.json` holds them by
+name (a class and its field, a function and its parameter, a constant), so that a move changes nothing.
+`make goldens` writes it anew; say why in the changelog. Names that are gone are no error here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from command_digests import checksum
+from pydantic import BaseModel
+
+import windtunnel
+
+pytestmark = pytest.mark.golden
+
+STORED = Path(__file__).with_name("defaults.json")
+REGENERATE = bool(os.environ.get("WINDTUNNEL_REGENERATE"))
+LEFT_OUT = ("__main__", "papers", "calibration", "studio", "mcp")
+
+
+def modules() -> Iterator[ModuleType]:
+    for found in sorted(pkgutil.walk_packages(windtunnel.__path__, "windtunnel."), key=lambda each: each.name):
+        if found.name.split(".")[1] not in LEFT_OUT:
+            yield importlib.import_module(found.name)
+
+
+def defaults() -> dict[str, list[float]]:
+    """Name → numbers, or checksums of tables, of all that bear it."""
+    found: dict[str, set[float]] = {}
+    for module in modules():
+        for name, value in of_module(module):
+            number = checksum(plain(value))
+            if number is not None:
+                found.setdefault(name, set()).add(float(f"{number:.12g}"))
+    return {name: sorted(numbers) for name, numbers in sorted(found.items())}
+
+
+def of_module(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(module).items():
+        own = getattr(value, "__module__", None) == module.__name__
+        if name.startswith("__"):
+            continue
+        if isinstance(value, type) and own:
+            yield from ((f"{value.__qualname__}.{field}", default) for field, default in fields(value))
+            yield from parameters(value)
+        elif inspect.isfunction(value) and own:
+            yield from signature(value)
+        elif isinstance(value, int | float | tuple | list | dict) or dataclasses.is_dataclass(value):
+            yield name, value
+
+
+def fields(record: type) -> Iterator[tuple[str, Any]]:
+    if issubclass(record, BaseModel):
+        for name, info in record.model_fields.items():
+            yield name, info.default
+    elif dataclasses.is_dataclass(record):
+        for field in dataclasses.fields(record):
+            yield field.name, field.default
+
+
+def parameters(record: type) -> Iterator[tuple[str, Any]]:
+    for value in vars(record).values():
+        if inspect.isfunction(value):
+            yield from signature(value)
+
+
+def signature(function: Any) -> Iterator[tuple[str, Any]]:
+    for name, parameter in inspect.signature(function).parameters.items():
+        yield f"{function.__qualname__}({name})", parameter.default
+
+
+def plain(value: Any) -> Any:
+    """Numbers of a value alone; anything else becomes nothing."""
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, dict):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return ""
+
+
+def test_numbers_of_the_source_are_the_stored_ones() -> None:
+    found = defaults()
+    if REGENERATE:
+        lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(number)}" for name, number in found.items())
+        STORED.write_text(f"{{\n{lines}\n}}\n", "utf-8")
+    stored = json.loads(STORED.read_text("utf-8"))
+    both = found.keys() & stored.keys()
+    assert len(both) > 0.9 * len(stored)
+    assert {} == {
+        name: (found[name], stored[name]) for name in both if found[name] != pytest.approx(stored[name], rel=1e-11)
+    }
