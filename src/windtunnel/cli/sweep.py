@@ -79,7 +79,7 @@ def start(
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
     jobs: Jobs = None,
     ray: Ray = None,
-    full: Annotated[bool, typer.Option("--full", help="Keep each whole result as JSON beside its columns.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Keep each whole result as JSON next to its columns.")] = False,
     extend: Annotated[bool, typer.Option("--extend", help="Add these cells to those of a folder's own sweep.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count cells, estimate CPU time, store nothing.")] = False,
     as_json: AsJson = False,

@@ -38,7 +38,7 @@ def train(
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="SECONDS", help="Show a measured step time beside ours: 14.65 or 14.6-14.7.")
+        str | None, typer.Option(metavar="SECONDS", help="Show a measured step time next to ours: 14.65 or 14.6-14.7.")
     ] = None,
     interval: Annotated[
         bool, typer.Option("--interval/--no-interval", help="Show how far the prediction may be off.")

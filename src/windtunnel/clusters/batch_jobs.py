@@ -29,7 +29,7 @@ def applications_of(spec: JobsSpec, folder: Path) -> Applications | None:
     if spec.applications is None:
         return None
     if spec.throughputs is not None:
-        raise BadInput(Problem("jobs.applications", "is given beside `throughputs`"))
+        raise BadInput(Problem("jobs.applications", "is given with `throughputs`"))
     return read_applications(folder / spec.applications)
 
 

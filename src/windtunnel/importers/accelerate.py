@@ -61,9 +61,11 @@ def started(words: Sequence[tuple[str, int]], launch: Launch) -> Started:
             inside, _ = read_mapping(path.read_text("utf-8"), launch)
             out = of_settings(inside, config)
         elif named(out, config):
-            launch.assumed.append(("plan.zero", str(out.zero), f"{config} is not beside this file; as its name says"))
+            launch.assumed.append(
+                ("plan.zero", str(out.zero), f"{config} is not in this file's folder; as its name says")
+            )
         else:
-            why = "is not beside this file: its devices and sharding are not read"
+            why = "is not in this file's folder: its devices and sharding are not read"
             launch.leave("--config_file", config, lines["config_file"], why)
     _of_options(out, values, lines)
     return out

@@ -107,7 +107,7 @@ def _training(launch: Launch, s: Settings, wanted: Wanted) -> None:
     on = [kind for kind, value in half.items() if value is True]
     auto = [kind for kind, value in half.items() if value == "auto"]
     if len(on) == 2:
-        launch.wrong("fp16.enabled", "must not be true beside bf16.enabled", True, s.line("fp16.enabled"))
+        launch.wrong("fp16.enabled", "must not be true with bf16.enabled", True, s.line("fp16.enabled"))
     elif on:
         s.put("training.precision", on[0], f"{on[0]}.enabled")
     elif auto:

@@ -339,11 +339,13 @@ def deepspeed(launch: Launch, s: Settings, setting: str, name: str) -> None:
     if not isinstance(stage, int):
         found = zero_by_name(name)
         if found is None:
-            launch.wrong(setting, "is not beside this file, and its name states no ZeRO stage (zero2, z3)", name, line)
+            launch.wrong(
+                setting, "is not in this file's folder, and its name states no ZeRO stage (zero2, z3)", name, line
+            )
             return
         stage, offloaded = found
         tiers = {"optimizer": offloaded, "params": offloaded and stage == 3}
-        launch.assumed.append(("plan.zero", str(stage), f"{name} is not beside this file; as its name says"))
+        launch.assumed.append(("plan.zero", str(stage), f"{name} is not in this file's folder; as its name says"))
     launch.set("plan.zero", stage, f"{setting}: {name}", line)
     for field, there in tiers.items():
         if there:

@@ -317,7 +317,7 @@ class _Reader:
             kinds = {str(k) for k in self.config.get("layer_types") or []} if kind else set()
             odd = sorted(kinds - {"full_attention", "sliding_attention", "chunked_attention"})
             if "kv_channels" in self.config and self.get("num_experts"):  # experts of attention (JetMoE)
-                foreign.append("kv_channels beside experts")
+                foreign.append("kv_channels with experts")
             if foreign or odd:
                 rule = f"is not known, and a Llama-like decoder has nothing for {', '.join([*foreign, *odd])}"
                 problems.add("model_type", kind or "(none)", rule)

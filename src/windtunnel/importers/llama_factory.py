@@ -122,7 +122,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
     for name, line in rest:
         path = tune.beside(launch.file, name) if name.endswith((".yaml", ".yml", ".json")) else None
         if path is None and name.endswith((".yaml", ".yml", ".json")):
-            launch.wrong(name, "is not beside this file; import that file itself", line=line)
+            launch.wrong(name, "is not in this file's folder; import that file itself", line=line)
         elif path is not None:
             inside, _ = read_mapping(path.read_text("utf-8"), launch)
             values = {**inside, **values}

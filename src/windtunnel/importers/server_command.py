@@ -227,7 +227,7 @@ def beside(command: Command, option: str, text: str, launch: Launch) -> None:
     elif launch.file != "-" and path.is_file():
         made = from_yaml(path.read_text("utf-8"))
     if made is None:
-        launch.leave(f"--{option}", str(named), command.lines.get(option), "a file that is not beside the script")
+        launch.leave(f"--{option}", str(named), command.lines.get(option), "a file that is not in the script's folder")
         return
     for key, value in made.values.items():
         command.values.setdefault(key, value)

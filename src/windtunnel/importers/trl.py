@@ -128,7 +128,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
         inside, _ = read_mapping(path.read_text("utf-8"), launch)
         values = {**inside, **values}
     elif config is not None:
-        launch.wrong("--config", "is not beside this file; import that file itself", config, lines["config"])
+        launch.wrong("--config", "is not in this file's folder; import that file itself", config, lines["config"])
     started = accelerate.started(words[:begin], launch)
     chosen = values.pop("accelerate_config", None)
     if isinstance(chosen, str):

@@ -181,10 +181,10 @@ def _check_training(model: ModelSpec, training: TrainingSpec, problems: ProblemL
         if not training.lora.targets:
             problems.add("training.lora.targets", [], f"must name at least one of {', '.join(known)}")
     if training.lengths is not None and training.mean_document_length is not None:
-        problems.add("training.mean_document_length", training.mean_document_length, "leave it out beside lengths")
+        problems.add("training.mean_document_length", training.mean_document_length, "leave it out with lengths")
     loads = training.expert_load.loads
     if training.expert_load.popularity is not None and (loads or training.expert_load.imbalance != 1.0):
-        rule = "leave it out beside loads or imbalance: each says how uneven experts are"
+        rule = "leave it out with loads or imbalance: each says how uneven experts are"
         problems.add("training.expert_load.popularity", training.expert_load.popularity, rule)
     if loads and model.num_experts:
         if len(loads) != model.num_experts or min(loads) < 0 or abs(sum(loads) - 1.0) > 0.01:
@@ -224,7 +224,7 @@ def _check_sent(plan: PlanSpec, model: ModelSpec, training: TrainingSpec, replic
     """Compression and local steps go with the rest of the plan."""
     given = plan.compression
     if plan.levels is not None and (given.gradients or given.gather_bits):
-        rule = "leave it out beside plan.levels, which has gather_bits and reduce_bits of its own"
+        rule = "leave it out with plan.levels, which has gather_bits and reduce_bits of its own"
         problems.add("plan.compression", "given", rule)
     if given.gradients is not None:
         field, kind = "plan.compression.gradients", given.gradients.kind
@@ -237,7 +237,7 @@ def _check_sent(plan: PlanSpec, model: ModelSpec, training: TrainingSpec, replic
             rule = "must be 0 with plan.local_steps: each replica steps with all its state"
             problems.add("plan.zero", plan.zero, rule)
         if given.gradients is not None:
-            problems.add("plan.compression.gradients", given.gradients.kind, "leave it out beside plan.local_steps")
+            problems.add("plan.compression.gradients", given.gradients.kind, "leave it out with plan.local_steps")
         if plan.offload.gradients:
             problems.add("plan.offload.gradients", plan.offload.gradients, "must be 0 with plan.local_steps")
         if replicas == 1:

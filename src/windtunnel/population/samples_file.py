@@ -239,7 +239,7 @@ def _listed(
         told.add("samples", f"must have {len(correct)} entries as `correct` has", number, value=len(samples))
         return
     if samples and samples[0] is None:
-        told.add("samples", "is required beside a list of counts (or samples_per_problem)", number)
+        told.add("samples", "is required with a list of counts (or samples_per_problem)", number)
         return
     shared = {what: record[name] for what, name in reads.items() if what in _FAMILIES}
     for name, c, n in zip(names, correct, samples, strict=True):

@@ -84,7 +84,7 @@ def _check_sparse(serving: ServingSpec, model: ModelSpec, problems: ProblemList)
     for i, pool in enumerate(serving.pools or (None,)):
         most = pool.limits.max_num_seqs if pool else None
         if given.head < 1.0 and most != 1:
-            rule = "must be 1 beside serving.sparse_reads.head below 1: rows of the head are chosen for one sequence"
+            rule = "must be 1 with serving.sparse_reads.head below 1: rows of the head are chosen for one sequence"
             problems.add(f"serving.pools[{i}].limits.max_num_seqs", UNSET if most is None else most, rule)
 
 
@@ -100,7 +100,7 @@ def _check_mesh(serving: ServingSpec, problems: ProblemList) -> None:
             problems.add("serving.mesh", UNSET, f"stands without {name}")
     for i, pool in enumerate(serving.pools):
         if pool.plan.pp > 1 or pool.role != "mixed":
-            problems.add(f"serving.pools[{i}]", UNSET, "must be mixed and without stages (pp 1) beside serving.mesh")
+            problems.add(f"serving.pools[{i}]", UNSET, "must be mixed and without stages (pp 1) with serving.mesh")
 
 
 def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: ProblemList) -> None:
@@ -126,7 +126,7 @@ def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: Pro
         ("kv.prefix_caching", kv.prefix_caching),
     )
     for name in (name for name, stated in unread if stated):
-        problems.add(f"{where.removesuffix('sm_split')}{name}", UNSET, "is not read beside sm_split; leave it out")
+        problems.add(f"{where.removesuffix('sm_split')}{name}", UNSET, "is not read with sm_split; leave it out")
     if pool.sm_split.controller == "slo" and not (serving.slo.ttft_s and serving.slo.tpot_s):
         problems.add(f"{where}.controller", "slo", "needs serving.slo.ttft_s and tpot_s")
 

@@ -79,7 +79,7 @@ class AutoscaleSpec(Spec):
         if self.start_up_s is not None:
             for name in ("storage_bytes_per_s", "engine_start_s"):
                 if getattr(self, name) is not None:
-                    problems.append(Problem(name, "is not read beside start_up_s; leave one out"))
+                    problems.append(Problem(name, "is not read with start_up_s; leave one out"))
         if problems:
             raise Inconsistent(problems)
         return self

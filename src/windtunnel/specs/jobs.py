@@ -306,7 +306,7 @@ class JobsSpec(Spec):
         if self.shift is not None and (self.grid is None or self.start is None):
             raise Inconsistent([Problem("shift", "needs `grid` and `start`: which hours are clean")])
         if (self.trace is None) == (self.generate is None):
-            rule = "is required, or `generate` in its place" if self.trace is None else "is given beside `generate`"
+            rule = "is required, or `generate` in its place" if self.trace is None else "is given with `generate`"
             raise Inconsistent([Problem("trace", rule)])
         rule = "must be one id, or one id with its knobs"
         given = {"policy": self.policy, "placement": self.placement}

@@ -179,7 +179,7 @@ class ProgramsSpec(Spec):
             problems.append(Problem("loads", "goes with rate_per_s or concurrency", list(self.loads)))
         for load in self.loads if self.concurrency is not None else ():
             if load != int(load):
-                problems.append(Problem("loads", "must be whole numbers beside concurrency", load))
+                problems.append(Problem("loads", "must be whole numbers with concurrency", load))
         if len(set(self.loads)) < len(self.loads):
             problems.append(Problem("loads", "holds a value twice", list(self.loads)))
         if "deadline_share" in self.model_fields_set and self.deadline_s is None:

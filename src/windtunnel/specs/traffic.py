@@ -67,11 +67,11 @@ class Tenant(Spec):
         if self.concurrency is not None and self.num_requests is None:
             problems.append(Problem("num_requests", "is required by concurrency"))
         if self.concurrency is not None and self.sessions is not None:
-            problems.append(Problem("sessions", "is not read beside a tenant's concurrency"))
+            problems.append(Problem("sessions", "is not read with a tenant's concurrency"))
         if self.end_s is not None and self.end_s <= self.start_s:
             problems.append(Problem("end_s", f"must be above start_s {self.start_s:g}", value=self.end_s))
         if self.concurrency is not None and self.end_s is not None:
-            problems.append(Problem("end_s", "is not read beside concurrency: num_requests ends the loop"))
+            problems.append(Problem("end_s", "is not read with concurrency: num_requests ends the loop"))
         if problems:
             raise Inconsistent(problems)
         return self
@@ -219,7 +219,7 @@ class TrafficSpec(Spec):
         if self.trajectories is not None:
             for name in ("sessions", "tenants", "agents", "trace", "correlation"):
                 if getattr(self, name):
-                    problems.append(Problem(name, "is not read beside trajectories; leave it out"))
+                    problems.append(Problem(name, "is not read with trajectories; leave it out"))
         if problems:
             raise Inconsistent(problems)
         return self
@@ -245,7 +245,7 @@ class TrafficSpec(Spec):
         )
         for field in unread:
             if getattr(self, field):
-                problems.append(Problem(field, "is not read beside agents, which say it by call; leave it out"))
+                problems.append(Problem(field, "is not read with agents, which say it by call; leave it out"))
         if self.concurrency:
             for i, one in enumerate(self.agents):
                 first = [call.id for call in one.calls if not call.after]
@@ -261,7 +261,7 @@ class TrafficSpec(Spec):
         for name in sorted({n for n in names if names.count(n) > 1}):
             problems.append(Problem("tenants", "must have names of their own", value=name))
         if self.tenants and self.trace is not None:
-            problems.append(Problem("tenants", "are not read beside a trace"))
+            problems.append(Problem("tenants", "are not read with a trace"))
         if self.agents:
             problems += self._no_other_requests()
         if self.tenants and self.priorities:
@@ -280,6 +280,6 @@ class TrafficSpec(Spec):
             for i, t in enumerate(self.tenants):
                 for field in ("rate_per_s", "concurrency", "start_s", "end_s"):
                     if getattr(t, field):
-                        rule = "is not read beside traffic.concurrency or traffic.offline"
+                        rule = "is not read with traffic.concurrency or traffic.offline"
                         problems.append(Problem(f"tenants[{i}].{field}", rule, getattr(t, field)))
         return problems

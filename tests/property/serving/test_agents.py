@@ -148,7 +148,7 @@ def test_what_is_wrong_is_said_at_once() -> None:
     two = [{"id": "a", "input_tokens": 1, "output_tokens": 1}, {"id": "b", "input_tokens": 1, "output_tokens": 1}]
     with pytest.raises(ValueError, match=r"must begin with one call"):
         traffic(rate_per_s=None, concurrency=2, agents=[{"name": "x", "calls": two}])
-    with pytest.raises(ValueError, match=r"input_tokens.*is not read beside agents"):
+    with pytest.raises(ValueError, match=r"input_tokens.*is not read with agents"):
         traffic(input_tokens=5)
     with pytest.raises(BadInput):
         generate(traffic(warmup_requests=10_000))

@@ -448,7 +448,7 @@ LIKE_LLAMA = {"hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads
                 "kv_channels": 128,
                 "num_local_experts": 8,
             },
-            "kv_channels beside experts",
+            "kv_channels with experts",
         ),
     ],
 )

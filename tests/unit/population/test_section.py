@@ -166,7 +166,7 @@ def test_damaged_rows_have_a_line_each(tmp_path):
         ("problem,correct", "must hold one attempt at least"),
         ("[1, 2]", "1: must be a mapping"),
         ("[{", "is no JSON"),
-        ('[{"correct": [1, 2]}]', "samples: is required beside a list of counts"),
+        ('[{"correct": [1, 2]}]', "samples: is required with a list of counts"),
         ('[{"problem": 1, "correct": 5, "samples": 4}]', "correct = 5: must be a whole number from 0 to 4"),
     ],
 )

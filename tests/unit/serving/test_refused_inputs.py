@@ -107,10 +107,10 @@ def test_refused_requests_are_no_load() -> None:
             "agents.0.calls.0.repeat = 1000000: must be less than or equal to 1000",
         ),
         ({"pools": [{"plan": {"pp": 2}, "sm_split": {}}]}, "serving.pools[0].sm_split: stands with pp 1, not 2"),
-        ({"pools": [{"sm_split": {}, "queue": "vtc"}]}, "serving.pools[0].queue: is not read beside sm_split"),
+        ({"pools": [{"sm_split": {}, "queue": "vtc"}]}, "serving.pools[0].queue: is not read with sm_split"),
         (
             {"pools": [{"sm_split": {}, "kv": {"tiers": [{"kind": "host", "capacity_bytes": 1e9}]}}]},
-            "serving.pools[0].kv.tiers: is not read beside sm_split",
+            "serving.pools[0].kv.tiers: is not read with sm_split",
         ),
         ({"pools": [{"sm_split": {"period_s": 0}}]}, "sm_split.period_s = 0: must be greater than 0"),
         ({"mesh": {}}, "serving.mesh: needs traffic.tenants"),

@@ -96,4 +96,4 @@ def unsaid(pool: Pool, draft: ServerDraft) -> None:
     if plan.all_reduce != "auto":
         draft.lacks(f"{pool.name}: all_reduce {plan.all_reduce}: the server chooses how ranks sum")
     if plan.collective_library:
-        draft.lacks(f"{pool.name}: collective_library {plan.collective_library}: install it beside the server")
+        draft.lacks(f"{pool.name}: collective_library {plan.collective_library}: install it next to the server")

@@ -102,14 +102,14 @@ def _zero(prepared: PreparedStep, to: _Json) -> None:
         if plan.shard_group < plan.dp * plan.cp:
             draft.lacks(f"shard_group {plan.shard_group}: states are sharded over all {plan.dp * plan.cp} ranks")
     elif plan.overlap_grad_reduce:
-        draft.lacks("gradients reduced beside backward at stage 0")
+        draft.lacks("gradients reduced during backward at stage 0")
     if (size := plan.switches.ddp_bucket_size) and plan.zero:
         to.set("zero_optimization.reduce_bucket_size", size)
         to.set("zero_optimization.allgather_bucket_size", size)
     elif size:
         draft.lacks(f"ddp_bucket_size {size}: buckets of stage 0 have the program's own size")
     if plan.zero in (1, 2) and plan.overlap_param_gather:
-        draft.lacks("parameters gathered beside computation before stage 3")
+        draft.lacks("parameters gathered during computation before stage 3")
     if plan.zero == 3:
         if not plan.fsdp_prefetch:
             to.set("zero_optimization.stage3_prefetch_bucket_size", 0)
@@ -201,7 +201,7 @@ def _parallel(prepared: PreparedStep, to: _Json) -> None:
         elif plan.dispatcher not in ("alltoall", "einsum"):
             draft.lacks(f"expert dispatch by {plan.dispatcher}: all-to-all is used")
         if plan.overlap_moe_a2a:
-            draft.lacks("expert all-to-all beside computation")
+            draft.lacks("expert all-to-all during computation")
     used = [axis for axis in plan.order if axis != "ep" and getattr(plan, axis) > 1]
     if used != [axis for axis in ("tp", "cp", "dp", "pp") if axis in used]:
         draft.lacks(f"rank order {'-'.join(plan.order)}: ranks will be laid out tp-cp-dp-pp")

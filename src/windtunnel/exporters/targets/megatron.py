@@ -293,7 +293,7 @@ def _overlap(prepared: PreparedStep, to: _Arguments) -> None:
     if plan.overlap_grad_reduce or gather:
         to.add("--overlap-grad-reduce")
         if not plan.overlap_grad_reduce:
-            to.draft.lacks("parameters gathered beside computation but gradients not reduced so: both are switched on")
+            to.draft.lacks("parameters gathered during computation but gradients not reduced so: both are switched on")
     if gather:
         to.add("--overlap-param-gather")
     if plan.overlap_tp and plan.tp > 1:

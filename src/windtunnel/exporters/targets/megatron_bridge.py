@@ -218,7 +218,7 @@ def _overlap(prepared: PreparedStep, to: _Settings) -> None:
         to.draft.lacks("overlap of tensor-parallel communication without sequence parallelism")
     to.set("comm_overlap.overlap_grad_reduce", plan.overlap_grad_reduce or gather)
     if gather and not plan.overlap_grad_reduce:
-        to.draft.lacks("parameters gathered beside computation but gradients not reduced so: both are switched on")
+        to.draft.lacks("parameters gathered during computation but gradients not reduced so: both are switched on")
     to.set("comm_overlap.overlap_param_gather", gather)
     to.set("comm_overlap.overlap_p2p_comm", plan.overlap_p2p and plan.vpp > 1)
     to.set("comm_overlap.overlap_moe_expert_parallel_comm", plan.overlap_moe_a2a and plan.ep > 1)

@@ -251,12 +251,12 @@ def _parallelism(prepared: PreparedStep, to: TomlConfig) -> None:
         if plan.dispatcher not in ("alltoall", backend) and plan.ep > 1:
             draft.lacks(f"expert dispatch by {plan.dispatcher}: all-to-all is used")
         if plan.overlap_moe_a2a and plan.ep > 1:
-            draft.lacks("expert all-to-all beside computation: only DualPipeV overlaps it")
+            draft.lacks("expert all-to-all during computation: only DualPipeV overlaps it")
     for given, what in (
         (replicate * shard * plan.cp > 1 and not plan.overlap_grad_reduce, "gradients reduced beside nothing"),
         (plan.zero in (1, 2) and not plan.overlap_param_gather, "parameters gathered beside nothing"),
         (plan.zero == 3 and not plan.fsdp_prefetch, "overlap.fsdp_prefetch false: FSDP prefetches"),
-        (plan.pp > 1 and not plan.overlap_p2p, "overlap.p2p false: pipelines send beside computation"),
+        (plan.pp > 1 and not plan.overlap_p2p, "overlap.p2p false: pipelines send during computation"),
     ):
         if given:
             draft.lacks(what)

@@ -52,7 +52,7 @@ class SecureBerrut(Composed):
     def own_gradients(self, task: Task, state: LearnerState, step: int, out: Reals) -> Floats:
         """The mean over blocks, decoded; see `TakesOwnGradients`."""
         if not isinstance(task, HasSamples):
-            rule = "needs a task whose samples can be combined, and no attack beside its own; allowed: teacher-student"
+            rule = "needs a task whose samples can be combined, and no attack but its own; allowed: teacher-student"
             raise BadInput(Problem("learning.algorithms.sbacc", rule))
         n, k = self.job.workers, self.blocks
         owners = np.arange(k)

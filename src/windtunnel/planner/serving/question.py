@@ -244,7 +244,7 @@ def _places(scenario: Scenario, base: ClusterSpec, wanted: SearchSpec, problems:
     if not isinstance(base, MixedCluster):
         return [_place(scenario.cluster, base, name, prices.get(name)) for name in devices_of(wanted, base, problems)]
     if wanted.space.device is not None:
-        rule = "is not read beside groups: the groups are the device types; leave it out"
+        rule = "is not read with groups: the groups are the device types; leave it out"
         problems.add("search.space.device", list(wanted.space.device), rule)
     out = []
     for number, part in enumerate(base.groups):

@@ -45,7 +45,7 @@ def check_context(model: ModelSpec, plan: ServingPlan, where: str, problems: Pro
             rule = f"must be 1: layers of {model.name} keep a window or a state, which is not cut along tokens here"
             problems.add(f"{where}.cp", plan.cp, rule)
         if plan.dp > 1:
-            problems.add(f"{where}.cp", plan.cp, f"must be 1 beside dp {plan.dp}: one or the other cuts prompts here")
+            problems.add(f"{where}.cp", plan.cp, f"must be 1 with dp {plan.dp}: one or the other cuts prompts here")
     if plan.balance_prompts:
         if any(k not in FULL for k in kinds):
             rule = f"must be false: layers of {model.name} keep a window or a state, which is not cut by heads here"

@@ -87,7 +87,7 @@ def _allowed(spec: TrafficSpec, trace: RequestTrace, own: bool) -> None:
         rule = f"or concurrency or offline: true is required: {trace.file} has no arrival times"
         problems.append(Problem(f"{FIELD}.rate_per_s", rule))
     if spec.sessions is not None:
-        refuse("sessions", "is not read beside a trace, which has its own conversations or none", spec.trace)
+        refuse("sessions", "is not read with a trace, which has its own conversations or none", spec.trace)
     if not own and spec.time_scale != 1:
         refuse(
             "time_scale",
@@ -101,11 +101,11 @@ def _allowed(spec: TrafficSpec, trace: RequestTrace, own: bool) -> None:
     if trace.turn is not None and (spec.input_tokens is not None or spec.shared_prefix_tokens):
         refuse(
             "input_tokens" if spec.input_tokens is not None else "shared_prefix_tokens",
-            "is not read beside a trace of conversations",
+            "is not read with a trace of conversations",
             spec.trace,
         )
     if trace.blocks is not None and spec.shared_prefix_tokens:
-        refuse("shared_prefix_tokens", "is not read beside a trace with prefix hashes", spec.shared_prefix_tokens)
+        refuse("shared_prefix_tokens", "is not read with a trace with prefix hashes", spec.shared_prefix_tokens)
     wanted = spec.num_requests or 0
     if wanted > len(trace) and (own or trace.blocks is not None or trace.turn is not None):
         what = "the requests of the trace" if own else "those of a trace whose prompts are related"

@@ -72,7 +72,7 @@ def test_what_cannot_be_cut_is_said_in_one_go() -> None:
     with pytest.raises(BadInput) as caught:
         wt.simulate_serving(bad)
     text = str(caught.value)
-    assert "keep a window or a state" in text and "beside dp 2" in text and "must divide the 1 copies" in text
+    assert "keep a window or a state" in text and "with dp 2" in text and "must divide the 1 copies" in text
 
 
 def test_prompts_cut_by_heads_cost_an_exchange_and_decodes_nothing() -> None:

@@ -200,7 +200,7 @@ def test_what_is_wrong_is_said() -> None:
         generate(traffic("ets", own={"keep": 3}))
     with pytest.raises(BadInput, match=r"keep.*at most width 8"):
         generate(traffic("beam", own={"keep": 9}))
-    with pytest.raises(ValueError, match=r"sessions.*beside trajectories"):
+    with pytest.raises(ValueError, match=r"sessions.*with trajectories"):
         traffic(sessions={"turns": {"mean": 3}})
     with pytest.raises(BadInput, match=r"steps.*at most 1000"):
         generate(traffic("beam", steps={"mean": 5000}))

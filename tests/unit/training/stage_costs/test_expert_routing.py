@@ -84,7 +84,7 @@ def test_masks_of_a_model_without_experts_are_named_as_idle() -> None:
 
 
 def test_one_way_to_say_how_uneven_experts_are() -> None:
-    with pytest.raises(BadInput, match="leave it out beside"):
+    with pytest.raises(BadInput, match="leave it out with"):
         run({"training": {"expert_load": {"popularity": 0.3, "imbalance": 1.2}}})
 
 

@@ -115,7 +115,7 @@ def test_what_does_not_read_lengths_says_so() -> None:
     case = merged(CASE, lengths())
     with pytest.raises(BadInput, match="does not read them yet"):
         api.plan(case)
-    with pytest.raises(BadInput, match="beside lengths"):
+    with pytest.raises(BadInput, match="with lengths"):
         run(lengths(), {"training": {"mean_document_length": 512}})
     with pytest.raises(BadInput, match="no inner axis"):
         run(lengths(), {"plan": {"cp_kind": "hybrid", "cp_all_to_all": 2, "sequence_groups": "zones"}})

@@ -118,7 +118,7 @@ def _exchange(pool: Pool, server: Server, draft: ServerDraft) -> None:
     backend = "mori" if amd and "mori" in draft.known.choices["--moe-a2a-backend"] else "deepep"
     if not draft.set(server, "--moe-a2a-backend", backend):
         return
-    draft.note(f"{pool.name}: --moe-a2a-backend {backend} needs its kernels installed beside SGLang")
+    draft.note(f"{pool.name}: --moe-a2a-backend {backend} needs its kernels installed next to SGLang")
     if backend == "deepep":
         modes = {"prefill": "normal", "decode": "low_latency"}
         draft.set(server, "--deepep-mode", modes.get(pool.spec.role, "auto"))

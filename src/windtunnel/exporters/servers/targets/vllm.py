@@ -130,7 +130,7 @@ def _exchange(pool: Pool, server: Server, draft: ServerDraft) -> None:
     listed = draft.known.choices["--all2all-backend"]
     word = next((word for word in words if word in listed), words[-1])
     if draft.set(server, "--all2all-backend", word) and not pool.instance.shape.gathered:
-        draft.note(f"{pool.name}: --all2all-backend {word} needs its kernels installed beside vLLM")
+        draft.note(f"{pool.name}: --all2all-backend {word} needs its kernels installed next to vLLM")
 
 
 def _limits(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) -> None:
