@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from windtunnel.planner.serving.plan_deployment import Progress as ServingProgress
     from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.programs.result import ReasonResult
-    from windtunnel.report.serving.explain import ServingExplanation
     from windtunnel.runs.results import RunResult
     from windtunnel.runs.search import RunSearchResult
+    from windtunnel.serving.explanation import ServingExplanation
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.serving.sweeps.field_sweep import FieldSweep
     from windtunnel.serving.sweeps.load_sweep import SweepResult
@@ -430,7 +430,7 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
 
 
 def explain_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingExplanation:
-    """Data-sheet rates and coefficients behind each kind of iteration; see `windtunnel.report.serving.explain`."""
+    """Data-sheet rates and coefficients behind each kind of iteration; see `windtunnel.serving.explanation`."""
     from windtunnel.commands.explanations import of_serving
 
     return of_serving(source, overrides)

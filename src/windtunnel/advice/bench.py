@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Protocol
 from windtunnel.advice.actions import Action
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.plans import differences
+from windtunnel.differences import deltas
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.techniques.base import Work
 from windtunnel.techniques.limits import merged
-from windtunnel.training.results.training_result import TrainingResult, deltas
+from windtunnel.training.results.training_result import TrainingResult
 
 NO_BAND = "simulated alone: no measured pairs"
 

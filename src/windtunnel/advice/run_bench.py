@@ -14,6 +14,7 @@ from windtunnel.advice.bench import NO_BAND, Band
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.plans import differences
 from windtunnel.arrays import Floats
+from windtunnel.differences import deltas
 from windtunnel.errors import Infeasible
 from windtunnel.runs.event_loop.program import CLASSES
 from windtunnel.runs.prepare_run import PreparedRun
@@ -23,7 +24,6 @@ from windtunnel.runs.search import host_bytes
 from windtunnel.runs.simulate import prepared_run
 from windtunnel.specs.run import DAY_S
 from windtunnel.techniques.base import Work
-from windtunnel.training.results.training_result import deltas
 
 FIRST = 32
 """Replications of a changed run to begin with; twice as many follow while its difference cannot be told from none."""

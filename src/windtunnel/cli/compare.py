@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import check_targets, console, draw, note, print_json, progress
+from windtunnel.cli.output import check_targets, draw, print_json, progress
 from windtunnel.cli.sources import result_of, serves, serving_figures
 
 
@@ -54,7 +54,8 @@ def compare(
 
 def _serving(a: str, b: str | None, overrides: tuple[str, ...], report: Path | None, *, as_json: bool) -> None:
     from windtunnel.errors import BadInput
-    from windtunnel.report.serving.compare import compared, summary
+    from windtunnel.serving.comparison import compared
+    from windtunnel.views.compare_serving import view
 
     if b is not None and not serves(b):
         raise BadInput(f"{b}: not a scenario of serving, which {a} is")
@@ -62,14 +63,9 @@ def _serving(a: str, b: str | None, overrides: tuple[str, ...], report: Path | N
         raise BadInput(f"{a}: not a scenario of serving, which {b} is")
     with progress("simulating both"):
         result = compared(serving_figures(a, ()), serving_figures(b if b is not None else a, overrides))
-    if report is not None:
-        from windtunnel.report.serving import compare_html as html_compare_serving
-
-        note(f"report  {html_compare_serving.write(result, report)}")
+    draw(view(result), report, terminal=not as_json)
     if as_json:
         print_json(result.to_dict())
-    else:
-        console().print(summary(result))
 
 
 def register(app: typer.Typer) -> None:

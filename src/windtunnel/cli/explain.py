@@ -8,7 +8,7 @@ import typer
 
 from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import console, draw, listener, print_json, progress
+from windtunnel.cli.output import draw, listener, print_json, progress
 from windtunnel.cli.sources import planner_choices, read_result, scenario_source, stored_result
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def _serving(source: Any, overrides: tuple[str, ...], asked: tuple[str | None, .
     if as_json:
         print_json(explanation.to_dict())
     else:
-        from windtunnel.report.serving.explain_terminal import iterations_summary
+        from windtunnel.views.explain_serving import view
 
-        console().print(iterations_summary(explanation))
+        draw(view(explanation))
 
 
 def _explanation(

@@ -29,7 +29,7 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, draw, listener, note, print_json
+from windtunnel.cli.output import check_targets, draw, listener, note, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -226,18 +226,16 @@ def _show_serving(result: ServingPlan, wanted: _Written, *, simpler: bool) -> No
     taken = (result.simpler_scenario if simpler else None) or result.scenario
     if wanted.output is not None:
         _write(taken, wanted.output)
-    if wanted.html is not None:
-        from windtunnel.report.plan_serving.html import write
+    if wanted.html is not None or not wanted.as_json:
+        from windtunnel.views.plan_serving import view
 
-        note(f"report    {write(result, wanted.html)}")
+        drawn = view(result)
+        draw(drawn, wanted.html, terminal=False)
     exported = write_launch_files(taken, (), *wanted.launch)
     if wanted.as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
     else:
-        from windtunnel.report.plan_serving.terminal import summary
-
-        out = console()
-        out.print(summary(result, out.width))
+        draw(drawn)
     end_export(exported, force=wanted.force)
 
 

@@ -19,16 +19,7 @@ from windtunnel.cli.export import (
     write_launch_files,
 )
 from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
-from windtunnel.cli.output import (
-    check_targets,
-    console,
-    listener,
-    note,
-    print_json,
-    progress,
-    telling,
-    write_references,
-)
+from windtunnel.cli.output import check_targets, draw, listener, note, print_json, progress, telling, write_references
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
@@ -97,16 +88,12 @@ def serve(
         from windtunnel.exporters import perfetto_serving
 
         note(f"trace   {perfetto_serving.write(result, trace)}  (open in ui.perfetto.dev)")
-    if report is not None:
-        from windtunnel.report.serving import html as html_serving
+    if report is not None or not as_json:
+        from windtunnel.views.serve import view
 
-        note(f"report  {html_serving.write(result, report)}")
+        draw(view(result), report, terminal=not as_json)
     if as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
-    else:
-        from windtunnel.report.serving.terminal import summary
-
-        console().print(summary(result))
     end_export(exported, force=force)
 
 
@@ -158,6 +145,7 @@ class _AskedSweep:
 def _sweep(source: Source, overrides: tuple[str, ...], asked: _AskedSweep) -> None:
     from windtunnel import api
     from windtunnel.serving.sweeps.field_sweep import is_field
+    from windtunnel.views.serve_sweep import view
 
     if is_field(asked.axis):
         _sweep_field(source, overrides, asked)
@@ -173,26 +161,20 @@ def _sweep(source: Source, overrides: tuple[str, ...], asked: _AskedSweep) -> No
             processes=asked.processes,
         )
     if asked.report is not None:
-        from windtunnel.report.serving import load_sweep_html as html_sweep
-
         changes = (*overrides, *result.as_overrides())
         with progress("simulating the knee"):
             at = api.simulate_serving(source, overrides=changes)
-        note(f"report  {html_sweep.write(result, at, asked.report)}")
+        draw(view(result, at), asked.report, terminal=False)
     if asked.as_json:
         print_json(result.to_dict())
-        return
-    from windtunnel.report.serving.load_sweep_terminal import summary
-
-    console().print(summary(result))
+    else:
+        draw(view(result))
 
 
 def _sweep_field(source: Source, overrides: tuple[str, ...], asked: _AskedSweep) -> None:
     from windtunnel import api
-    from windtunnel.errors import BadInput
+    from windtunnel.views.serve_sweep import field_view
 
-    if asked.report is not None:
-        raise BadInput(f"--report = {asked.report}: is written of a sweep of loads; a sweep of a field has --json")
     with telling("simulating values") as say:
         result = api.sweep_serving_field(
             source,
@@ -203,12 +185,9 @@ def _sweep_field(source: Source, overrides: tuple[str, ...], asked: _AskedSweep)
             report=lambda runs: say(f"{runs} runs"),
             processes=asked.processes,
         )
+    draw(field_view(result), asked.report, terminal=not asked.as_json)
     if asked.as_json:
         print_json(result.to_dict())
-        return
-    from windtunnel.report.serving.field_sweep_terminal import field_summary
-
-    console().print(field_summary(result))
 
 
 def _write_table(result: ServingResult, path: Path) -> None:

@@ -13,7 +13,7 @@ from windtunnel.commands.train import SNIPPET
 from windtunnel.scenarios.source import Source
 
 if TYPE_CHECKING:
-    from windtunnel.report.serving.explain import ServingExplanation
+    from windtunnel.serving.explanation import ServingExplanation
     from windtunnel.training.explanation import Explanation
 
 

@@ -10,7 +10,7 @@ from windtunnel.commands.base import SILENT, Listener
 from windtunnel.scenarios.source import Source
 
 if TYPE_CHECKING:
-    from windtunnel.report.serving.explain import ServingExplanation
+    from windtunnel.serving.explanation import ServingExplanation
     from windtunnel.training.explanation import Explanation
 
 
@@ -31,6 +31,6 @@ def of_step(
 
 def of_serving(source: Source, overrides: Sequence[str] = ()) -> ServingExplanation:
     """Data-sheet rates and coefficients behind each kind of iteration of a deployment."""
-    from windtunnel.report.serving.explain import explain_serving
+    from windtunnel.serving.explanation import explain_serving
 
     return explain_serving(source, overrides=overrides)

@@ -66,7 +66,7 @@ COMMANDS.add(
         needs=(("serving",),),
         run=run,
         result="windtunnel.serving.results.serving_result:ServingResult",
-        view="serving",
+        view="serve",
         figures=(
             "ttft_s", "tpot_s", "e2e_s", "output_tokens_per_s", "throughput_requests_per_s", "slo_attainment",
             "saturated", "kv_cache_usage_max", "cost_per_million_output_tokens", "bound_by", "num_devices",

@@ -58,14 +58,10 @@ def _explained(source: FieldsInFolder, options: dict[str, Any]) -> Explained:
     return Explained(of, chain, data_sheet(source))
 
 
-def _drawn(command: str, result: Any, report: Path) -> dict[str, Any] | None:
-    """Write the report of a result; its view as data for the page, None of a command without a view."""
+def _drawn(command: str, result: Any, report: Path) -> dict[str, Any]:
+    """Write the report of a result; its view as data for the page."""
     from importlib import import_module
-    from importlib.util import find_spec
 
-    if find_spec(f"windtunnel.views.{command}") is None:
-        import_module(f"windtunnel.report.{command}.html").write(result, report)
-        return None
     from windtunnel.writers import html, studio
 
     view = import_module(f"windtunnel.views.{command}").view(result)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.differences import changed, deltas, flat
 from windtunnel.training.compare_results import between
-from windtunnel.training.results.training_result import deltas
 
 if TYPE_CHECKING:
     from windtunnel.training.results.training_result import TrainingResult
@@ -91,24 +91,3 @@ def _figures(result: TrainingResult) -> dict[str, Any]:
 
 def _outside_plan(scenario: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in scenario.items() if k not in ("plan", "name", "schema_version")}
-
-
-def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested fields under dotted names."""
-    out: dict[str, Any] = {}
-    for key, value in data.items():
-        if isinstance(value, dict) and value:
-            out |= flat(value, f"{prefix}{key}.")
-        else:
-            out[prefix + key] = value
-    return out
-
-
-def changed(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Fields that differ → (a, b)."""
-    names = [*a, *(name for name in b if name not in a)]
-    return {name: (a.get(name), b.get(name)) for name in names if _plain(a.get(name)) != _plain(b.get(name))}
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

@@ -9,9 +9,9 @@ import pytest
 
 from windtunnel.errors import BadInput
 from windtunnel.exporters import perfetto_serving
-from windtunnel.report.serving.html import render
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.simulate import simulate_serving
+from windtunnel.views import serve
 
 SPLIT: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -115,7 +115,7 @@ def test_mixed_pools_of_unlike_devices_behind_one_router() -> None:
 
 def test_reports_of_several_pools() -> None:
     r = simulate_serving(SPLIT)
-    assert "Pools" in render(r)
+    assert "Pools" in [section.title for section in serve.view(r).sections]
     events = perfetto_serving.trace_events(r)
     names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert names == {"prefill instance 0", "prefill instance 1", "decode instance 0"}

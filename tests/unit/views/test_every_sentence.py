@@ -9,18 +9,24 @@ import pytest
 from view_texts import fragments, missing, page_text, printed
 
 from windtunnel import api
+from windtunnel.serving import comparison
 from windtunnel.views import (
     advise,
     cluster,
     compare,
+    compare_serving,
     explain,
+    explain_serving,
     fit,
     learn,
     plan,
+    plan_serving,
     rank_devices,
     reason,
     run,
     search_run,
+    serve,
+    serve_sweep,
     train,
 )
 from windtunnel.views.view import View
@@ -195,3 +201,72 @@ def test_run(sensitivities: bool) -> None:
 
 def test_choices_of_a_run() -> None:
     _holds(search_run.view(api.search_run(RUN)), "fewest days", "The race", "saves every", "Save interval")
+
+
+TRAFFIC = {"rate_per_s": 20, "num_requests": 150, "input_tokens": 300, "output_tokens": 40}
+SERVED: dict[str, Any] = {
+    "name": "chat & <b>",
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": ONE_NODE,
+    "serving": {"engine": "vllm", "traffic": TRAFFIC, "slo": {"ttft_s": 0.5, "tpot_s": 0.03}},
+}
+SERVERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "one": ({}, ("of requests", "Bound by", "Goodput")),
+    "saturated": ({"traffic": {**TRAFFIC, "rate_per_s": 900, "num_requests": 3000}}, ("Saturated: ", "waiting, at")),
+    "pools": (
+        {"pools": [{"role": "prefill", "replicas": 2}, {"role": "decode", "plan": {"tp": 2}}]},
+        ("KV caches moved", "2 × tp 1"),
+    ),
+    "tenants": (
+        {
+            "pools": [{"admission": {"requests_per_minute": {"requests": 60}}}],
+            "autoscale": {"max": 2, "target": 2, "interval_s": 1, "start_up_s": 1},
+            "traffic": {**TRAFFIC, "tenants": [{"name": "anna"}, {"name": "bert", "share": 0.1}]},
+        },
+        ("Jain's index", "device-hours"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_serve(case: str) -> None:
+    changes, texts = SERVERS[case]
+    result = api.simulate_serving({**SERVED, "serving": SERVED["serving"] | changes})
+    _holds(serve.view(result), "TTFT", "requests run and", *texts)
+
+
+@pytest.mark.parametrize("slo", [{"ttft_s": 0.5}, {}], ids=["objective", "none"])
+def test_sweep_of_loads(slo: dict[str, float]) -> None:
+    found = api.sweep_serving({**SERVED, "serving": SERVED["serving"] | {"slo": slo}}, "rate=8,80")
+    at = api.simulate_serving(SERVED, overrides=found.as_overrides())
+    _holds(serve_sweep.view(found), "is the largest load that", "done/s")
+    shown = serve_sweep.view(found, at)
+    _holds(shown, "is the largest load that", "TTFT p50")
+    assert any(section.title.startswith("At the knee: ") for section in shown.sections)
+
+
+def test_sweep_of_a_field() -> None:
+    found = api.sweep_serving_field(SERVED, "serving.pools[0].plan.tp=1,2,3")
+    _holds(serve_sweep.field_view(found), "cannot run", "best", "Highest goodput within the objective")
+
+
+def test_compare_servings() -> None:
+    first = api.simulate_serving(SERVED).to_dict()
+    second = api.simulate_serving(SERVED, overrides=["serving.traffic.rate_per_s=40", "name=busier"]).to_dict()
+    found = compare_serving.view(comparison.compared(first, second))
+    _holds(found, "chat & <b>", "serving.traffic.rate_per_s", "TTFT p99", "Mean ", "B is bound by")
+    assert comparison.FIGURES.keys() == compare_serving.WORDS.keys()
+
+
+def test_explain_serving() -> None:
+    _holds(
+        explain_serving.view(api.explain_serving(SERVED)), "device memory bandwidth", "acts on", "An exponent of -0.6"
+    )
+
+
+@pytest.mark.parametrize("objective", ["devices", ["tokens_per_s_per_device", "tokens_per_s_per_user"]], ids=str)
+def test_plan_of_servers(objective: Any) -> None:
+    search = {"target": "serving", "slo_at": "central", "space": {"max_num_seqs": [16, 64]}, "objective": objective}
+    found = api.plan({**SERVED, "search": search})
+    front = ["Pareto front"] if isinstance(objective, list) else []
+    _holds(plan_serving.view(found), "Best of each cut", "Why not another", "candidates", "Best ", *front)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Ints, Mask
+from windtunnel.differences import deltas
 from windtunnel.planner.objectives import Setting
 from windtunnel.planner.plan_label import recompute_words
 from windtunnel.planner.plan_scenario import scenario_with_plan
@@ -17,7 +18,7 @@ from windtunnel.planner.search.requery import UNLIMITED_BYTES, FinishedSearch
 from windtunnel.planner.space.candidates import Candidates
 from windtunnel.training.explain.resource_scaling import scaled
 from windtunnel.training.predict import simulate_training
-from windtunnel.training.results.training_result import TrainingResult, deltas
+from windtunnel.training.results.training_result import TrainingResult
 
 LAYOUT = ("tp", "pp", "cp", "ep", "dp")
 """How devices are cut up. Plans that agree in these differ in how a layout is run: chunks, micro-batch, switches."""

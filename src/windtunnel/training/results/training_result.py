@@ -126,9 +126,3 @@ class TrainingResult:
         from windtunnel.training.results.notebook import line
 
         return line(self)
-
-
-def deltas(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
-    """Difference `b` − `a` of every entry that differs, largest first; the values sum to the difference of the sums."""
-    out = {name: b.get(name, 0.0) - a.get(name, 0.0) for name in [*a, *(name for name in b if name not in a)]}
-    return {k: v for k, v in sorted(out.items(), key=lambda item: -abs(item[1])) if v}

@@ -13,8 +13,9 @@ from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.serving.plan_deployment import ServingPlan
-from windtunnel.report.plan_serving import html as html_plan_serving
-from windtunnel.report.plan_serving.text import thinned
+from windtunnel.views import plan_serving
+from windtunnel.views.plan_serving_words import thinned
+from windtunnel.writers import html
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "search").glob("serving-*.yaml"))
 
@@ -320,7 +321,7 @@ _LONG = ("serving-llama3-8b-devices", "serving-deepseek-v3-32xh200", "serving-qw
 def test_examples_have_an_answer(file: Path) -> None:
     plan = api.plan(file)
     assert isinstance(plan, ServingPlan) and plan.proof.complete and plan.result.slo_met
-    assert html_plan_serving.render(plan).count("<table>") >= 1
+    assert html.render(plan_serving.view(plan)).count("<table>") >= 1
     if len(plan.objectives) == 1:
         assert plan.proof.simulated < 0.1 * plan.proof.candidates, "bounds leave little to simulate"
     else:

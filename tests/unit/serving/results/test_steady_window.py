@@ -54,7 +54,7 @@ def test_closed_loops_and_batches_are_measured_whole() -> None:
 
 
 def test_the_report_names_the_drain() -> None:
-    from windtunnel.report.serving.text import window_text
+    from windtunnel.views.serve_words import window_text
 
     r = api.simulate_serving(_scenario(4.0, 160, 2000))
     assert "drain" in window_text(r) and "last arrival" in window_text(r)

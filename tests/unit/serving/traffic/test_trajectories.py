@@ -12,7 +12,6 @@ from serving_requests import LIMITS, LINEAR
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.report.serving.text import tasks_text
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.requests import DONE
@@ -23,6 +22,7 @@ from windtunnel.serving.traffic.trajectories import mean_held
 from windtunnel.serving.traffic.trajectories.base import METHODS, divided
 from windtunnel.serving.traffic.trajectories.methods.ets import kept_leaves
 from windtunnel.specs.traffic import TrafficSpec
+from windtunnel.views.serve_words import tasks_text
 
 STEPS = {"distribution": "normal", "mean": 4, "cv": 0.4, "min": 1, "max": 8}
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-from rich.console import Console
+from view_texts import printed
 
-from windtunnel.report.serving.tenants_and_scaling import html
-from windtunnel.report.serving.terminal import summary
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.simulate import simulate_serving
+from windtunnel.views import serve
+from windtunnel.writers import html
 
 
 def simulated(**serving: Any) -> ServingResult:
@@ -24,9 +23,7 @@ def simulated(**serving: Any) -> ServingResult:
 
 
 def shown(result: ServingResult) -> str:
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(summary(result))
-    return console.export_text()
+    return printed(serve.view(result), 100)
 
 
 def test_tenants_and_scaling() -> None:
@@ -36,11 +33,11 @@ def test_tenants_and_scaling() -> None:
         autoscale={"max": 2, "target": 2, "interval_s": 1, "start_up_s": 1},
         traffic=lengths | {"tenants": [{"name": "anna"}, {"name": "bert", "share": 0.1}]},
     )
-    text, page = shown(result), html(result)
-    assert "<td>anna</td>" in page and "device-hours" in page
+    text, page = shown(result), html.render(serve.view(result))
+    assert "<b>anna</b>" in page and "device-hours" in page
     assert "anna" in text and "bert" in text and "shed" in text
     assert "Jain's index" in text
-    assert "Scaling:" in text and "device-hours" in text
+    assert "Scaling" in text and "device-hours" in text
 
 
 def test_tasks() -> None:

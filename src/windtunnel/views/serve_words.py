@@ -1,4 +1,4 @@
-"""A serving run in words, shared by the terminal and the HTML report."""
+"""Serving in words: what was deployed, which traffic it had, its objective, its caches and tasks."""
 
 from __future__ import annotations
 
@@ -169,14 +169,6 @@ def grades_text(grades: dict[str, str]) -> str:
     """What each figure rests on: `TTFT fitted · throughput analytic`."""
     words = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "E2E", "output_tokens_per_s": "throughput"}
     return " · ".join(f"{words.get(name, name)} {grade}" for name, grade in grades.items() if name != "itl_s")
-
-
-def device_rate(result: ServingResult) -> str:
-    """Output tokens a second per device and per user."""
-    return (
-        f"{count(result.output_tokens_per_s_per_device)} per device, "
-        f"{count(result.output_tokens_per_s_per_user)} per user"
-    )
 
 
 def drafts_text(found: dict[str, Any]) -> str:

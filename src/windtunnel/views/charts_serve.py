@@ -12,7 +12,7 @@ from windtunnel.charts.chart import Axis, Chart, Layer, Panels, layer
 from windtunnel.charts.colours import BLUE, GREEN, MUTED, ORANGE, PAPER, RED, SERIES, VIOLET
 from windtunnel.charts.forms import Bar, Bars, area, dots, horizontal, line, time_ticks, vertical
 from windtunnel.quantities import seconds
-from windtunnel.report.serving.text import short, slo_of
+from windtunnel.views.serve_words import short, slo_of
 
 if TYPE_CHECKING:
     from windtunnel.serving.results.run_record import TimeSeries
@@ -38,6 +38,7 @@ _CLASSES = {
     "scan": "#26a69a",
 }
 """Colours of classes of time (`serving.composition`)."""
+_SHARES = ("p50", "p75", "p90", "p95", "p99")
 _CURVE_POINTS, _DOTS, _SLICES, _FEW_INSTANCES = 120, 1000, 240, 8
 
 
@@ -261,3 +262,31 @@ def composition_figure(composition: dict[str, dict[str, float]], *, shares: bool
         x=Axis(title="share of the time, %" if shares else "milliseconds", high=100.0 if shares else None),
         y=Axis(kind="band"),
     )
+
+
+def latencies_of_both(a: dict[str, Any], b: dict[str, Any]) -> Panels:
+    """Upper percentiles of TTFT, TPOT and E2E of two runs, plain results of `serve --json`."""
+    charts = []
+    for key, title in (("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("e2e_s", "E2E")):
+        ends: list[float] = []
+        layers: list[Layer] = []
+        for name, result in (("A", a), ("B", b)):
+            known = [(float(result[key][q]), float(q[1:])) for q in _SHARES if result.get(key, {}).get(q)]
+            ends += [v for v, _ in known]
+            told = [f"{name}: p{s:g} {title} {short(v)}" for v, s in known]
+            x, y = [v for v, _ in known], [s for _, s in known]
+            layers += line(x, y, series=name, told=told, dots=True, strokeWidth=2.5)
+        low, high = min(ends, default=1e-3) / 1.15, max(ends, default=1.0) * 1.15
+        at, words = time_ticks(low, high)
+        shares = tuple(float(q[1:]) for q in _SHARES)
+        charts.append(
+            Chart(
+                title=f"{title}, percentiles of requests",
+                layers=tuple(layers),
+                x=Axis(title=f"{title}, log scale", kind="log", low=low, high=high, ticks=at, words=words),
+                y=Axis(title="percentile", low=47.0, high=101.0, ticks=shares, words=_SHARES),
+                series={"A": "#e0862c", "B": "#1565c0"},
+                height=220,
+            )
+        )
+    return Panels(tuple(charts), columns=3)

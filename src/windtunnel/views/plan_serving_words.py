@@ -1,4 +1,4 @@
-"""Words that the terminal and the HTML report of a serving search share."""
+"""Deployments of a search in words: cuts, loads, the objective, what is proven."""
 
 from __future__ import annotations
 

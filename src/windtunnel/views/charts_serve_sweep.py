@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, layer
 from windtunnel.charts.colours import BLUE, GREEN, GREY, MUTED, PAPER, RED
 from windtunnel.charts.forms import dots, horizontal, line, number_ticks, time_ticks, vertical
-from windtunnel.report.serving.text import short, slo_of
+from windtunnel.views.serve_words import short, slo_of
 
 if TYPE_CHECKING:
     from windtunnel.serving.sweeps.load_sweep import Point, SweepResult

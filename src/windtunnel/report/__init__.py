@@ -1,1 +1,0 @@
-"""What people read: terminal summaries, the HTML report, comparisons and explanations."""

@@ -1,1 +1,0 @@
-"""Search results of the serving planner as terminal text, figures and HTML."""

@@ -1,1 +1,0 @@
-"""Serving predictions, comparisons and sweeps as terminal text, figures and HTML."""

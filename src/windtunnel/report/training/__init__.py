@@ -1,1 +1,0 @@
-"""Training predictions, comparisons and explanations as terminal text, figures and HTML."""
