@@ -1,7 +1,7 @@
 // Draws the simulated step twice: all of it in a narrow strip, and a window of it below. One band a stage, one lane a
 // stream. In the window drag pans, hover marks a micro-batch, and once it has the focus the wheel and + and − zoom, the
 // arrow keys pan and Home shows the whole step; a click or drag in the strip moves the window. Colours follow the theme.
-// Events arrive as deflated columns (see report/timeline_data.py); only what is on screen is drawn.
+// Events arrive as deflated columns (see views/timeline.py); only what is on screen is drawn.
 (function () {
   "use strict";
   const meta = JSON.parse(document.getElementById("timeline-meta").textContent);
