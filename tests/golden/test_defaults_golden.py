@@ -14,6 +14,8 @@ import inspect
 import json
 import os
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -97,7 +99,9 @@ def plain(value: Any) -> Any:
 
 
 def test_numbers_of_the_source_are_the_stored_ones() -> None:
-    found = defaults()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, __file__]  # a fresh process: caches of modules are empty there
+    found = json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
     if REGENERATE:
         lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(number)}" for name, number in found.items())
         STORED.write_text(f"{{\n{lines}\n}}\n", "utf-8")
@@ -106,3 +110,7 @@ def test_numbers_of_the_source_are_the_stored_ones() -> None:
     assert len(both) > 0.9 * len(stored)
     gone = {name: [each for each in stored[name] if each not in found[name]] for name in both}
     assert {} == {name: (missing, found[name]) for name, missing in gone.items() if missing}
+
+
+if __name__ == "__main__":
+    print(json.dumps(defaults()))
