@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.programs.result import ReasonResult
+    from windtunnel.scenarios.source import FieldsInFolder
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.specs.scenario import Scenario
     from windtunnel.sweeps.start import Sweep
@@ -161,8 +162,9 @@ class ScenarioDraft:
             BadInput: everything wrong with it, at once.
         """
         from windtunnel.scenarios.load import load_scenario
+        from windtunnel.scenarios.source import FieldsInFolder
 
-        return load_scenario(_rooted(self.data, self.folder), self.settings)
+        return load_scenario(FieldsInFolder(_rooted(self.data, self.folder), self.folder), self.settings)
 
     def predict(self) -> TrainingResult | ServingResult:
         """Predict the training step, or the serving run where the scenario has a `serving` section.
@@ -177,7 +179,7 @@ class ScenarioDraft:
         from windtunnel import api
 
         if "serving" in self.data:
-            return api.simulate_serving(_rooted(self.data, self.folder), overrides=self.settings)
+            return api.simulate_serving(self._source(), overrides=self.settings)
         if "training" not in self.data and not any(one.startswith("training.") for one in self.settings):
             work = _default_training(self.data.get("cluster"))
             return _with_assumed(ScenarioDraft({**self.data, "training": work}, self.settings, self.folder), work)
@@ -187,31 +189,31 @@ class ScenarioDraft:
         """Whether the plan fits in device memory, and what would."""
         from windtunnel import api
 
-        return api.fit(_rooted(self.data, self.folder), overrides=self.settings)
+        return api.fit(self._source(), overrides=self.settings)
 
     def learn(self, *, cache: bool = True) -> LearningResult:
         """Loss against hours, bytes and joules of the algorithms in its `learning` section."""
         from windtunnel import api
 
-        return api.simulate_learning(_rooted(self.data, self.folder), overrides=self.settings, cache=cache)
+        return api.simulate_learning(self._source(), overrides=self.settings, cache=cache)
 
     def reason(self) -> ReasonResult:
         """Accuracy, dollars, joules and latency of the strategies in its `programs` section."""
         from windtunnel import api
 
-        return api.simulate_programs(_rooted(self.data, self.folder), overrides=self.settings)
+        return api.simulate_programs(self._source(), overrides=self.settings)
 
     def plan(self) -> PlanResult | ServingPlan | DeviceRanking:
         """The best plan, or the best deployment where the scenario has a `serving` section."""
         from windtunnel import api
 
-        return api.plan(_rooted(self.data, self.folder), overrides=self.settings)
+        return api.plan(self._source(), overrides=self.settings)
 
     def advise(self) -> Advice:
         """Which published techniques would help."""
         from windtunnel import api
 
-        return api.advise(_rooted(self.data, self.folder), overrides=self.settings)
+        return api.advise(self._source(), overrides=self.settings)
 
     def to_yaml(self) -> str:
         """The scenario as a file would hold it, settings applied.
@@ -228,6 +230,12 @@ class ScenarioDraft:
         target = Path(path)
         target.write_text(self.to_yaml(), encoding="utf-8")
         return target
+
+    def _source(self) -> FieldsInFolder:
+        """The fields, whose files are found from anywhere."""
+        from windtunnel.scenarios.source import FieldsInFolder
+
+        return FieldsInFolder(dict(self.data), self.folder)
 
     def __repr__(self) -> str:
         model, cluster = self.data.get("model", "no model"), self.data.get("cluster")
@@ -265,7 +273,7 @@ def _predicted(draft: ScenarioDraft) -> TrainingResult:
     """Prediction of a draft, with the planner's recommendation for what its plan leaves open."""
     from windtunnel import api
 
-    return api.simulate_training(_rooted(draft.data, draft.folder), overrides=draft.settings)
+    return api.simulate_training(draft._source(), overrides=draft.settings)
 
 
 def _with_assumed(draft: ScenarioDraft, work: Mapping[str, int]) -> TrainingResult:

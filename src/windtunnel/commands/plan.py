@@ -86,9 +86,13 @@ def sets_every_axis(source: Source, overrides: Sequence[str] = ()) -> bool:
     return scenario.training is not None and scenario.search is None and "plan" in scenario.model_fields_set
 
 
+_VIEWS = {"ServingPlan": "plan_serving", "DeviceRanking": "rank_devices"}
+"""Type of a result that is no training plan → its view."""
+
+
 def _view(result: Any) -> str:
-    """`plan_serving` for a deployment, `rank_devices` where any device may be taken, `plan` for a training plan."""
-    return {"ServingPlan": "plan_serving", "DeviceRanking": "rank_devices"}.get(type(result).__name__, "plan")
+    """Name of the view for a training plan, a deployment or a ranking of devices."""
+    return _VIEWS.get(type(result).__name__, "plan")
 
 
 COMMANDS.add(
