@@ -332,7 +332,7 @@ def test_fusing_attention_gives_the_graph_that_is_built_fused(name: str) -> None
 
 
 def test_buckets_that_nothing_can_hide_are_exposed() -> None:
-    declared = REGISTRY.get("pytorch-ddp").limits
+    declared = REGISTRY.get("pytorch-ddp").limit_cases
     assert declared is not None
     step = [
         api.simulate_training(with_technique(declared.scenario, "pytorch-ddp", {"bucket_mb": mb}), sensitivities=False)
@@ -342,7 +342,7 @@ def test_buckets_that_nothing_can_hide_are_exposed() -> None:
 
 
 def test_reducing_every_micro_batch_costs_more() -> None:
-    declared = REGISTRY.get("pytorch-ddp").limits
+    declared = REGISTRY.get("pytorch-ddp").limit_cases
     assert declared is not None
     many = merged(declared.scenario, {"training": {"global_batch": 2048}})
     seconds = [
