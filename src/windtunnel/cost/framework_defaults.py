@@ -1,7 +1,7 @@
 """Defaults of each framework: precisions, overlap, sharding, memory, and the kernels it runs.
 
 They are read from the `behaviour` sections of `catalog/coefficients/*.yaml` and, where a default has changed between
-releases or is likely to, from `catalog/frameworks/defaults_by_release.yaml`. A framework that inherits from another one
+releases or is likely to, from `catalog/training_frameworks/defaults_by_release.yaml`. A framework that inherits from another one
 states only where it differs.
 """
 

@@ -1,4 +1,4 @@
-"""In which number formats each release of a framework trains: `catalog/frameworks/trained_formats.yaml`."""
+"""In which number formats each release of a framework trains: `catalog/training_frameworks/trained_formats.yaml`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _table() -> dict[str, dict[str, dict[str, Any]]]:
     """Framework → format → `since` and `source`, as in the file."""
     import yaml
 
-    path = resources.files("windtunnel") / "catalog/frameworks/trained_formats.yaml"
+    path = resources.files("windtunnel") / "catalog/training_frameworks/trained_formats.yaml"
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return dict(yaml.load(path.read_text(), Loader=loader))
 

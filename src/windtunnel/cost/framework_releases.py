@@ -1,4 +1,4 @@
-"""Which release of a framework brought which default: `catalog/frameworks/defaults_by_release.yaml`.
+"""Which release of a framework brought which default: `catalog/training_frameworks/defaults_by_release.yaml`.
 
 A release is a number that the table dates, a container's name (24.07) or a date (2024, 2024-07, 2024-07-15); without a
 release the newest defaults hold.
@@ -38,7 +38,7 @@ def release_table() -> dict[str, Any]:
     """Framework → `releases` (number → date) and `defaults` (field → rows, the oldest first), as in the file."""
     import yaml
 
-    path = resources.files("windtunnel") / "catalog/frameworks/defaults_by_release.yaml"
+    path = resources.files("windtunnel") / "catalog/training_frameworks/defaults_by_release.yaml"
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return dict(yaml.load(path.read_text(), Loader=loader)["frameworks"])
 

@@ -20,7 +20,7 @@ DECIDED = ("attention", "grad_bytes", "overlap_grad_reduce", "overlap_param_gath
 
 
 def table() -> dict[str, Any]:
-    path = resources.files("windtunnel") / "catalog/frameworks/defaults_by_release.yaml"
+    path = resources.files("windtunnel") / "catalog/training_frameworks/defaults_by_release.yaml"
     return dict(yaml.safe_load(path.read_text())["frameworks"])
 
 
