@@ -1,8 +1,8 @@
 """Defaults of each framework: precisions, overlap, sharding, memory, and the kernels it runs.
 
 They are read from the `behaviour` sections of `catalog/coefficients/*.yaml` and, where a default has changed between
-releases or is likely to, from `catalog/training_frameworks/defaults_by_release.yaml`. A framework that inherits from another one
-states only where it differs.
+releases or is likely to, from `catalog/training_frameworks/defaults_by_release.yaml`. A framework that inherits from
+another one states only where it differs.
 """
 
 from __future__ import annotations

@@ -139,7 +139,8 @@ def markdown() -> str:
 def _by_release() -> Iterator[str]:
     """Defaults that the table of releases dates, each with its source."""
     yield "## Defaults by release\n"
-    yield "From `catalog/training_frameworks/defaults_by_release.yaml`; inherited rows stand with the framework that has them.\n"
+    table = "catalog/training_frameworks/defaults_by_release.yaml"
+    yield f"From `{table}`; inherited rows stand with the framework that has them.\n"
     yield "| framework | field | since | devices | value | source |"
     yield "|---|---|---|---|---|---|"
     for framework, entry in release_table().items():
