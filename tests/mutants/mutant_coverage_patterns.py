@@ -2,7 +2,6 @@
 
 JITTED = (
     "jit.py",
-    "kernel_cache.py",
     "arrays.py",
     "engine/*kernel*.py",
     "*/event_loop/*kernel.py",
@@ -11,4 +10,4 @@ JITTED = (
     "runs/event_loop/program.py",
     "splitmix64/jitted.py",
 )
-"""`kernel_cache.KERNEL_SOURCES` in effect, which a test checks."""
+"""What `kernel_cache.KERNEL_SOURCES` and `COMMON_SOURCES` name, which a test checks."""

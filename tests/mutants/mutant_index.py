@@ -43,9 +43,9 @@ def file_hash(path: Path) -> str:
 
 def jitted_patterns() -> tuple[str, ...]:
     """Patterns of the files that hold jitted functions."""
-    from windtunnel.kernel_cache import KERNEL_SOURCES
+    from mutant_coverage_patterns import JITTED
 
-    return KERNEL_SOURCES
+    return JITTED
 
 
 def is_jitted(file: str, patterns: tuple[str, ...]) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from mutant_import import PACKAGE, Recorder, unit_hash
 
-from windtunnel.kernel_cache import KERNEL_SOURCES
+from windtunnel.kernel_cache import COMMON_SOURCES, KERNEL_SOURCES
 
 
 def damaged(source: str, operator: str) -> list[str]:
@@ -122,7 +122,8 @@ def test_the_recorder_marks_what_runs(a: int, lines: set[int]) -> None:
 
 def test_files_of_jitted_functions_are_told_apart() -> None:
     files = [str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")]
-    jitted = {str(path.relative_to(PACKAGE)) for pattern in KERNEL_SOURCES for path in PACKAGE.glob(pattern)}
+    patterns = [*COMMON_SOURCES, *(f"{package}/{each}" for package, own in KERNEL_SOURCES.items() for each in own)]
+    jitted = {str(path.relative_to(PACKAGE)) for pattern in patterns for path in PACKAGE.glob(pattern)}
     assert {file for file in files if mutant_index.is_jitted(file, mutant_coverage_patterns.JITTED)} == jitted
 
 
