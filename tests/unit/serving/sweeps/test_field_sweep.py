@@ -35,7 +35,7 @@ def test_ranges_lists_and_brackets() -> None:
             read_field(wrong)
 
 
-def test_what_cannot_run_is_a_row_unless_nothing_can(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_run_is_a_row_unless_nothing_can(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     told = ["serve", str(FILE), "--set", SMALL[0], "--sweep"]
     assert run([*told, "serving.pools.0.plan.tp=1,3,4"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -45,5 +45,6 @@ def test_what_cannot_run_is_a_row_unless_nothing_can(capsys: pytest.CaptureFixtu
     assert [bool(r.get("reason")) for r in rows] == [True, True, False] and rows[2]["ttft_p50_s"] > 0
     assert run([*told, "serving.pools.0.plan.tpp=1,2"]) == 2
     assert "tpp" in capsys.readouterr().err
-    assert run([*told, "serving.traffic.seed=1,2", "--report", "r.html"]) == 2
+    assert run([*told, "serving.traffic.seed=1,2", "--report", str(tmp_path / "sweep.html")]) == 0
+    assert "serving.traffic.seed" in (tmp_path / "sweep.html").read_text(encoding="utf-8")
     capsys.readouterr()
