@@ -19,6 +19,7 @@ CASE: dict[str, Any] = {
     "model": "gpt3-1.3b",
     "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8, "price_per_device_hour": 2.0},
     "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_core"},
+    "plan": {"tp": 1},
 }
 RAMP = {"name": "ramp", "share": 0.25, "set": {"training.global_batch": 16}}
 
