@@ -396,7 +396,7 @@ def test_learning_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp
     assert {"algorithms.diloco.loss", "algorithms.data_parallel.bytes_per_worker"} <= {path for path, _ in shown}
     assert unlike(shown, own_answer(tmp_path, LEARNED, "learn")) == []
     assert page.locator("svg[role=img][aria-label^='Loss against']").count() >= 3
-    assert page.locator("#page section:last-of-type h3").count() == 2
+    assert page.locator("[aria-label^='Points of ']").count() == 2
     assert page.locator("[aria-label='Points of diloco'] tbody tr").count() >= 7
     assert "curves.0.points.0.loss" in {path for path, _ in shown}
 
