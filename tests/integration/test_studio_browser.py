@@ -394,7 +394,8 @@ def test_learning_is_drawn_as_the_terminal_tells_it(page: Any, address: Any, tmp
     page.goto(base(address))
     shown = run_job(page, address, LEARNED, "learning", "Train and compare")
     assert {"algorithms.diloco.loss", "algorithms.data_parallel.bytes_per_worker"} <= {path for path, _ in shown}
-    assert unlike(shown, own_answer(tmp_path, LEARNED, "learn")) == []
+    others = unlike(shown, own_answer(tmp_path, LEARNED, "learn"))  # the floor's last digit depends on threads of BLAS
+    assert [one for one in others if one[0] != "floor" or float(one[1]) != pytest.approx(one[2], rel=1e-12)] == []
     assert page.locator("svg[role=img][aria-label^='Loss against']").count() >= 3
     assert page.locator("[aria-label^='Points of ']").count() == 2
     assert page.locator("[aria-label='Points of diloco'] tbody tr").count() >= 7
