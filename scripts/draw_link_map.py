@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from windtunnel_lab.models.learning.link_map import algorithm_chart, delay_text, link_map, rate_text, short_name
 from windtunnel.learning.timing.target import Target, stated_layers
+from windtunnel_lab.models.learning.link_map import algorithm_chart, delay_text, link_map, rate_text, short_name
 
 
 def main(folder: Path) -> None:

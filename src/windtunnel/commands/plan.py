@@ -42,7 +42,7 @@ def run(
         free: Search the axes that the scenario's plan sets as well. None: where the plan sets every axis and there is
             no `search` section, so that one plan is all there would be to look at.
         explain: Say why the best plan is the best; None: in spaces of moderate size, if `full`.
-        more: `stable` and `time_limit_s` of `windtunnel.planner.plan.plan`.
+        more: `stable` and `time_limit_s` of `windtunnel.planner.plan_training.plan`.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
