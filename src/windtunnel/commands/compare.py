@@ -27,7 +27,7 @@ COMMANDS.add(
         needs=(("training",),),
         run=run,
         result="windtunnel.training.comparison:Comparison",
-        view="",
+        view="compare",
         figures=("a_step_time_s", "b_step_time_s", "ratio", "differences"),
         main="ratio",
         snippet=train_command.SNIPPET,

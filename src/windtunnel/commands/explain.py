@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from windtunnel.commands import COMMANDS
 from windtunnel.commands.base import SILENT, Command, Listener, with_snippet
@@ -46,6 +46,11 @@ def run(
     return of_step(source, overrides, listener=listener, against=against)
 
 
+def _view(result: Any) -> str:
+    """Name of the view for a step or for a deployment."""
+    return "explain_serving" if type(result).__name__ == "ServingExplanation" else "explain"
+
+
 COMMANDS.add(
     "explain",
     Command(
@@ -53,7 +58,7 @@ COMMANDS.add(
         needs=(("training", "serving"),),
         run=run,
         result="windtunnel.training.explanation:Explanation",
-        view="",
+        view=_view,
         figures=("step_time_s", "bound_by", "breakdown", "statements"),
         main="step_time_s",
         snippet=SNIPPET,

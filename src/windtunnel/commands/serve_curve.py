@@ -97,7 +97,7 @@ COMMANDS.add(
         needs=(("serving",),),
         run=run,
         result="windtunnel.serving.sweeps.load_sweep:SweepResult",
-        view="",
+        view="serve_sweep",
         from_page=page_options,
         snippet=SNIPPET,
         explained_by=of_serving,

@@ -33,6 +33,23 @@ def test_the_type_of_the_result_exists_and_says_itself_as_data(id: str) -> None:
     assert callable(getattr(import_module(module), name).to_dict)
 
 
+@pytest.mark.parametrize("id", [id for id in COMMANDS.list() if id != "memory"])
+def test_every_command_has_a_view_that_exists(id: str) -> None:
+    """The studio's memory page draws the curves itself."""
+    view = COMMANDS.get(id).view
+    assert view, id
+    if isinstance(view, str):
+        assert callable(import_module(f"windtunnel.views.{view}").view)
+
+
+def test_the_view_of_an_explanation_and_of_a_plan_follows_the_result() -> None:
+    step = COMMANDS.get("explain").run({**TRAINED, "plan": {"tp": 1, "mbs": 1}})
+    assert COMMANDS.get("explain").view_of(step) == "explain"
+    traffic = {"rate_per_s": 4, "num_requests": 8, "input_tokens": 64, "output_tokens": 8}
+    served = COMMANDS.get("explain").run({**BARE, "serving": {"engine": "vllm", "traffic": traffic}})
+    assert COMMANDS.get("explain").view_of(served) == "explain_serving"
+
+
 @pytest.mark.parametrize("id", [id for id in COMMANDS.list() if COMMANDS.get(id).snippet])
 def test_a_snippet_makes_a_scenario_of_a_model_and_a_cluster_right(id: str) -> None:
     command = COMMANDS.get(id)
