@@ -23,21 +23,20 @@ from windtunnel.studio.explicit import explicit_values
 def _html_timeline(result: Any, path: Path) -> None:
     """The timeline alone, and beside it the trace for Perfetto."""
     from windtunnel.exporters import perfetto
-    from windtunnel.views.timeline import timeline
-    from windtunnel.views.view import View, sections
+    from windtunnel.views.timeline import view
     from windtunnel.writers import html
 
-    html.write(View(title=result.scenario_name or "Training step", sections=sections(timeline(result))), path)
+    html.write(view(result), path)
     perfetto.write(result, path.with_suffix(".json"))
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The chain behind the figures of a verb, as `explain --json` prints it, and the data sheet of the device."""
+    """The chain behind the figures of a command, as `explain --json` prints it, and the data sheet of the device."""
 
     of: str
     chain: dict[str, Any] | None
-    """None where the verb has none."""
+    """None where the command has none."""
     sheet: tuple[dict[str, Any], ...]
     """Values of the device's data sheet, each with its source."""
 
@@ -47,7 +46,7 @@ class Explained:
 
 
 def _explained(source: FieldsInFolder, options: dict[str, Any]) -> Explained:
-    """What stands behind the figures of a verb: of a run, the chain of its step; of a load curve, that of one load."""
+    """What stands behind the figures of a command: of a run, the chain of its step; of a load curve, that of one load."""
     from windtunnel.studio.origins import at_load, data_sheet
 
     of = str(options.get("of") or "train")
@@ -73,8 +72,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """One answer.
 
     Args:
-        question: id, verb, scenario (fields), folder; `report`: path to write the verb's HTML report to;
-            `options`: of `serve_curve`, axis (as in `rate=1..8`) and points; of `explain`, the verb whose figures are
+        question: id, verb, scenario (fields), folder; `report`: path to write the command's HTML report to;
+            `options`: of `serve_curve`, axis (as in `rate=1..8`) and points; of `explain`, the command whose figures are
             asked for (`of`), and of a load curve axis and load.
     """
     begun = time.perf_counter()

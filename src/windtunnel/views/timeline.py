@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.training.results.colours import colour
-from windtunnel.views.view import Section, Timeline
+from windtunnel.views.view import Section, Timeline, View, sections
 
 if TYPE_CHECKING:
     from windtunnel.arrays import Ints, Mask
@@ -95,6 +95,11 @@ def _shown_stages(stage: np.ndarray[Any, np.dtype[np.int32]]) -> np.ndarray[Any,
         return np.ones(len(stage), bool)
     kept = stages[np.unique(np.linspace(0, len(stages) - 1, MAX_STAGES).astype(int))]
     return np.isin(stage, kept)
+
+
+def view(result: TrainingResult) -> View:
+    """The timeline alone."""
+    return View(title=result.scenario_name or "Training step", sections=sections(timeline(result)))
 
 
 def timeline(result: TrainingResult) -> Section | None:
