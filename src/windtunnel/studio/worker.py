@@ -46,7 +46,7 @@ class Explained:
 
 
 def _explained(source: FieldsInFolder, options: dict[str, Any]) -> Explained:
-    """What stands behind the figures of a command: of a run, the chain of its step; of a load curve, that of one load."""
+    """What stands behind figures: of a run, the chain of its step; of a load curve, that of one load."""
     from windtunnel.studio.origins import at_load, data_sheet
 
     of = str(options.get("of") or "train")
@@ -73,8 +73,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         question: id, verb, scenario (fields), folder; `report`: path to write the command's HTML report to;
-            `options`: of `serve_curve`, axis (as in `rate=1..8`) and points; of `explain`, the command whose figures are
-            asked for (`of`), and of a load curve axis and load.
+            `options`: of `serve_curve`, axis (as in `rate=1..8`) and points; of `explain`, the command whose figures
+            are asked for (`of`), and of a load curve axis and load.
     """
     begun = time.perf_counter()
     head = {"id": question.get("id"), "verb": question.get("verb")}
