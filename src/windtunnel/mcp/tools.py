@@ -164,16 +164,17 @@ class Tools:
         """Launch files of a plan for megatron, torchtitan, vllm, sglang …; written only with --allow-write."""
 
         def ask() -> Text:
-            from windtunnel.exporters.launch import export
+            from windtunnel.commands.launch_files import write_launch_files
 
             source, overrides = self._source(scenario), settings_of(set)
             if folder is not None:
                 if not self.allow_write:
                     raise BadInput(Problem("folder", "files are not written: start with --allow-write", folder))
                 place = inside(self.root, folder, "folder")
-                return _written(export(source, target, None, place, overrides=overrides))
+                return _written(write_launch_files(source, target, place, overrides=overrides))
             with tempfile.TemporaryDirectory() as temporary:
-                return _written(export(source, target, None, Path(temporary), overrides=overrides), texts=True)
+                done = write_launch_files(source, target, Path(temporary), overrides=overrides)
+                return _written(done, texts=True)
 
         return self._guarded(ask, Text)
 

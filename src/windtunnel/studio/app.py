@@ -374,11 +374,11 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
 
 
 def _export(question: dict[str, Any], target: str, wrapper: Any) -> dict[str, Any]:
-    from windtunnel.exporters.launch import export
+    from windtunnel.commands.launch_files import write_launch_files
     from windtunnel.scenarios.source import FieldsInFolder
 
     source = FieldsInFolder(question["scenario"], Path(question["folder"]))
     with tempfile.TemporaryDirectory() as folder:
-        done = export(source, target, None, Path(folder), wrapper or "torchrun")
+        done = write_launch_files(source, target, Path(folder), wrapper=wrapper or "torchrun")
         texts = {path.name: path.read_text(encoding="utf-8") for path in done.files}
     return {"files": texts, "misfits": done.misfits, "unsupported": done.unsupported, "notes": done.notes}

@@ -77,6 +77,21 @@ def test_nothing_is_written_without_leave(tmp_path: Path) -> None:
     assert texts.ok and "megatron.sh" in texts.files and "tensor-model-parallel-size" in texts.files["megatron.sh"]
 
 
+def test_launch_files_of_an_open_plan_are_those_of_the_plan_that_is_predicted(tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    from windtunnel.studio.app import _export
+
+    large = {**SCENARIO, "model": "meta-llama/Llama-3.1-70B", "cluster": {**SCENARIO["cluster"], "nodes": 4}}
+    open_plan = {name: value for name, value in large.items() if name != "plan"}
+    predicted = Tools().predict_training(open_plan, detail="full").full
+    assert predicted is not None and predicted["plan"]["tp"] * predicted["plan"]["pp"] > 1
+    script = Tools().export_launch(open_plan, "megatron").files["megatron.sh"]
+    assert f"--tensor-model-parallel-size {predicted['plan']['tp']}" in script
+    assert f"--pipeline-model-parallel-size {predicted['plan']['pp']}" in script
+    studio = _export({"scenario": open_plan, "folder": str(tmp_path)}, "megatron", None)
+    assert studio["files"]["megatron.sh"] == script
+
+
 def test_the_catalogue_is_searched() -> None:
     assert any(row["id"] == "h100-sxm-80gb" for row in Tools().catalog_search("h100 80gb", "devices").entries)
     assert Tools().catalog_search("bubble", "techniques").total > 0
