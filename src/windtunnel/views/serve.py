@@ -141,7 +141,7 @@ def _facts(result: ServingResult) -> Iterator[Fact]:
     if (cost := result.cost_per_million_output_tokens) is not None:
         yield Fact("Cost", f"{dollars(cost)} per million output tokens at list price")
     if result.grades:
-        yield Fact("Grades", grades_text(result.grades))
+        yield Fact("Confidence", grades_text(result.grades))
 
 
 def _load(result: ServingResult) -> Iterator[Fact]:
