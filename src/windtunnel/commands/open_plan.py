@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.commands.base import Listener
 from windtunnel.scenarios.source import FieldsInFolder, Source, folder_of
-from windtunnel.specs.scenario import Scenario
 
 if TYPE_CHECKING:
     from windtunnel.planner.result import Progress
@@ -76,9 +75,10 @@ def with_recommended_plan(
         BadInput: everything wrong with the scenario, at once.
     """
     from windtunnel.catalog.load import load
+    from windtunnel.scenarios.open_plan import axes_left_to_planner
 
     given = tuple(overrides)
-    left = _left_open(source, given)
+    left = axes_left_to_planner(source, given)
     if not left:
         return source, given, ""
     scenario, _, _ = load(source, given)
@@ -123,12 +123,6 @@ def chosen_by_planner(source: Source, overrides: Sequence[str], taken: Source) -
         overrides: `key=value` settings as `--set` takes them.
         taken: The scenario that `with_recommended_plan` returned.
     """
-    return () if taken is source else _left_open(source, tuple(overrides))
-
-
-def _left_open(source: Source, overrides: tuple[str, ...]) -> tuple[str, ...]:
-    """`plan`, or the axes that a scenario leaves to the planner; of a `Scenario` without a plan, `plan`."""
     from windtunnel.scenarios.open_plan import axes_left_to_planner
 
-    fields = source.model_dump(mode="json", exclude_unset=True) if isinstance(source, Scenario) else source
-    return axes_left_to_planner(fields, overrides)
+    return () if taken is source else axes_left_to_planner(source, overrides)

@@ -13,13 +13,13 @@ from windtunnel.specs.scenario import Scenario
 def axes_left_to_planner(source: Source, overrides: Sequence[str] = ()) -> tuple[str, ...]:
     """`plan` where a scenario leaves its whole plan to the planner, or the axes that it leaves, such as plan.tp.
 
+    A `Scenario` no longer holds which single axes were left: without a plan it is `plan`.
+
     Raises:
         BadInput: the file cannot be read or is not YAML.
     """
-    if isinstance(source, Scenario):
-        stated = "plan" in source.model_fields_set or any(o.startswith("plan.") for o in overrides)
-        return () if stated else ("plan",)
-    plan = fields_of(source, overrides)[0].get("plan")
+    fields = source.model_dump(mode="json", exclude_unset=True) if isinstance(source, Scenario) else source
+    plan = fields_of(fields, overrides)[0].get("plan")
     if isinstance(plan, dict) and plan:
         return tuple(f"plan.{name}" for name in open_axes(plan))
     return ("plan",) if plan in (None, AUTO, {}) else ()

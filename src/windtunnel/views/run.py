@@ -89,7 +89,7 @@ def figure_rows(result: RunResult) -> list[tuple[str, str, str]]:
     low, high = (result.interval[at] * 86400.0 for at in ("low", "high"))
     rows = [
         ("ideal", in_days(result.ideal_days), f"{count(result.steps)} steps of {seconds(result.step_time_s)}"),
-        ("80 % interval", f"{low / unit:.1f} to {high / unit:.1f} {name}", _band_of(result)),
+        ("80 % interval", f"{low / unit:.1f} to {high / unit:.1f} {name}", _interval_of(result)),
         ("goodput", percent(result.goodput), "steps that count over wall time"),
         (
             "ETTR",
@@ -122,8 +122,8 @@ def figure_rows(result: RunResult) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _band_of(result: RunResult) -> str:
-    """What the band of the days holds."""
+def _interval_of(result: RunResult) -> str:
+    """What the interval of the days holds."""
     if result.measured_step:
         return "of chance and rates of failures; the step time was measured"
     drawn = any(field == "run.failures" and "drawn" in value for field, value, _ in result.assumed)
