@@ -272,3 +272,13 @@ def test_every_record_of_a_scenario_brings_its_descriptions() -> None:
         "description" in field for record in definitions.values() for field in record.get("properties", {}).values()
     ]
     assert sum(described) > 0.7 * len(described)
+
+
+def test_a_setting_makes_the_first_entry_of_a_list_that_the_file_leaves_out() -> None:
+    """No other entry is made, and mappings on the way are."""
+    from windtunnel.scenarios.load import fields_of
+
+    made, _ = fields_of({"serving": {"engine": "vllm"}}, ("serving.pools[0].limits.max_num_seqs=8", "plan.tp=2"))
+    assert made == {"serving": {"engine": "vllm", "pools": [{"limits": {"max_num_seqs": 8}}]}, "plan": {"tp": 2}}
+    other, _ = fields_of({"serving": {}}, ("serving.pools.limits.1=8",))
+    assert other == {"serving": {"pools": {"limits": {"1": 8}}}}

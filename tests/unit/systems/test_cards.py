@@ -73,3 +73,9 @@ def test_facts_come_from_the_card_and_an_unknown_one_is_refused() -> None:
         Technique(id="nobody")
     stated = Technique(id="nobody", family="f", summary="s", paper=Paper("t", 2020, "l"), levels=("plan",))
     assert (stated.family, stated.paper.title, stated.status) == ("f", "t", "works")
+
+
+def test_a_card_of_the_catalogue_is_named_by_its_title_where_it_states_no_name() -> None:
+    unnamed = [card(id) for id in ids() if card(id).tier and card(id).name == card(id).title]
+    assert unnamed and all(one.name for one in map(card, ids()) if one.tier)
+    assert all(not one.name for one in map(card, ids()) if not one.tier)

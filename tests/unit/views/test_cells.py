@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from windtunnel import api
 from windtunnel.planner.memory_fit import FitResult
-from windtunnel.views import cluster, fit, learn, run, serve, train
-from windtunnel.views.view import View, plain
+from windtunnel.runs.run_choice import RunChoice
+from windtunnel.training.comparison import Comparison
+from windtunnel.views import cluster, compare, fit, learn, plan, reason, run, search_run, serve, train
+from windtunnel.views.view import Table, View, plain
 
 ONE_NODE = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
 STEP: dict[str, Any] = {
@@ -232,4 +235,117 @@ def test_learn() -> None:
         "cost": "$5.00",
         "computing": "60.0 %",
         "to target": "2.00 h",
+    }
+
+
+def rows(view: View, title: str) -> list[list[str]]:
+    """Texts of the table in the section of a title."""
+    (found,) = (section for section in view.sections if section.title == title)
+    table = next(block for block in found.blocks if isinstance(block, Table))
+    return [[plain(cell) for cell in row] for row in table.rows]
+
+
+def test_plan() -> None:
+    searched = {"tp": [1, 2], "mbs": [1, 4]}
+    result: Any = api.plan({**STEP, "search": {"space": searched}}, free=True)
+    own = replace(
+        result.best, step_time_s=4.0, peak_memory_reserved_bytes=9 * 2**30, memory=replace(result.best.memory)
+    )
+    best = replace(result.best, step_time_s=3.0, mfu=0.31, tokens_per_s=1234.0, tokens_per_s_per_device=567.0)
+    told = replace(result, best=best, written=own, compared={"another plan": 6.0}, choice=None)
+    found = cells(plan.view(told))
+    assert found["Best plan"].startswith("3.00 s | ")
+    assert found["Scenario's own plan"].startswith("4.00 s | ")
+    assert found["Scenario's own plan"].endswith("9.00 GiB: the best is 25.0 % shorter")
+    assert found["Another plan"].startswith("6.00 s | ") and "50.0 %" in found["Another plan"]
+    assert found["MFU"] == "31.0 % | 567 tokens/s per device, 1,234 in all"
+
+
+def test_compare() -> None:
+    result = api.simulate_training(STEP, sensitivities=False)
+    sizes = {"peak_memory_reserved_bytes": 10 * 2**30}
+    a = replace(result, step_time_s=2.0, mfu=0.30, tokens_per_s_per_device=1000.0, num_devices=8, **sizes)
+    b = replace(
+        result, step_time_s=3.0, mfu=0.32, tokens_per_s_per_device=500.0, num_devices=4, scenario_name="other",
+        peak_memory_reserved_bytes=12 * 2**30,
+    )  # fmt: skip
+    seconds_by_class, bytes_by_kind = {"gemm": 0.75, "bubble": 0.25}, {"weights": -float(2**30)}
+    told = Comparison(a=a, b=b, seconds_by_class=seconds_by_class, bytes_by_kind=bytes_by_kind, plan={}, scenario={})
+    view = compare.view(told)
+    assert plain(view.lead[0]) == "B takes 50.0 % longer than A"
+    assert [row[0] for row in rows(view, "From A to B")] == ["A", "gemm", "bubble", "B"]
+    assert [row[1] for row in rows(view, "From A to B")] == ["2.00 s", "+750.00 ms", "+250.00 ms", "3.00 s"]
+    assert rows(view, "Memory at the peak") == [["weights", "−1.00 GiB"]]
+    assert rows(view, "Figures") == [
+        ["step time", "2.00 s", "3.00 s", "+50.0 %"],
+        ["tokens/s per device", "1,000", "500", "−50.0 %"],
+        ["MFU", "30.0 %", "32.0 %", "+2.0 points"],
+        ["memory reserved", "10.00 GiB", "12.00 GiB", "+2.00 GiB"],
+        ["devices", "8", "4", "−50.0 %"],
+    ]
+
+
+def test_search_run() -> None:
+    choice = RunChoice(
+        tiers="storage sync",
+        interval_s=90.0,
+        spares=3,
+        replications=4,
+        days=5.0,
+        days_interval=(4.5, 5.5),
+        run_cost=6000.0,
+        carbon_kg=7000.0,
+        goodput=0.8,
+        expected_days=9.0,
+        behind=0.25,
+        behind_interval=(0.125, 0.5),
+    )
+    shown = search_run.cells(choice, SimpleNamespace(objective="days"))  # type: ignore[arg-type]
+    assert dict(zip(search_run.HEAD, shown, strict=True)) == {
+        "tiers": "storage sync",
+        "saves every": "90.00 s",
+        "spares": "3",
+        "days (80 %)": "5.00 (4.50 to 5.50)",
+        "cost": "$6,000",
+        "t CO₂": "7",
+        "goodput": "80.0 %",
+        "behind the best (80 %)": "0.250 d (0.125 to 0.500)",
+    }
+
+
+def test_reason() -> None:
+    result = api.simulate_programs(
+        {
+            "model": "meta-llama/Llama-3.2-1B",
+            "cluster": {**ONE_NODE, "devices_per_node": 1},
+            "programs": {
+                "strategies": [{"best_of_n": {"n": [1, 2], "selector": "checker"}}],
+                "problems": 4,
+                "offline": True,
+                "input_tokens": 32,
+                "output_tokens": 8,
+            },
+            "population": {"pass_1": 0.4},
+        }
+    )
+    point = result.points[0]
+    told = replace(
+        point,
+        accuracy=replace(point.accuracy, mean=0.5, low=0.4, high=0.7),  # type: ignore[type-var]
+        cost_usd=0.125,
+        energy_j=250.0,
+        latency_s={**point.latency_s, "p50": 2.0, "p99": 3.0},
+        tokens=4000.0,
+        calls=5.0,
+        deadline_met=None,
+    )
+    shown = dict(zip(reason.titles(result), reason.row(result, told), strict=True))
+    assert {name: shown[name] for name in list(shown)[-7:]} == {
+        "accuracy": "50.0 % (40.0 to 70.0)",
+        "USD a problem": "0.125",
+        "J a problem": "250",
+        "median": "2.00 s",
+        "p99": "3.00 s",
+        "tokens": "4,000",
+        "calls": "5",
     }

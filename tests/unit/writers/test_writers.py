@@ -118,3 +118,20 @@ def test_the_studio_is_given_plain_data() -> None:
 @pytest.mark.parametrize(("share", "drawn"), [(0.0, ""), (0.5, "██"), (0.28125, "█▏"), (2.0, "████")])
 def test_bars_are_of_eighths(share: float, drawn: str) -> None:
     assert terminal.bar(share, 4) == drawn
+
+
+def test_a_narrow_terminal_drops_the_column_with_the_highest_number_first() -> None:
+    table = v.table(("name", "first to go", "second to go"), [("a" * 20, "b" * 20, "c" * 20)], drop=(1, 2))
+    view = v.View(title="t", sections=(v.Section("s", (table,)),))
+    wide, narrow, least = printed(view, 80), printed(view, 50), printed(view, 30)
+    assert "b" * 20 in wide and "c" * 20 in wide
+    assert "b" * 20 not in narrow and "c" * 20 in narrow
+    assert "c" * 20 not in least and "a" * 20 in least
+
+
+def test_totals_stand_below_a_line() -> None:
+    rows = [("one", "1"), ("two", "2"), ("both", "3")]
+    table = v.Table(v.columns("part", "figure", numeric=(1,)), tuple(rows), totals=1)
+    lines = printed(v.View(title="t", sections=(v.Section("s", (table,)),)), 80).splitlines()
+    place = {name: next(i for i, line in enumerate(lines) if name in line) for name, _ in rows}
+    assert place["two"] == place["one"] + 1 and place["both"] == place["two"] + 2
