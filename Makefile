@@ -29,8 +29,8 @@ demo: setup  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML rep
 		--trace $(OUT)/trace.json --report $(OUT)/report.html
 
 lint: setup  ## style, types and import order
-	$(BIN)/ruff check src workshop tests benchmarks examples conftest.py
-	$(BIN)/ruff format --check --quiet src workshop tests benchmarks examples conftest.py
+	$(BIN)/ruff check src workshop tests benchmarks examples scripts conftest.py
+	$(BIN)/ruff format --check --quiet src workshop tests benchmarks examples scripts conftest.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
