@@ -153,7 +153,7 @@ def _tiles(result: TrainingResult, published: Published | None, *, interval: boo
         "" if published is None else f"published {published}",
     )
     each = f"{count(result.tokens_per_s)} tokens/s on {result.num_devices:,} devices"
-    hardware = f"HFU {percent(result.hfu)}, {result.hardware_tflops_per_device:,.0f} TFLOP/s with repeated work"
+    hardware = f"HFU {percent(result.hfu)}, {result.hardware_tflops_per_device:,.0f} TFLOP/s as run"
     name = "Mean step" if result.run else "Step time"
     rate = Text(count(result.tokens_per_s_per_device), path="tokens_per_s_per_device")
     return (

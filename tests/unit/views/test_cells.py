@@ -135,7 +135,7 @@ def test_train() -> None:
     found = cells(train.view(told))
     assert found["Step time"].startswith("2.50 s | 80 % interval 2.00 s to 3.00 s")
     assert found["Throughput"] == "567 tokens/s a device | 1,234 tokens/s on 8 devices"
-    assert found["MFU"] == "31.0 % | 331 TFLOP/s per device | HFU 32.0 %, 341 TFLOP/s with repeated work"
+    assert found["MFU"] == "31.0 % | 331 TFLOP/s per device | HFU 32.0 %, 341 TFLOP/s as run"
     assert found["Memory, reserved"].startswith("10.00 GiB of 80.00 GiB | ")
     assert found["Memory, reserved"].endswith("70.00 GiB free")
     assert found["Power"].startswith("351 W per device; ") and found["Bound by"] == "a resource"
