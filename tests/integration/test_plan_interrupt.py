@@ -67,7 +67,7 @@ def test_a_search_ends_with_the_best_so_far(tmp_path: Path) -> None:
     assert yaml.safe_load(best.read_text())["plan"]["pp"] == 2
 
 
-@pytest.mark.parametrize("where", [("search.branch_and_bound", "bounded"), ("plan", "load")])
+@pytest.mark.parametrize("where", [("search.branch_and_bound", "bounded"), ("plan_training", "load")])
 def test_before_there_is_a_plan_a_line_says_so(tmp_path: Path, where: tuple[str, str]) -> None:
     code, out, err = interrupted(tmp_path, *where, 30.0, 1)
     assert code == 130 and out == ""
