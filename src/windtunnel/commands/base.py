@@ -24,7 +24,7 @@ def _ignore(*_: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """Who is told what while a command runs; whatever is not given is not told."""
+    """To whom a command reports while it runs: a function for each kind of news, by default one that ignores it."""
 
     note: Callable[[str], None] = _ignore
     """Sentences about decisions, such as the plan that the planner chose."""

@@ -108,7 +108,7 @@ def factors(term: Term) -> str:
 
 # -- the chain ---------------------------------------------------------------------------------------------------------
 _TERMS = columns(
-    "", "work / (sheet × coefficients × rest)", "busy", "exposed", "share", "grade", numeric=(2, 3, 4), drop=(5,)
+    "", "work / (sheet × coefficients × rest)", "busy", "exposed", "share", "confidence", numeric=(2, 3, 4), drop=(5,)
 )
 
 
@@ -267,7 +267,7 @@ def _coefficients(explanation: Explanation, gap: float) -> Section | None:
     together = math.sqrt(sum(u.step_change_s**2 for u in explanation.uncertain))
     share = percent(together / explanation.result.step_time_s)
     all_of_them = Text(f"all coefficients together: ± {share} of the step, one standard error", "dim")
-    heads = ("coefficient", "value", "at", "σ", "step", "of the gap", "grade")
+    heads = ("coefficient", "value", "at", "σ", "step", "of the gap", "confidence")
     found = table(heads, rows[:6], numeric=range(1, 6), drop=(6,))
     return Section("Coefficients, moved by at most two standard errors", (found, Lines((all_of_them,))))
 

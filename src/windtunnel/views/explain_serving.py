@@ -40,7 +40,7 @@ def _inputs(one: IterationChain) -> Table:
         (x.name, _value(x), f"{x.exponent:+.3f}", ", ".join(x.classes), x.grade, Text(x.source, "dim"))
         for x in one.inputs
     ]
-    return table(("input", "value", "exponent", "acts on", "grade", "source"), rows, numeric=(1, 2))
+    return table(("input", "value", "exponent", "acts on", "confidence", "source"), rows, numeric=(1, 2))
 
 
 def _value(x: Input) -> str:

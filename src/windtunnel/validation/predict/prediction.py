@@ -24,7 +24,7 @@ class Prediction:
     grade: Grade | Literal["analytic"] = "assumed"
     """`analytic`: counted from other figures of the row."""
     basis: str = ""
-    """What the band is of."""
+    """What the interval is of."""
     reason: str = ""
     """Why there is no value."""
     assumed: tuple[tuple[str, str, str], ...] = ()
