@@ -57,7 +57,7 @@ def test_central_value_is_inside_or_a_named_miss(paper: str, key: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_claim_is_inside_or_a_named_miss(paper: str) -> None:
-    results = PAPERS[paper].run()
+    results = PAPERS[paper].EXPERIMENT.run()
     assert [r.id for r in results] == [f"{paper}/{key}" for key in PAPERS[paper].measures()]
     for result in results:
         claim = PAPERS[paper].EXPERIMENT.setting["claims"][result.id.removeprefix(f"{paper}/")]
