@@ -20,6 +20,8 @@ from windtunnel.runs.simulate import prepared_run
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.limits import merged
 
+pytestmark = pytest.mark.xdist_group("advice on a run")
+
 FAILING: dict[str, Any] = {
     "name": "failing",
     "model": "meta-llama/Llama-3.1-8B",

@@ -27,6 +27,8 @@ PAPERS = (
     "tracelab",
     "ufo3",
 )
+
+pytestmark = pytest.mark.slow
 SLOW = {"agenttts", "hetero_agentic", "hexgen_text2sql", "learning_to_share", "pte_tool_reasoning", "threadweaver"}
 """They take from fifteen seconds to minutes."""
 MISSES = {

@@ -14,7 +14,7 @@ from windtunnel.programs.strategies.text_to_sql import CANDIDATE
 from windtunnel_lab.papers.hexgen_text2sql import experiment
 from windtunnel_lab.reproduce.settings import central
 
-pytestmark = pytest.mark.validation
+pytestmark = [pytest.mark.validation, pytest.mark.slow]
 LONGER_TEMPLATE = 9158
 """Tokens."""
 

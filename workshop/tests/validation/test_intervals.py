@@ -10,7 +10,7 @@ from windtunnel_lab.accuracy.out_of_sample import constant_band, judged
 from windtunnel_lab.accuracy.tables import grouped
 from windtunnel_lab.fit.leave_out_table import Overall, unit_errors
 
-pytestmark = pytest.mark.validation
+pytestmark = [pytest.mark.validation, pytest.mark.slow]
 
 
 def test_bands_out_of_fold_cover_four_in_five() -> None:
