@@ -14,7 +14,7 @@ from pathlib import Path
 
 from windtunnel import api
 from windtunnel.planner.serving.plan_deployment import ServingPlan
-from windtunnel.views.plan_serving_words import cut_words
+from windtunnel.views.plan_serving_labels import cut_words
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "search"
 CASES = {

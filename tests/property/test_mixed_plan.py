@@ -18,8 +18,7 @@ from windtunnel.planner.heterogeneous.space import Layout, mixed_space, spread
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare_step import prepare
 from windtunnel.training.simulate_step import memory_of, run
-from windtunnel.views.plan import view
-from windtunnel.views.plan_words import instead_words
+from windtunnel.views.plan import instead_words, view
 from windtunnel.writers.terminal import render
 
 H100 = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8}

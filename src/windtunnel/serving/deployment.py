@@ -15,9 +15,9 @@ from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import UNSET, ProblemList, attempt
 from windtunnel.importers.model import resolve_model
 from windtunnel.scenarios.source import Source
-from windtunnel.serving import engines
+from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment_checks import check, check_agreement, check_room, group_of, widest
-from windtunnel.serving.engines.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
+from windtunnel.serving.engine_defaults.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
 from windtunnel.serving.event_loop.fleet import Fleet, KvTransfer, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration import pricing_cache
@@ -39,7 +39,7 @@ from windtunnel.techniques.base import Applied
 
 if TYPE_CHECKING:
     from windtunnel.scenarios.fields import SourceMap
-    from windtunnel.serving.engines import Instance
+    from windtunnel.serving.engine_defaults import Instance
     from windtunnel.specs.model import ModelSpec
 
 
@@ -264,7 +264,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     parts = groups_of(cluster)
     check_host_room(wide, groups, parts, problems)
     instances = [
-        engines.resolve(serving, pool, model, parts[group], problems, f"serving.pools[{i}]")
+        engine_defaults.resolve(serving, pool, model, parts[group], problems, f"serving.pools[{i}]")
         for i, (pool, group) in enumerate(zip(wide.pools, groups, strict=True))
     ]
     check_agreement(instances, problems)

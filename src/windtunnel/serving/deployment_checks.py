@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windtunnel.errors import UNSET, ProblemList
-from windtunnel.serving.engines import Instance, version_of
+from windtunnel.serving.engine_defaults import Instance, version_of
 from windtunnel.serving.iteration.context_parallel import check_context
 from windtunnel.specs.base import named
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, groups_of

@@ -18,13 +18,13 @@ import numpy as np
 from windtunnel.network import NetworkCoefficients, placement
 from windtunnel.network.clock import rates
 from windtunnel.network.packing import Packer, Strided
-from windtunnel.serving.engines.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
+from windtunnel.serving.engine_defaults.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
 from windtunnel.serving.event_loop.fleet import FirstToken, KvTransfer
 from windtunnel.serving.kv_capacity.blocks_per_instance import STATE_TOKENS
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
 
 if TYPE_CHECKING:
-    from windtunnel.serving.engines import Instance
+    from windtunnel.serving.engine_defaults import Instance
     from windtunnel.serving.event_loop.instance_limits import Limits
     from windtunnel.specs.model import ModelSpec
     from windtunnel.specs.serving import PoolSpec, ServingSpec

@@ -8,7 +8,7 @@ from windtunnel.charts.chart import Axis, Chart, Layer, layer
 from windtunnel.charts.colours import BLUE, GREEN, GREY, INK, MUTED, ORANGE, PAPER, RED, shade
 from windtunnel.charts.forms import Bar, Bars, Cell, Grid, dots, vertical
 from windtunnel.quantities import gib, quantity, seconds
-from windtunnel.views.plan_words import (
+from windtunnel.views.plan_labels import (
     RESOURCES,
     best_row,
     best_words,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.charts.chart import Axis, Chart, Layer, layer
 from windtunnel.charts.colours import INK, MUTED, PAPER
 from windtunnel.charts.forms import dots, vertical
-from windtunnel.views.plan_serving_words import cut_words, limits_words, load_words, milli
+from windtunnel.views.plan_serving_labels import cut_words, limits_words, load_words, milli
 
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan_deployment import Deployment, ServingPlan

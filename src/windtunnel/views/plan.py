@@ -13,33 +13,29 @@ from windtunnel.training.comparison import difference
 from windtunnel.training.results.one_line import workload_line
 from windtunnel.views import charts_plan as charts
 from windtunnel.views.compare import waterfall
-from windtunnel.views.plan_words import (
+from windtunnel.views.plan_labels import (
+    RESOURCES,
     best_row,
     best_words,
     cell_words,
-    choice_words,
-    cluster_words,
     field_text,
     flat,
-    gap_words,
-    instead_words,
-    limit_words,
-    margin_words,
     metric_words,
     nodes_words,
     plan_words,
-    proof_words,
-    resource_words,
+    scale_text,
     table_names,
-    worse,
 )
 from windtunnel.views.train import interval_text, memory_tile, next_notes, origin, scenario_section
 from windtunnel.views.view import Block, Drawing, Lines, Section, Text, Tile, View, Words, pairs, sections, table
 
 if TYPE_CHECKING:
-    from windtunnel.planner.analysis.explain_best import Why
+    from windtunnel.planner.analysis.explain_best import ClusterBest, LimitCost, Why
+    from windtunnel.planner.analysis.recommend import Choice
     from windtunnel.planner.analysis.run_finalists import Finalist
+    from windtunnel.planner.analysis.stability import Resource
     from windtunnel.planner.result import PlanResult, Ranked
+    from windtunnel.training.results.training_result import TrainingResult
 
 _FITS = {True: "yes", False: "no", None: "not asked"}
 
@@ -308,3 +304,108 @@ def run_proof_words(result: PlanResult) -> list[str]:
             f"{finalists} in the same random numbers: {others}."
         )
     return out
+
+
+# -- sentences ---------------------------------------------------------------------------------------------------------
+_SIMPLER = {
+    "kinds": "fewer kinds of parallelism",
+    "redone": "less recomputation or offloading",
+    "stages": "fewer virtual stages",
+    "switches": "fewer switches off the framework's defaults",
+    "inner": "layers cut over fewer devices",
+}
+
+
+def worse(row: Ranked, result: PlanResult) -> float:
+    """How much worse a plan is than the best one at the first objective, as a share."""
+    first = result.objectives[0]
+    value, best = row.values.get(first, row.step_time_s), result.proof.best
+    return (-1.0 if METRICS[first].maximise else 1.0) * (value - best) / abs(best) if best else 0.0
+
+
+def cluster_words(cell: ClusterBest, objective: str) -> str:
+    """The best of a cluster, marked where it is a bound."""
+    metric = METRICS[objective]
+    mark = "" if cell.simulated is not None else "≤ " if metric.maximise else "≥ "
+    value = cell.bound if cell.simulated is None else cell.simulated
+    return f"{nodes_words(cell.nodes, cell.device)} {cell.precision}: {mark}{quantity(value, metric.unit)}"
+
+
+def instead_words(best: TrainingResult, other_s: float | None) -> str:
+    """How the best plan over a heterogeneous cluster compares with another use of them."""
+    if other_s is None:
+        return "nothing fits"
+    gain = 1.0 - best.step_time_s / other_s
+    if gain < 0:
+        return f"{100 * (1.0 - other_s / best.step_time_s):.1f} % shorter than all groups together"
+    return f"the best is {100 * gain:.1f} % shorter"
+
+
+def choice_words(choice: Choice) -> str:
+    """Why a plan is recommended."""
+    if choice.same:
+        return "no simulated plan is simpler and cannot be told apart from it"
+    why = _SIMPLER[choice.differs[0]]
+    if choice.probability_fastest_faster is None:
+        return f"simpler ({why}); no measured pair of plans differs in these switches"
+    sure = 100 * choice.probability_fastest_faster
+    return f"simpler ({why}); the fastest is really faster with {sure:.0f} % probability"
+
+
+def proof_words(result: PlanResult) -> list[str]:
+    """What the certificate says, a sentence a line."""
+    proof = result.proof
+    parts = [f"{number:,} {_PRUNED.get(rule, f'break {rule}')}" for rule, number in result.pruned.items() if number]
+    text = f"{proof.candidates:,} candidates: {', '.join([*parts, f'{proof.simulated:,} simulated'])}"
+    if proof.complete:
+        word = "faster" if proof.objective == "step_time" else "better"
+        return [f"{text}; nothing in the space is {word}."]
+    return [text + ".", f"Stopped early: {gap_words(result)}"]
+
+
+_PRUNED = {
+    "memory": "cannot fit",
+    "bound": "have a lower bound no better than the best",
+    "refused": "refused by the simulator",
+}
+
+
+def gap_words(result: PlanResult) -> str:
+    """How much better a plan could be that was not looked at."""
+    return f"a plan up to {100 * result.proof.gap:.1f} % better may exist."
+
+
+def margin_words(result: PlanResult) -> str | None:
+    """What the memory that plans leave free costs, where nothing else says so; None where none is left free."""
+    free = f"{100 * (1.0 - result.memory_fraction):.3g} % of memory stay free (search.limits.memory_fraction)"
+    if result.memory_fraction == 1.0 or result.why is not None:
+        return None
+    if (spare := result.without_margin) is None:
+        return f"{free}: costs nothing among the plans that were simulated."
+    gain = 1.0 - spare.step_time_s / result.proof.best_s
+    least = f"costs at least {100 * gain:.1f} % of step time" if gain > 0 else "costs something"
+    return f"{free}: {least}; a plan with {gib(spare.reserved_bytes or 0.0)} takes {seconds(spare.step_time_s)}."
+
+
+def limit_words(limit: LimitCost) -> tuple[str, str]:
+    """A limit and what lifting it would bring."""
+    name = f"{limit.name} {quantity(limit.limit, limit.unit)}"
+    if limit.plan is None:
+        return name, "costs nothing"
+    needs = f", which needs {quantity(limit.needs, limit.unit)}" if limit.needs is not None else ""
+    step = "" if limit.step_time_s is None else f"{seconds(limit.step_time_s)} with "
+    what = "" if limit.of == "step_time" else f" of {metric_words(limit.of)}"
+    return name, f"costs {100 * limit.gain:.1f} %{what}; without it {step}{plan_words(limit.plan)}{needs}"
+
+
+def resource_words(r: Resource) -> tuple[str, list[str]]:
+    """A resource, and where the layout stops being the best."""
+    lines = []
+    for edge, word in ((r.below, "down"), (r.above, "up")):
+        text = f"{word} to {scale_text(edge.holds_at)}, {quantity(r.amount * edge.holds_at, r.unit)}"
+        if edge.lost_at is None:
+            lines.append(f"{text}, as far as was looked")
+        else:
+            what = "nothing fits" if edge.winner is None else plan_words(edge.winner)
+            lines.append(f"{text}; at {scale_text(edge.lost_at)} {what}")
+    return f"{RESOURCES[r.name]} ({quantity(r.amount, r.unit)})", lines

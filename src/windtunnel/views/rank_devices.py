@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.quantities import seconds
-from windtunnel.views.plan_words import plan_words
+from windtunnel.views.plan_labels import plan_words
 from windtunnel.views.view import Lines, Section, Text, View, Words, pairs, sections, table
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import ProblemList
-from windtunnel.serving import engines
+from windtunnel.serving import engine_defaults
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.requests import Requests
@@ -29,7 +29,7 @@ def deployed(bandwidth: float = 1.0) -> tuple[IterationModel, Limits]:
     cluster = catalog.resolve_cluster(ClusterRef(device="h100-sxm-80gb", nodes=1, devices_per_node=8))
     device = cluster.device.model_copy(update={"memory_bytes_per_s": bandwidth * cluster.device.memory_bytes_per_s})
     cluster = cluster.model_copy(update={"device": device})
-    own = engines.resolve(ServingSpec(traffic=TRAFFIC), PoolSpec(), model, cluster, ProblemList())
+    own = engine_defaults.resolve(ServingSpec(traffic=TRAFFIC), PoolSpec(), model, cluster, ProblemList())
     c = serving_coefficients("vllm", "", device)
     model_s = iteration_model(Layers(model, cluster, own.shape, c), most_tokens=own.limits.budget + own.limits.max_seqs)
     model_s = replace(model_s, captured=own.limits.captured)

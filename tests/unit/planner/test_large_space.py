@@ -14,7 +14,7 @@ from windtunnel.planner.objectives import Goals
 from windtunnel.planner.plan_one_cluster import branch_of
 from windtunnel.planner.question import question_of
 from windtunnel.specs.scenario import Scenario
-from windtunnel.views.plan_words import margin_words
+from windtunnel.views.plan import margin_words
 
 _MOE: dict[str, Any] = {
     "model": "Qwen/Qwen3-30B-A3B",

@@ -22,7 +22,7 @@ from windtunnel.planner.result import Progress, Stopped
 from windtunnel.quantities import quantity
 from windtunnel.views import charts_plan as charts
 from windtunnel.views.plan import view
-from windtunnel.views.plan_words import nodes_words, plan_words, table_names
+from windtunnel.views.plan_labels import nodes_words, plan_words, table_names
 from windtunnel.writers import html
 
 SCENARIO: dict[str, Any] = {

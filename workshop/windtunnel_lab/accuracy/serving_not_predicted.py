@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import WindtunnelError
-from windtunnel.serving.engines import Instance
+from windtunnel.serving.engine_defaults import Instance
 from windtunnel.serving.results.measured_residuals import FULL_CACHE
 from windtunnel.validation.predict.serving_run import ready, run
 from windtunnel.validation.rows.read_row import RowCase, read

@@ -1,1 +1,1 @@
-"""Published systems as experiments: one folder a paper with its `setting.yaml`, its claims and an `experiment.py`."""
+"""Published systems as experiments: a folder each, with `claims.yaml` (settings and claims) and `experiment.py`."""

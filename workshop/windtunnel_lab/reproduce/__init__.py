@@ -19,7 +19,7 @@ from windtunnel_lab.reproduce.settings import load
 PAPERS = "windtunnel_lab.papers"
 """Package with one folder a paper; experiments are found there by name, as entries of a registry are."""
 ACTS_ON = ("training", "serving", "run", "cluster", "learning", "programs", "laws")
-"""Workloads that a paper's `setting.yaml` may name as what it acts on."""
+"""Workloads that a paper's `claims.yaml` may name as what it acts on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

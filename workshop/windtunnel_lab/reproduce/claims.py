@@ -1,4 +1,4 @@
-"""Judge simulated values by the claims of a paper's `setting.yaml`, and simulate the scenarios that claims share.
+"""Judge simulated values by the claims of a paper's `claims.yaml`, and simulate the scenarios that claims share.
 
 Bands come from the research catalogue or from the noise of the measurement, never from the simulated value.
 """

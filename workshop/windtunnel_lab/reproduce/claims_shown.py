@@ -21,7 +21,7 @@ _LEFT = (True, True, True, False, False, False, True)
 _MARKS = {"by construction": "within ¹", "since a change after a first run": "within ²"}
 _NOTES = {
     "within ¹": "¹ by construction: the setting says it already",
-    "within ²": "² only since a change after a first run, listed in the paper's setting.yaml",
+    "within ²": "² only since a change after a first run, listed in the paper's claims.yaml",
 }
 
 

@@ -20,7 +20,7 @@ class Experiment:
     """
 
     module: str
-    """Name of the module beside `setting.yaml`."""
+    """Name of the module beside `claims.yaml`."""
     prefix: str = ""
     """First part of the claims' ids; absent: the folder's name."""
 
@@ -31,7 +31,7 @@ class Experiment:
 
     @property
     def setting(self) -> Values:
-        """Settings and claims, as `setting.yaml` states them."""
+        """Settings and claims, as `claims.yaml` states them."""
         return load(self.module.rpartition(".")[0])
 
     def fixed(self, name: str) -> Any:

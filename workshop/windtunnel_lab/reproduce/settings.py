@@ -1,4 +1,4 @@
-"""The `setting.yaml` of a paper: what it acts on, its settings, and its claims as data.
+"""The `claims.yaml` of a paper: what it acts on, its settings, and its claims as data.
 
 It holds `fixed` values, `open` ones (low, central, high, fixed by rule before the first run) and `claims`; a claim
 names the published figure, its source and the rule that decides. `acts_on` says what the paper is about: training,
@@ -22,8 +22,8 @@ Values = dict[str, Any]
 
 @lru_cache(maxsize=16)
 def load(package: str) -> Values:
-    """The `setting.yaml` beside an experiment, with its `paper` (title, year, link) from the card of its `system`."""
-    loaded: Values = yaml.safe_load(files(package).joinpath("setting.yaml").read_text(encoding="utf-8"))
+    """The `claims.yaml` beside an experiment, with its `paper` (title, year, link) from the card of its `system`."""
+    loaded: Values = yaml.safe_load(files(package).joinpath("claims.yaml").read_text(encoding="utf-8"))
     paper = card(loaded["system"])
     return loaded | {"paper": {"title": paper.title, "year": paper.year, "link": paper.link}}
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from windtunnel.errors import ProblemList
 from windtunnel.scenarios.source import Source
-from windtunnel.serving import engines
+from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment import load_deployment
 from windtunnel.serving.deployment_checks import group_of
-from windtunnel.serving.engines import version_of
+from windtunnel.serving.engine_defaults import version_of
 from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 
 if TYPE_CHECKING:
-    from windtunnel.serving.engines import Instance
+    from windtunnel.serving.engine_defaults import Instance
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.model import ModelSpec
 
@@ -111,7 +111,7 @@ def _pools(model: ModelSpec, cluster: ClusterSpec, serving: ServingSpec, problem
         where = f"serving.pools[{i}]"
         group = group_of(pool, cluster, where, problems)
         own, first = groups[group], sum(part.nodes for part in groups[:group])
-        instance = engines.resolve(serving, pool, model, own, problems, where)
+        instance = engine_defaults.resolve(serving, pool, model, own, problems, where)
         found.append(Pool(names[i], where, pool, instance, own, first))
     first = 0
     for part in groups:

@@ -17,9 +17,9 @@ from windtunnel.arrays import Floats
 from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList
 from windtunnel.planner.serving.question import Place, Question
-from windtunnel.serving import engines
+from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment import lane_limits
-from windtunnel.serving.engines import Instance
+from windtunnel.serving.engine_defaults import Instance
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
 from windtunnel.serving.iteration.linear_layers import Layers
@@ -88,7 +88,7 @@ class InstanceType:
         if key not in self._resolved:
             problems, pool = ProblemList(None), self.pool(base, sequences, tokens, 1)
             try:
-                found = engines.resolve(self.serving, pool, self.model, self.place.cluster, problems)
+                found = engine_defaults.resolve(self.serving, pool, self.model, self.place.cluster, problems)
             except Infeasible:
                 self._resolved[key] = None
             else:
@@ -232,7 +232,9 @@ def _kind(
 ) -> InstanceType:
     space, told = question.wanted.space, question.pool.limits
     model, cluster = question.model, place.cluster
-    default = engines.resolve(serving, question.pool.model_copy(update={"plan": plan}), model, cluster, problems)
+    default = engine_defaults.resolve(
+        serving, question.pool.model_copy(update={"plan": plan}), model, cluster, problems
+    )
     problems.raise_if_any()
     ranks = plan.dp if default.defaults.per_rank else 1
     own = default.limits.max_seqs // ranks, default.limits.budget // ranks
@@ -245,7 +247,7 @@ def _kind(
     )
     sequences, tokens = tuple(sorted({*sequences})), tuple(sorted({*tokens}))
     least = question.pool.limits.model_copy(update={"max_num_seqs": sequences[0], "max_num_batched_tokens": tokens[0]})
-    instance = engines.resolve(
+    instance = engine_defaults.resolve(
         serving, question.pool.model_copy(update={"plan": plan, "limits": least}), model, cluster, problems
     )
     problems.raise_if_any()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from windtunnel.serving.engines import Instance
+    from windtunnel.serving.engine_defaults import Instance
     from windtunnel.specs.serving import ServingSpec
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from windtunnel import catalog
 from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import Infeasible, ProblemList
-from windtunnel.serving import engines
+from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment import lane_limits
-from windtunnel.serving.engines import Instance
+from windtunnel.serving.engine_defaults import Instance
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.fleet import Fleet, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
@@ -91,7 +91,7 @@ def ready(scenario: Scenario, folder: Path) -> Ready:
     problems = ProblemList()
     pools = []
     for i, spec in enumerate(serving.pools):
-        instance = engines.resolve(serving, spec, model, cluster, problems, f"serving.pools[{i}]")
+        instance = engine_defaults.resolve(serving, spec, model, cluster, problems, f"serving.pools[{i}]")
         pools.append(Pool(spec, instance, instance.limits.most_tokens))
     problems.raise_if_any()
     return Ready(serving, model, cluster, tuple(pools), folder)

@@ -14,7 +14,7 @@ from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.serving.plan_deployment import ServingPlan
 from windtunnel.views import plan_serving
-from windtunnel.views.plan_serving_words import thinned
+from windtunnel.views.plan_serving_labels import thinned
 from windtunnel.writers import html
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "search").glob("serving-*.yaml"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from windtunnel import catalog
 from windtunnel.catalog.parameters import count_parameters
-from windtunnel.serving.engines.base import version_of
+from windtunnel.serving.engine_defaults.base import version_of
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingPlan
 from windtunnel.validation.rows.parsing.pattern_tables import matches, table

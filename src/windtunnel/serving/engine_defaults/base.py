@@ -68,7 +68,7 @@ class Engine(Protocol):
         ...
 
 
-ENGINES: Registry[Engine] = Registry("engines", package="windtunnel.serving.engines", noun="engine")
+ENGINES: Registry[Engine] = Registry("engines", package="windtunnel.serving.engine_defaults", noun="engine")
 
 
 def version_of(text: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from windtunnel.serving.engines.base import ENGINES, Defaults, newest
+from windtunnel.serving.engine_defaults.base import ENGINES, Defaults, newest
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec

@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.errors import BadInput, Infeasible, ProblemList
 from windtunnel.serving.admission import ADMISSION
 from windtunnel.serving.batching import POLICIES, BatchPolicy, limits_of
-from windtunnel.serving.engines.base import ENGINES, Defaults, Engine, version_of
+from windtunnel.serving.engine_defaults.base import ENGINES, Defaults, Engine, version_of
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.twin.admission import Admission
 from windtunnel.serving.iteration.instance_shape import Shape, WeightReads, shape_of

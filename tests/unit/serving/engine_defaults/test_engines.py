@@ -11,9 +11,9 @@ import pytest
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import Infeasible, ProblemList
-from windtunnel.serving import engines
+from windtunnel.serving import engine_defaults
 from windtunnel.serving.batching import POLICIES, BatchPolicy
-from windtunnel.serving.engines import ENGINES, Instance, version_of
+from windtunnel.serving.engine_defaults import ENGINES, Instance, version_of
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration.attention import attention_costs
@@ -58,7 +58,7 @@ def instance(
         plan=ServingPlan(**(plan or {})), limits=ServingLimits(**(limits or {})), kv=KvSpec(**(kv or {})), policy=policy
     )
     own = problems if problems is not None else ProblemList()
-    found = engines.resolve(serving, pool, catalog.model(name), cluster, own)
+    found = engine_defaults.resolve(serving, pool, catalog.model(name), cluster, own)
     if problems is None:
         own.raise_if_any()
     return found
