@@ -26,6 +26,7 @@ from command_digests import checksum
 from pydantic import BaseModel
 
 import windtunnel
+from windtunnel.techniques import REGISTRY as TECHNIQUES
 
 pytestmark = pytest.mark.golden
 
@@ -43,11 +44,17 @@ def modules() -> Iterator[ModuleType]:
 def defaults() -> dict[str, list[float]]:
     """Name → numbers, or checksums of tables, of all that bear it."""
     found: dict[str, set[float]] = {}
+
+    def add(name: str, value: Any) -> None:
+        number = checksum(plain(value))
+        if number is not None:
+            found.setdefault(name, set()).add(float(f"{number:.12g}"))
+
     for module in modules():
         for name, value in of_module(module):
-            number = checksum(plain(value))
-            if number is not None:
-                found.setdefault(name, set()).add(float(f"{number:.12g}"))
+            add(name, value)
+    for _, technique in TECHNIQUES.items():
+        add("TECHNIQUE", technique)
     return {name: sorted(numbers) for name, numbers in sorted(found.items())}
 
 

@@ -1,19 +1,14 @@
-"""What a technique costs, as the page of its module says it."""
+"""What a technique costs, as its description says it."""
 
 from __future__ import annotations
 
-import sys
-
 from windtunnel.techniques.base import Technique
+from windtunnel.techniques.described import mechanism
 
 _BEGINS = "What it costs:"
 
 
 def costs_of(technique: Technique) -> str:
-    """The paragraph of its module that says what it costs; empty where none does."""
-    module = sys.modules.get(f"windtunnel.techniques.published.{technique.id.replace('-', '_')}")
-    for paragraph in (getattr(module, "__doc__", None) or "").split("\n\n"):
-        text = " ".join(paragraph.split())
-        if text.startswith(_BEGINS):
-            return text.removeprefix(_BEGINS).strip()
-    return ""
+    """The paragraph of its description that says what it costs; empty where none does."""
+    found = (text for text in mechanism(technique).split("\n\n") if text.startswith(_BEGINS))
+    return next(found, "").removeprefix(_BEGINS).strip()

@@ -1,4 +1,7 @@
-"""Published systems as passes. One file each; found by the registry and by entry points `windtunnel.techniques`."""
+"""Published systems as passes: one file each, YAML where it declares and Python where it computes (`TECHNIQUE`).
+
+Others are found by entry points `windtunnel.techniques`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput, ProblemList, nearest_name
-from windtunnel.registry import Registry
 from windtunnel.techniques.base import LEVELS, Applied, Technique, Work
+from windtunnel.techniques.declared import Techniques
 from windtunnel.techniques.limits import Limits
 from windtunnel.techniques.selected import chosen as selections
 
@@ -33,7 +36,7 @@ __all__ = [
     "remarks",
 ]
 
-REGISTRY: Registry[Technique] = Registry("techniques", package="windtunnel.techniques.published")
+REGISTRY = Techniques("techniques", package="windtunnel.techniques.published")
 
 
 def applied(

@@ -98,7 +98,6 @@ _SECTIONS: Mapping[str, Work] = {
 
 
 _ON_CARD = Paper("", 0, "")
-_STATED = ("family", "summary", "levels", "status", "kind", "about", "use")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +172,8 @@ class Technique:
     """
 
     id: str
+    mechanism: str = ""
+    """What it does and what that costs, paragraphs apart; absent: the text at the head of its module."""
     system: str = ""
     """Id of the card of its paper (`windtunnel.systems`), where that is not its own id."""
     family: str = ""

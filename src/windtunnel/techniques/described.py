@@ -78,8 +78,8 @@ def allowed(knob: Knob) -> str:
 
 
 def mechanism(technique: Technique) -> str:
-    """What it does and what that costs: the text at the head of its file, paragraphs apart; its summary without one."""
-    text = (_module(technique).__doc__ or "") if _module(technique) else ""
+    """What it does and what that costs, paragraphs apart; its summary where nothing says so."""
+    text = technique.mechanism or getattr(_module(technique), "__doc__", "") or ""
     paragraphs = [" ".join(part.split()) for part in text.strip().split("\n\n")]
     return "\n\n".join(paragraphs) or technique.summary
 

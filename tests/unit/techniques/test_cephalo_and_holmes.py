@@ -8,9 +8,12 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.techniques.limits import merged, with_technique
-from windtunnel.techniques.published.cephalo import MIXED
+from windtunnel.techniques.limits import limits_in_file, merged, with_technique
 from windtunnel.training.heterogeneous.batch_shares import balanced_shares, splits
+
+DECLARED = limits_in_file("cephalo")
+assert DECLARED is not None
+MIXED = DECLARED.scenario
 
 
 def test_splits_use_the_whole_batch() -> None:

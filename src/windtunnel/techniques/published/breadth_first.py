@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zb_h1 import applies
 
@@ -28,5 +27,3 @@ TECHNIQUE = Technique(
     saves="bubble",
     where={"torchtitan": "parallelism.pipeline_parallel_schedule = LoopedBFS"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -6,7 +6,6 @@ costs: ranks that wait for one another where parameters are sharded (ZeRO-3), si
 
 from __future__ import annotations
 
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 from windtunnel.techniques.sequence_groups import EDITS, grouped, limits_of_groups, unlike
 
@@ -19,5 +18,3 @@ TECHNIQUE = Technique(
     resource="network",
     limits=limits_of_groups(vanishes=0.02),
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

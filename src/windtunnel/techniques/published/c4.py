@@ -19,7 +19,6 @@ from typing import Any
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
 from windtunnel.specs.run import FailureCause, FailureProfile, RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -75,5 +74,3 @@ TECHNIQUE = Technique(
     run_section=_found_sooner,
     saves="scale-out",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

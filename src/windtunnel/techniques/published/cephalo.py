@@ -13,7 +13,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -44,19 +43,6 @@ def applies(scenario: Scenario) -> str | None:
     return None if groups else "all devices are alike (no cluster.groups)"
 
 
-MIXED = {
-    "model": "gpt3-6.7b",
-    "cluster": {
-        "groups": [
-            {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            {"device": "v100-sxm-32gb", "nodes": 1, "devices_per_node": 8},
-        ],
-        "between": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"},
-    },
-    "training": {"seq_len": 1024, "global_batch": 256, "precision": "fp16", "framework": "fsdp1"},
-    "plan": {"mbs": 1, "zero": 3},
-}
-"""Half of the devices are slower and have less memory."""
 TECHNIQUE = Technique(
     id="cephalo",
     knobs={
@@ -68,5 +54,3 @@ TECHNIQUE = Technique(
     decide=_decide,
     saves="imbalance",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,6 @@ from typing import Any
 from windtunnel.specs.compression import LocalSteps
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS
 
@@ -41,5 +40,3 @@ TECHNIQUE = Technique(
     resource="scale-out",
     quality="replicas drift apart for a round and averages are a round old: convergence may suffer",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero_infinity import applies as trains
 
@@ -42,5 +41,3 @@ TECHNIQUE = Technique(
     saves="CXL bandwidth",
     resource="host link",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,7 +17,6 @@ from typing import Any
 
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 _UNSERIALISED_BYTES_PER_S = 1e12
@@ -48,5 +47,3 @@ TECHNIQUE = Technique(
     run_section=_lazy,
     saves="checkpoints",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -15,17 +15,7 @@ from typing import Any
 
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
-
-UNEQUAL: dict[str, Any] = {
-    "model": "meta-llama/Llama-2-13b-hf",
-    "cluster": {"device": "a100-sxm-40gb", "nodes": 8, "devices_per_node": 8},
-    "training": {"seq_len": 4096, "global_batch": 128},
-    "plan": {"tp": 4, "zero": 1, "mbs": 1},
-    "run": {"steps": 2000, "failures": "none", "replications": 1},
-}
-"""A run with sixteen workers; limits of the rules for whom a step waits."""
 
 
 def all_alike(scenario: Scenario) -> str | None:
@@ -58,5 +48,3 @@ TECHNIQUE = Technique(
     saves="stragglers",
     quality="fewer gradients a step: more steps to the same loss, counted by the noise stated",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

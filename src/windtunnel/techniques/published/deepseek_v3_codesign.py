@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.models import without_experts
 
@@ -28,5 +27,3 @@ TECHNIQUE = Technique(
     saves="scale-out",
     quality="the router may not choose experts freely: another model",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

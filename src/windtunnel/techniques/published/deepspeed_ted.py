@@ -12,29 +12,8 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.models import without_experts
-
-MODEL = {
-    "name": "GPT 6.7B x 16 experts",
-    "family": "moe",
-    "hidden_size": 4096,
-    "num_hidden_layers": 32,
-    "vocab_size": 50257,
-    "num_attention_heads": 32,
-    "intermediate_size": 16384,
-    "gated_mlp": False,
-    "hidden_act": "gelu",
-    "norm": "layernorm",
-    "position_embedding": "learned",
-    "max_position_embeddings": 2048,
-    "num_experts": 16,
-    "num_experts_per_tok": 1,
-    "moe_intermediate_size": 16384,
-    "moe_layer_freq": 2,
-}
-"""The paper's model of 40 billion weights: experts in every other layer, one a token."""
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -58,5 +37,3 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="network",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,7 +17,6 @@ from typing import Any
 
 from windtunnel.specs.compression import LocalSteps
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS
 from windtunnel.techniques.learning_limits import QUALITY, limits_of
@@ -46,5 +45,3 @@ TECHNIQUE = Technique(
     quality=QUALITY,
     limits=limits_of({"period": 1}),
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

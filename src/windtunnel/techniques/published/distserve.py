@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import limits_of_split, split_pools, splits
 
@@ -35,5 +34,3 @@ TECHNIQUE = Technique(
     where={"vllm": "--kv-transfer-config", "sglang": "--disaggregation-mode"},
     limits=limits_of_split("answer_share"),
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

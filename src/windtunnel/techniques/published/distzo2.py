@@ -10,7 +10,6 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -44,5 +43,3 @@ TECHNIQUE = Technique(
     saves="host link",
     resource="host link",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
@@ -38,5 +37,3 @@ TECHNIQUE = Technique(
     saves="prompt tokens that would be computed again",
     resource="compute",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -16,7 +16,6 @@ from typing import Any
 
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
@@ -80,5 +79,3 @@ TECHNIQUE = Technique(
     where={"vllm": "--enable-dbo", "sglang": "--enable-two-batch-overlap"},
     experiment="sglang_wide_ep",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

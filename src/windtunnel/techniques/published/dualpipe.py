@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zb_h1 import applies
 
@@ -36,5 +35,3 @@ TECHNIQUE = Technique(
     experiment="dualpipe",
     missing="which SMs go to which pass is not tuned, kernels of the two take turns",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

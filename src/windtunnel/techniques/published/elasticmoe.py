@@ -12,7 +12,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
@@ -42,5 +41,3 @@ TECHNIQUE = Technique(
     saves="time without the new devices",
     resource="waiting",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

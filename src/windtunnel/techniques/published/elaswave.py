@@ -16,7 +16,6 @@ from typing import Any
 
 from windtunnel.specs.run import CheckpointTier, RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -47,5 +46,3 @@ TECHNIQUE = Technique(
     run_section=_elastic,
     saves="recovery",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

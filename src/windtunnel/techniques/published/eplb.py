@@ -15,7 +15,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import limits_of_placement, served, with_expert_load
 
@@ -57,5 +56,3 @@ TECHNIQUE = Technique(
     where={"vllm": "--enable-eplb", "sglang": "--enable-eplb"},
     limits=limits_of_placement({"device": "h200-sxm-141gb", "nodes": 4, "devices_per_node": 8}, max_num_seqs=4096),
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
@@ -44,5 +43,3 @@ TECHNIQUE = Technique(
     resource="memory",
     quality="trajectories are dropped before they end: the search may miss its best answer",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

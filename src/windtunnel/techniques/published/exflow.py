@@ -11,7 +11,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_expert_load
 
@@ -40,5 +39,3 @@ TECHNIQUE = Technique(
     saves="expert exchange",
     resource="network",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

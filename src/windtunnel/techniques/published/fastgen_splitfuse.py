@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.serving import PoolSpec, ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
@@ -37,5 +36,3 @@ TECHNIQUE = Technique(
     resource="waiting",
     where={"vllm": "--enable-chunked-prefill", "sglang": "--chunked-prefill-size"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

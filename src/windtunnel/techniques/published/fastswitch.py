@@ -13,7 +13,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec, SwapSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
@@ -51,5 +50,3 @@ TECHNIQUE = Technique(
     saves="waiting for copies of caches",
     resource="host link",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

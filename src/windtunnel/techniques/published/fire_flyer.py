@@ -14,7 +14,6 @@ Source: An et al. 2024, sections on HFReduce. Prices and watts of the two builds
 from __future__ import annotations
 
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -36,5 +35,3 @@ TECHNIQUE = Technique(
     saves="network",
     resource="network",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel.graph import Block, Kind, ModelGraph, Operator, Tensor
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 
 _SCORE_TENSORS = ("softmax_out", "dropout_mask", "dropout_out")
@@ -68,5 +67,3 @@ TECHNIQUE = Technique(
         "deepspeed": "the model's own attention, e.g. attn_implementation = flash_attention_2",
     },
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -14,7 +14,6 @@ from windtunnel.cost.attention_io import attention_words
 from windtunnel.graph import ModelGraph
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.flash_attention import TECHNIQUE as FLASH
 from windtunnel.techniques.published.flash_attention import fused
@@ -57,5 +56,3 @@ TECHNIQUE = Technique(
     saves="score traffic",
     resource="memory bandwidth",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -6,7 +6,6 @@ groups.
 
 from __future__ import annotations
 
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 from windtunnel.techniques.sequence_groups import EDITS, grouped, limits_of_groups, unlike
 
@@ -19,5 +18,3 @@ TECHNIQUE = Technique(
     resource="network",
     limits=limits_of_groups(vanishes=0.05),
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

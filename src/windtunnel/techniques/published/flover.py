@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
@@ -27,5 +26,3 @@ TECHNIQUE = Technique(
     saves="waiting for a batch to end",
     resource="waiting",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,6 @@ Source: Addanki, Goyal & Marinos 2024.
 
 from __future__ import annotations
 
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 from windtunnel.techniques.published.c4 import rerouted, without_paths
 
@@ -20,5 +19,3 @@ TECHNIQUE = Technique(
     cluster=lambda cluster, _: rerouted(cluster, "split"),
     saves="scale-out",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

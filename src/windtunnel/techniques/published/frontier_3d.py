@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -40,5 +39,3 @@ TECHNIQUE = Technique(
     saves="scale-out",
     where={"megatron_deepspeed": "--tensor-model-parallel-size, --pipeline-model-parallel-size, zero stage 1"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

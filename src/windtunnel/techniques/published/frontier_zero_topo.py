@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, ShardLevels
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero import applies
 
@@ -42,5 +41,3 @@ TECHNIQUE = Technique(
     resource="scale-out",
     where={"deepspeed": "zero_hpz_partition_size, zero_quantized_weights, zero_quantized_gradients (ZeRO++)"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, Recompute
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
@@ -50,5 +49,3 @@ TECHNIQUE = Technique(
     saves="host update",
     resource="host",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.jobs import JobsSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 
 
@@ -29,5 +28,3 @@ TECHNIQUE = Technique(
     jobs_section=_by_operation,
     resource="queue",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

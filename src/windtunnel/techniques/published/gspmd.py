@@ -12,7 +12,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -46,5 +45,3 @@ TECHNIQUE = Technique(
     saves="memory",
     where={"jax": "sharding annotations (with_sharding_constraint)"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

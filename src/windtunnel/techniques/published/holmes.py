@@ -12,7 +12,6 @@ from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.cephalo import applies
 
@@ -34,5 +33,3 @@ TECHNIQUE = Technique(
     decide=_decide,
     saves="scale-out",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
@@ -40,5 +39,3 @@ TECHNIQUE = Technique(
     saves="cache that stands empty elsewhere",
     resource="memory",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -18,7 +18,6 @@ from typing import Any
 
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingLayers, chained, served
 
@@ -77,5 +76,3 @@ TECHNIQUE = Technique(
     resource="scale-up",
     quality="another model, which has to be trained; reported perplexity is that of a standard one of its size",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

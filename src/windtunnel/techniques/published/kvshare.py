@@ -11,7 +11,6 @@ from typing import Any
 
 from windtunnel.specs.kv_tiers import SimilarSpec
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
@@ -43,5 +42,3 @@ TECHNIQUE = Technique(
     resource="compute",
     quality="keys and values of similar text stand in for exact ones: answers may differ",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

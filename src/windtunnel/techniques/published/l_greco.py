@@ -17,7 +17,6 @@ from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
@@ -113,5 +112,3 @@ TECHNIQUE = Technique(
     quality=QUALITY,
     limits=LIMITS,
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

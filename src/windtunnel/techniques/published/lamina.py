@@ -20,7 +20,6 @@ from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side, with_pools
 
@@ -94,5 +93,3 @@ TECHNIQUE = Technique(
     saves="memory for the cache, and its rate",
     resource="memory",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -12,7 +12,6 @@ from typing import Any
 
 from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.models import without_experts
 
@@ -85,5 +84,3 @@ TECHNIQUE = Technique(
     resource="network",
     quality="tokens of a cluster share an expert's answer but for what they differ by: results differ",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

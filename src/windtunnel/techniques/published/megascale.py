@@ -14,7 +14,6 @@ from windtunnel.parallel.branches import side_by_side, windowed
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -74,5 +73,3 @@ TECHNIQUE = Technique(
     quality="parallel blocks and windows are another model, a larger batch another optimizer",
     lossless={"parallel_block": False},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

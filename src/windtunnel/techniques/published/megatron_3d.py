@@ -8,15 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zb_h1 import applies
-
-SLOW = {
-    "cluster": {"scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "1 Gb/s"}},
-    "plan": {"overlap": {"p2p": False}},
-}
-"""Hops that nothing hides on a network that is too slow for them."""
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -38,5 +31,3 @@ TECHNIQUE = Technique(
         "torchtitan": "parallelism.pipeline_parallel_schedule = Interleaved1F1B",
     },
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

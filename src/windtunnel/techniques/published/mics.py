@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero import applies
 
@@ -29,5 +28,3 @@ TECHNIQUE = Technique(
         "torchtitan": "parallelism.data_parallel_replicate_degree with data_parallel_shard_degree",
     },
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -12,7 +12,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
@@ -44,5 +43,3 @@ TECHNIQUE = Technique(
     saves="drafting time",
     resource="compute",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import limits_of_placement, served, with_expert_load
 
@@ -68,5 +67,3 @@ TECHNIQUE = Technique(
         max_num_seqs=8192,
     ),
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,6 @@ from typing import Any
 from windtunnel.program.segment import COMM, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.published.lamina import offloaded
 from windtunnel.techniques.published.smallthinker import applies
@@ -87,5 +86,3 @@ TECHNIQUE = Technique(
     saves="memory for the cache, and its rate",
     resource="memory",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -16,7 +16,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import Knobs, with_pools
 
@@ -57,5 +56,3 @@ TECHNIQUE = Technique(
     saves="latency of collectives",
     resource="network",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

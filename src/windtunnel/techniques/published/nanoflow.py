@@ -24,7 +24,6 @@ from typing import Any
 
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingLayers, ServingPart, served, side_by_side
 
@@ -128,5 +127,3 @@ TECHNIQUE = Technique(
     saves="memory and scale-up traffic behind products",
     resource="memory bandwidth",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,6 @@ Source: Singhania et al. 2025.
 from __future__ import annotations
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.published.mscclpp import library_of_plan, library_of_pools
 from windtunnel.techniques.serving import Knobs
@@ -32,5 +31,3 @@ TECHNIQUE = Technique(
     saves="latency of collectives between nodes",
     resource="scale-out",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -11,7 +11,6 @@ from typing import Any
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.run_phases import RunPhase
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
@@ -45,5 +44,3 @@ TECHNIQUE = Technique(
     where={"deepspeed": "optimizer.type OneBitAdam (freeze_step)"},
     limits=LIMITS,
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -35,5 +34,3 @@ TECHNIQUE = Technique(
     resource="scale-out",
     quality="steps follow a few random directions in place of a gradient: many more are needed, which is not counted",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -20,7 +20,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -83,5 +82,3 @@ TECHNIQUE = Technique(
     reads=("tp", "cp", "pp", "mbs"),
     saves="scale-up",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

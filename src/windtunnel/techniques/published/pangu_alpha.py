@@ -10,7 +10,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -42,5 +41,3 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="memory",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

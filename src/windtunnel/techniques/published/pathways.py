@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import Controller, TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -41,5 +40,3 @@ TECHNIQUE = Technique(
     saves="launches that wait for inputs",
     resource="host",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

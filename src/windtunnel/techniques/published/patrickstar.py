@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
@@ -38,5 +37,3 @@ TECHNIQUE = Technique(
     saves="device memory",
     resource="memory",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -16,7 +16,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Axis, PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 ELEMENT_BYTES, GRADIENT_BYTES = 2.0, 4.0
@@ -94,5 +93,3 @@ TECHNIQUE = Technique(
     saves="scale-out",
     resource="scale-out",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

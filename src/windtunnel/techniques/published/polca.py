@@ -16,7 +16,6 @@ from typing import Any
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.jobs import JobsSpec, PowerSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -47,5 +46,3 @@ TECHNIQUE = Technique(
     resource="energy",
     jobs_section=_fed,
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.step_options import StepOptions
 
@@ -46,5 +45,3 @@ TECHNIQUE = Technique(
         "megatron_bridge": "ddp.overlap_grad_reduce",
     },
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

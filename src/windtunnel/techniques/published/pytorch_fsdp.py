@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero import applies
 from windtunnel.techniques.step_options import StepOptions
@@ -43,5 +42,3 @@ TECHNIQUE = Technique(
         "megatron_core": "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params",
     },
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

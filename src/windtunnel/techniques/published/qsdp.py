@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.specs.compression import Compression, GradientCompression
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, QUALITY, applies
 
@@ -37,5 +36,3 @@ TECHNIQUE = Technique(
     resource="scale-out",
     quality=QUALITY,
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

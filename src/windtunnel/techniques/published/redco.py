@@ -17,7 +17,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 _HAND = {
@@ -64,5 +63,3 @@ TECHNIQUE = Technique(
     saves="replicated state",
     resource="memory",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -18,7 +18,6 @@ from typing import Any
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.run import CheckpointTier, RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -51,5 +50,3 @@ TECHNIQUE = Technique(
     run_section=_in_memory,
     saves="checkpoints",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -8,17 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
-
-CASE = {
-    "model": "meta-llama/Llama-3.1-8B",
-    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-    "training": {"seq_len": 32768, "global_batch": 8, "framework": "megatron_core"},
-    "plan": {"mbs": 1, "dp": "auto"},
-}
-SHORT = {"training": {"seq_len": 128}}
-"""Activations of a short sequence are small beside the model's state."""
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -38,5 +28,3 @@ TECHNIQUE = Technique(
         "torchtitan": "parallelism.context_parallel_degree",
     },
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

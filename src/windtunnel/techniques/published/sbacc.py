@@ -16,7 +16,6 @@ from typing import Any
 
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.dbw import all_alike, waiting
 
@@ -39,5 +38,3 @@ TECHNIQUE = Technique(
     saves="stragglers",
     quality="results are approximate; their error falls with the returns",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec, Recompute
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 
 
@@ -34,5 +33,3 @@ TECHNIQUE = Technique(
     },
     missing="the paper's headline claim is not an experiment yet",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

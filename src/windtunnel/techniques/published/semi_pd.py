@@ -16,7 +16,6 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.specs.sm_split import SmSplitSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import served, with_pools
 
@@ -46,5 +45,3 @@ TECHNIQUE = Technique(
     resource="waiting",
     where={"sglang": "--enable-pdmux"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 
 
@@ -41,5 +40,3 @@ TECHNIQUE = Technique(
     },
     missing="the paper's headline claim is not an experiment yet",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

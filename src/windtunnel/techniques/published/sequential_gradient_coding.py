@@ -17,7 +17,6 @@ from typing import Any
 
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.dbw import all_alike, waiting
 
@@ -43,5 +42,3 @@ TECHNIQUE = Technique(
     saves="stragglers",
     quality="gradients of some rounds ago, or several models in turn",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

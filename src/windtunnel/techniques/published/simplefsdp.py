@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero import applies
 
@@ -33,5 +32,3 @@ TECHNIQUE = Technique(
     resource="memory bandwidth",
     where={"torchtitan": "the simple_fsdp experiment"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

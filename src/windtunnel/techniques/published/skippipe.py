@@ -15,7 +15,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ScheduleCase, Technique
 
 
@@ -70,5 +69,3 @@ TECHNIQUE = Technique(
     resource="compute",
     quality="a micro-batch trains only the layers that it runs through",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,6 @@ from typing import Any
 
 from windtunnel.program.segment import Segment
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingLayers, served
 
@@ -67,5 +66,3 @@ TECHNIQUE = Technique(
     resource="storage",
     quality="the router reads what attention has not seen yet: another model, trained so",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

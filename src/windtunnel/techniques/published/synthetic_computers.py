@@ -5,7 +5,6 @@ Source: Ge et al. 2026.
 
 from __future__ import annotations
 
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 TECHNIQUE = Technique(
@@ -22,5 +21,3 @@ TECHNIQUE = Technique(
     resource="compute",
     quality="what runs achieve is not known here",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -35,7 +35,6 @@ from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 _OUTPUT_BYTES = 2.0
@@ -165,5 +164,3 @@ TECHNIQUE = Technique(
     segment=_segment,
     saves="scale-up",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

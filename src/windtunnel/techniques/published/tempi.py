@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import ServingPart, Technique
 from windtunnel.techniques.serving import Knobs, served
 
@@ -39,5 +38,3 @@ TECHNIQUE = Technique(
     saves="copies of small pieces",
     resource="host",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

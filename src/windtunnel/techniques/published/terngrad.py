@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
@@ -34,5 +33,3 @@ TECHNIQUE = Technique(
     quality=QUALITY,
     limits=LIMITS,
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

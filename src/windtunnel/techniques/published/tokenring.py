@@ -10,21 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
-
-CASE = {
-    "model": "meta-llama/Llama-2-7b-hf",
-    "cluster": {
-        "device": "mi300x",
-        "nodes": 1,
-        "devices_per_node": 8,
-        # narrow links to each peer: the ring waits for its one
-        "scale_up": {"id": "mesh", "family": "generic", "bytes_per_s": 56e9, "latency_s": 2e-6, "topology": "mesh"},
-    },
-    "training": {"seq_len": 32768, "global_batch": 2, "framework": "generic", "attention": "flash2"},
-    "plan": {"mbs": 1, "cp": 4, "dp": "auto", "cp_kind": "ring", "recompute": {"policy": "full"}},
-}
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -41,5 +27,3 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="scale-up",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

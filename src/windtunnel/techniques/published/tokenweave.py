@@ -20,7 +20,6 @@ from typing import Any
 
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ServingPart, Technique
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
@@ -97,5 +96,3 @@ TECHNIQUE = Technique(
     saves="scale-up traffic and norms",
     resource="scale-up",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

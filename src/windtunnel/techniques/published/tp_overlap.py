@@ -26,7 +26,6 @@ from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 RINGS: dict[str, frozenset[str]] = {
@@ -296,5 +295,3 @@ TECHNIQUE = Technique(
         "deepspeed": "tensor_parallel.tp_overlap_comm",
     },
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

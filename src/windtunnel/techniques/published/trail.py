@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingPart, served, with_pools
 
@@ -31,5 +30,3 @@ TECHNIQUE = Technique(
     saves="waiting behind long answers",
     resource="waiting",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -25,5 +24,3 @@ TECHNIQUE = Technique(
     resource="memory",
     where={"megatron_core": "--context-parallel-size with --cp-comm-type a2a", "deepspeed": "sequence_parallel_size"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -16,7 +16,6 @@ from typing import Any
 
 from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -35,5 +34,3 @@ TECHNIQUE = Technique(
     run_section=_reshaped,
     saves="recovery",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

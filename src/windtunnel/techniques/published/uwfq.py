@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.jobs import JobsSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -31,5 +30,3 @@ TECHNIQUE = Technique(
     jobs_section=_ordered,
     resource="queue",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

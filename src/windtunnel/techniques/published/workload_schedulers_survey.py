@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.jobs import JobsSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 SCHEDULERS = ("fifo", "backfill", "round-robin", "cfs", "fair", "user-fair", "drf")
@@ -29,5 +28,3 @@ TECHNIQUE = Technique(
     jobs_section=_chosen,
     resource="queue",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -10,7 +10,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -36,5 +35,3 @@ TECHNIQUE = Technique(
     saves="scale-up",
     where={"megatron_core": "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 
@@ -27,5 +26,3 @@ TECHNIQUE = Technique(
     selects={"device": "mi300x", "scale_up": "xgmi4-mi300x", "scale_out": "$network"},
     saves="compute",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

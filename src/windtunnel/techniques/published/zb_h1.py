@@ -10,16 +10,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
-
-CASE = {
-    "model": "gpt3-13b",
-    "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
-    "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_core"},
-    "plan": {"tp": 2, "pp": 8, "mbs": 1},
-}
-"""Sixteen micro-batches on eight stages: a third of the step is bubble under 1F1B."""
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -45,5 +36,3 @@ TECHNIQUE = Technique(
     saves="bubble",
     experiment="zero_bubble",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

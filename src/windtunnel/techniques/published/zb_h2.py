@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Technique
 from windtunnel.techniques.published.zb_h1 import applies
 
@@ -29,5 +28,3 @@ TECHNIQUE = Technique(
     saves="bubble",
     experiment="zero_bubble",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

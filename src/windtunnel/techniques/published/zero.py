@@ -9,19 +9,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
-
-CASE = {
-    "model": "gpt3-6.7b",
-    "cluster": {"device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
-    "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
-    "plan": {"mbs": 1, "zero": 0},
-}
-ALONE = {"cluster": {"nodes": 1, "devices_per_node": 1}, "training": {"global_batch": 1}}
-"""One device: nothing is replicated, so nothing can be cut."""
-SLOW = {"cluster": {"scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"}}}
-"""Gathers that take longer than the optimizer step that sharding saves."""
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -50,5 +38,3 @@ TECHNIQUE = Technique(
         "torchtitan": "3: parallelism.data_parallel_shard_degree",
     },
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

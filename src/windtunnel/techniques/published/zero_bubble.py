@@ -13,7 +13,6 @@ import numpy as np
 from windtunnel import schedules
 from windtunnel.schedules import ScheduleLimits
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ScheduleCase, Technique
 from windtunnel.techniques.published.zb_h1 import applies
 
@@ -48,5 +47,3 @@ TECHNIQUE = Technique(
     saves="bubble",
     where={"torchtitan": "pipeline_parallel_schedule ZBVZeroBubble", "megatron_core": "sail-sg's fork"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
 TIERS = ("device", "host", "nvme")
@@ -59,5 +58,3 @@ TECHNIQUE = Technique(
     resource="memory",
     where={"deepspeed": "zero_optimization.offload_param, offload_optimizer"},
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -13,7 +13,6 @@ import numpy as np
 
 from windtunnel.schedules import ScheduleLimits
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, ScheduleCase, Technique
 from windtunnel.techniques.published.zb_h1 import applies
 
@@ -46,5 +45,3 @@ TECHNIQUE = Technique(
     schedule=_schedule,
     saves="bubble",
 )
-
-REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
