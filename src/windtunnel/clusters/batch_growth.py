@@ -15,7 +15,6 @@ import numpy as np
 from windtunnel.clusters.jobs import Growth, Jobs
 from windtunnel.clusters.throughputs import Throughputs
 
-MODES = ("static", "gns", "accordion")
 EXAMPLES = {
     "ResNet-18": 50_000,
     "ResNet-50": 100_000,

@@ -16,7 +16,6 @@ from windtunnel.clusters.event_loop.records import PAUSE, RELEASE, Outages
 from windtunnel.runs.intensity import Intensity
 from windtunnel.specs.jobs import ShiftSpec
 
-_DAY_S = 86400.0
 _SATURDAY = 5
 
 

@@ -24,7 +24,6 @@ from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, shown
 from windtunnel.importers.kernel_names import COLLECTIVES, COMPUTE, COPIES, OTHER, copy_class, kernel_class
 
-IDLE = "idle"
 _CHUNK = 1 << 22
 _KERNEL = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 _LAUNCH = frozenset({"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "privateuse1_runtime"})

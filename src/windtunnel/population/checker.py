@@ -44,18 +44,3 @@ def first_accepted(p: Floats, true_rate: float, false_rate: float, n: float, fal
         rejected = np.where(accepted < 1, (1.0 - true_rate) * p / (1.0 - accepted), 0.0)
     found: Floats = right + (1.0 - some) * rejected if fallback == "last" else right
     return found
-
-
-def attempts_until_accepted(p: Floats, true_rate: float, false_rate: float, n: float) -> Floats:
-    """Mean number of attempts (and of checks) until one is accepted, at most n: (1 − (1 − α)^n)/α.
-
-    Args:
-        p: success probability of a single attempt, shape (Q,).
-        true_rate: share of right answers that are accepted.
-        false_rate: share of wrong answers that are accepted.
-        n: attempts at most.
-    """
-    accepted = accepted_share(p, true_rate, false_rate)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        calls: Floats = np.where(accepted > 1e-12, at_least_one(accepted, n) / accepted, n)
-    return calls

@@ -55,20 +55,6 @@ def best_of_n(p: Floats, n: float, separation: float) -> Floats:
     return found
 
 
-def separation_of_auc(auc: float) -> float:
-    """The separation d of a selector that puts a right answer above a wrong one with this probability."""
-    from scipy.special import ndtri
-
-    return float(math.sqrt(2.0) * ndtri(auc))
-
-
-def auc_of_separation(separation: float) -> float:
-    """Probability that a right answer scores above a wrong one."""
-    from scipy.special import ndtr
-
-    return float(ndtr(separation / math.sqrt(2.0)))
-
-
 def separation_from_accuracy(p: Floats, n: float, accuracy: float) -> float | None:
     """The separation at which best of n has this mean success over the population; None where none has.
 

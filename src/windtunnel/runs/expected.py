@@ -27,11 +27,6 @@ class ExpectedRun:
     running_s: float
     """Of steps, lost ones included: the devices draw the step's power."""
 
-    @property
-    def stopped_s(self) -> float:
-        """Of saves, stops, restarts and waits."""
-        return self.wall_s - self.running_s
-
 
 def expected_run(program: Program, spot: SpotMean | None = None) -> ExpectedRun:
     """Expected seconds of a program.

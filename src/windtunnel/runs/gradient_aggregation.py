@@ -91,11 +91,3 @@ def flag_mean(
     else:
         joined = units.mean(axis=0) * np.median(norms)
     return np.asarray(joined @ basis.T @ basis)
-
-
-def flag_mean_flop(workers: int, parameters: float, rounds: int = 5) -> float:
-    """Floating-point operations of the flag mean: each round the Gram matrix of the workers and the basis from it.
-
-    Source: 2·n·p² for the products of n parameters and p workers, twice a round; what is p³ is left out.
-    """
-    return 4.0 * parameters * workers**2 * rounds

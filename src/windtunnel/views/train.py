@@ -249,11 +249,6 @@ def _phases(result: TrainingResult) -> Section | None:
     return Section("Phases of the run", (table(heads, rows, numeric=range(1, 6)),), PHASES) if rows else None
 
 
-def _documents(result: TrainingResult) -> Section | None:
-    found = documents(result.lengths)
-    return Section("Documents", (pairs(found),), "of the simulated batch") if found else None
-
-
 def documents(lengths: dict[str, Any]) -> list[tuple[str, str]]:
     """(what, value) of documents of different lengths; empty where all sequences are alike.
 

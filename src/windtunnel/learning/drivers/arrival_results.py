@@ -75,11 +75,6 @@ class ArrivalCurve:
         alive = self.compute_s + self.transfer_s + self.idle_s
         return np.asarray(self.compute_s / (alive + (alive == 0)))
 
-    def first_at(self, loss: float) -> int | None:
-        """Index of the first point at or below a loss; None where none is."""
-        hit = (self.loss <= loss).nonzero()[0]
-        return int(hit[0]) if len(hit) else None
-
 
 @dataclass(slots=True)
 class Accounts:

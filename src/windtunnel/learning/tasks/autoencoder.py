@@ -17,9 +17,6 @@ from windtunnel.learning.tasks.dense import DenseNet
 from windtunnel.learning.tasks.splits import SPLITS, Shards, split
 from windtunnel.techniques.knobs import Knob
 
-GROUPS = 8
-"""Regions of the surface, which splits divide over workers."""
-
 
 @dataclass(slots=True)
 class Autoencoder:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from windtunnel.arrays import Floats
 from windtunnel.learning.timing.links import Link
 from windtunnel.learning.timing.lock_step import LockStepRun
 from windtunnel.learning.timing.schedule import Messages, Schedule, read_schedule
@@ -86,9 +85,3 @@ def bandwidth_for(
         middle = (low * high) ** 0.5
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-def first_on_grid(bytes_per_s: float, grid: Floats) -> float:
-    """The first point of an ascending grid that is at least so much; infinity beyond its end."""
-    above = grid[grid >= bytes_per_s * (1.0 - CLOSE)]
-    return float(above[0]) if len(above) else inf

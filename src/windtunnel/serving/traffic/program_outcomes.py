@@ -13,8 +13,6 @@ from windtunnel.arrays import Floats, Ints, Mask
 Choice = Literal["", "accepted", "checker", "majority", "score", "random"]
 """How a join chooses among what it waits for: one that a judge accepted, one that is right, the most frequent answer,
 the highest score, or any."""
-EARLY: tuple[Choice, ...] = ("accepted", "checker", "majority")
-"""Choices that can be settled before all are there."""
 NONE = -1
 
 

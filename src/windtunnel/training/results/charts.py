@@ -10,7 +10,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Int32s, Ints
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, Row, layer
-from windtunnel.charts.colours import GREEN, IDLE, INK
+from windtunnel.charts.colours import IDLE, INK
 from windtunnel.charts.forms import Bar, Bars, horizontal
 from windtunnel.training.results.colours import colour, memory_colour
 from windtunnel.training.results.records import MemoryReport, TraceEvents
@@ -160,24 +160,6 @@ def _told_memory(memory: MemoryReport, drawn: list[str], kept: Ints) -> Layer:
         told = f"at {memory.curve_time_s[i]:.4g} s: {memory.curve_bytes[i] / 2**30:.2f} GiB\n" + "\n".join(parts)
         rows.append({"x": float(memory.curve_time_s[i]), "told": told})
     return layer("rule", rows, strokeWidth=12, opacity=0.0)
-
-
-def sensitivity_chart(result: StepFigures) -> Chart:
-    """Change of the step time, in per cent, with 10 % more of each resource."""
-    items = sorted(result.sensitivities.items(), key=lambda item: item[1])
-    bars = []
-    for name, change in items:
-        text = f"{100 * change:+.2f} %".replace("-", "−") if abs(change) >= 5e-5 else "none"
-        told = f"10 % more {name}: step time {text}"
-        bars.append(Bar(name=name, end=100 * change, colour=GREEN if change <= 0 else "#c0392b", text=text, told=told))
-    return Bars(
-        title="Change of the step time with 10 % more of a resource",
-        bars=tuple(bars),
-        layers=(),
-        x=Axis(title="change of step time, %"),
-        y=Axis(kind="band"),
-        mark=0.0,
-    )
 
 
 def timeline_chart(result: StepFigures, *, bins: int = 400) -> Chart:

@@ -77,26 +77,6 @@ class TrainingResult:
     measure_next: NextMeasurement | None = None
     """What would narrow the interval most; None where it is narrow, or where nothing would narrow it by much."""
 
-    def flop_convention(self, name: str) -> dict[str, float]:
-        """Model TFLOP/s per device and MFU under another convention of counting FLOPs.
-
-        Args:
-            name: `full` (the convention of this result: 6·matmul parameters + 12·L·h·s), `causal` (attention halved),
-                `no_attention` (6·parameters), or `hardware` (all FLOPs that ran, recomputation included).
-
-        Raises:
-            ValueError: `name` is another one.
-        """
-        if name == "hardware":
-            return {"tflops_per_device": self.hardware_tflops_per_device, "mfu": self.hfu}
-        share = {"full": 0.0, "causal": 0.5, "no_attention": 1.0}
-        if name not in share:
-            raise ValueError(f"convention = {name}: must be full, causal, no_attention or hardware")
-        ratio = 1.0
-        if self.model_flop_per_token:
-            ratio = 1.0 - share[name] * self.attention_flop_per_token / self.model_flop_per_token
-        return {"tflops_per_device": self.model_tflops_per_device * ratio, "mfu": self.mfu * ratio}
-
     def to_dict(self, *, curves: bool = False) -> dict[str, Any]:
         """Plain data as `--json` prints it; `curves` adds the memory curve and the trace."""
         return result_to_dict(self, curves=curves)

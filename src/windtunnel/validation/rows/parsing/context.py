@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from windtunnel.validation.rows.parsing.loose_values import mapping, words
 
@@ -32,8 +32,6 @@ sizes alone are read."""
 
 Assumable = Literal["plan", "precision", "recompute", "network"]
 """What a row may leave open that changes its prediction by more than the cost model's own error."""
-
-ASSUMABLE: tuple[Assumable, ...] = get_args(Assumable)
 
 _OUTCOME = re.compile(
     r"predict|simulat|mfu|hfu|tflop|throughput|tokens_per|samples_per|per_s(ec)?(_|$)|step_time|iteration_time"
