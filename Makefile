@@ -35,7 +35,7 @@ lint: setup  ## style, types and import order
 	$(BIN)/lint-imports
 
 test: lint $(COMPILED)  ## lint, then everything but the slow tests
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not slow" --benchmark-disable
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow" --benchmark-disable
 
 test-browser: extras  ## the studio in Chromium (scripts/install-browser); skips where no browser can be had
 	$(BIN)/pytest -m slow tests/integration/test_studio.py tests/integration/test_studio_browser.py || [ $$? -eq 5 ]

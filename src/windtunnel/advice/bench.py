@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from windtunnel.advice.actions import Action
@@ -14,7 +14,11 @@ from windtunnel.errors import BadInput, Infeasible
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.techniques.base import Work
 from windtunnel.techniques.limits import merged
+from windtunnel.training.compare_results import between
+from windtunnel.training.predict import simulate_one_of_many, simulate_training
 from windtunnel.training.results.training_result import TrainingResult
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
+from windtunnel.training.uncertainty.plan_difference import PairedDifference
 
 NO_BAND = "simulated alone: no measured pairs"
 
@@ -79,13 +83,12 @@ class TrainingBench:
 
     base: TrainingResult
     scenario: dict[str, Any]
+    cache: PricingCache = field(default_factory=PricingCache)
     work: ClassVar[Work] = "training"
 
     def run(self, changed: dict[str, Any]) -> TrainingResult:
-        """The step of a changed scenario."""
-        from windtunnel.training.predict import simulate_training
-
-        return simulate_training(changed, sensitivities=False)
+        """The step of a changed scenario; its interval leaves out assumed settings until `band` asks for them."""
+        return simulate_one_of_many(changed, cache=self.cache)
 
     def fits(self, result: TrainingResult) -> bool:
         """Whether the reserved peak is within the device."""
@@ -114,14 +117,20 @@ class TrainingBench:
 
     def band(self, result: TrainingResult, objective: Objective) -> Band:
         """Interval of the ratio of step times after to before; energy and money follow step time."""
-        from windtunnel.training.compare_results import between
-
         before, after = objective.value(self.base) or 1.0, objective.value(result) or 1.0
         ratio = after / before
-        found = between(self.base, result) if objective.measure else None
+        found = step_ratio(self.base, result, self.cache) if objective.measure else None
         if found is None:
             return Band(ratio, ratio, 0.0, NO_BAND)
         return Band(ratio * found.low / found.ratio, ratio * found.high / found.ratio, found.level, found.basis)
+
+
+def step_ratio(base: TrainingResult, result: TrainingResult, cache: PricingCache) -> PairedDifference | None:
+    """Step time of a result of `simulate_one_of_many` against the base, with its interval; None as `between` says."""
+    try:
+        return between(base, simulate_training(result.scenario, sensitivities=False, cache=cache))
+    except BadInput:  # its scenario can no longer be read
+        return None
 
 
 def _largest(before: dict[str, float], after: dict[str, float], least: float) -> tuple[tuple[str, float, float], ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from windtunnel.advice.bench import NO_BAND, Band
+from windtunnel.advice.bench import NO_BAND, Band, step_ratio
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.plans import differences
 from windtunnel.arrays import Floats
@@ -24,6 +24,7 @@ from windtunnel.runs.search import host_bytes
 from windtunnel.runs.simulate import prepared_run
 from windtunnel.specs.run import DAY_S
 from windtunnel.techniques.base import Work
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
 FIRST = 32
 """Replications of a changed run to begin with; twice as many follow while its difference cannot be told from none."""
@@ -106,6 +107,7 @@ class RunBench:
     base: RunFigures
     scenario: dict[str, Any]
     folder: Path
+    cache: PricingCache = field(default_factory=PricingCache)
     work: ClassVar[Work] = "run"
 
     @classmethod
@@ -122,7 +124,8 @@ class RunBench:
 
     def run(self, changed: dict[str, Any]) -> RunFigures:
         """The run of a changed scenario in the base's random numbers, until its difference is told or they end."""
-        x, base, most = prepared_run(changed, folder=self.folder), self.base, len(self.base.samples)
+        x = prepared_run(changed, folder=self.folder, cache=self.cache, one_of_many=True)
+        base, most = self.base, len(self.base.samples)
         samples, seconds = _replicated(x, 0, min(FIRST, most))
         while len(samples) < most and not _resolved(samples, base.samples[: len(samples)]):
             more = _replicated(x, len(samples), min(len(samples), most - len(samples)))
@@ -187,9 +190,7 @@ class RunBench:
         basis = f"{n} pairs of runs in the same random numbers"
         a, b = self.base.x.step, result.x.step
         if a.step_time_s != b.step_time_s:
-            from windtunnel.training.compare_results import between
-
-            found = between(a, b)
+            found = step_ratio(a, b, self.cache)
             if found is None:
                 return Band(ratio, ratio, 0.0, NO_BAND)
             basis += f"; of the step: {found.basis}"

@@ -85,7 +85,7 @@ def _step_s(
     scenario: Scenario, plan: ResolvedPlan, cluster: ClusterSpec, missing: int, micro_batches: int, unit: int
 ) -> float | None:
     """Seconds of a step on the nodes that are left; None where the plan cannot be laid over them."""
-    from windtunnel.training.predict import simulate_training
+    from windtunnel.training.predict import simulate_one_of_many
 
     replicas = plan.dp - missing * unit
     nodes = cluster.nodes - missing * nodes_per_replica(plan, cluster)
@@ -97,7 +97,7 @@ def _step_s(
     key = (scenario.model_dump_json(exclude={"run"}), settings)
     if key not in _KEPT:
         try:
-            _KEPT[key] = simulate_training(scenario, overrides=settings, sensitivities=False).step_time_s
+            _KEPT[key] = simulate_one_of_many(scenario, overrides=settings).step_time_s
         except BadInput:
             _KEPT[key] = None
     return _KEPT[key]

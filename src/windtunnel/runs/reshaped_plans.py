@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -21,6 +21,7 @@ from windtunnel.errors import BadInput
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
 KEPT_LAYOUTS = 4
 """Layouts that are simulated on most and on fewest nodes too: the best by the middle."""
@@ -121,6 +122,7 @@ class _Case:
     scenario: Scenario
     plan: ResolvedPlan
     cluster: ClusterSpec
+    cache: PricingCache = field(default_factory=PricingCache)
 
     @property
     def batch(self) -> int:
@@ -162,7 +164,7 @@ class _Case:
             settings.append("plan.stage_layers=null")
         key = (self.scenario.model_dump_json(exclude={"run"}), tuple(settings))
         if key not in _KEPT:
-            _KEPT[key] = _step_s(self.scenario, tuple(settings))
+            _KEPT[key] = _step_s(self.scenario, tuple(settings), self.cache)
         found = _KEPT[key]
         return None if found is None else found / (many + (layout.pp - 1) / layout.vpp)
 
@@ -206,12 +208,12 @@ def in_proportion(nodes: int, least: float) -> Floats:
     return nodes / (nodes - np.arange(most + 1.0))
 
 
-def _step_s(scenario: Scenario, settings: tuple[str, ...]) -> float | None:
+def _step_s(scenario: Scenario, settings: tuple[str, ...], cache: PricingCache) -> float | None:
     """Seconds of a step under other settings; None where the plan does not fit."""
-    from windtunnel.training.predict import simulate_training
+    from windtunnel.training.predict import simulate_one_of_many
 
     try:
-        found = simulate_training(scenario, overrides=settings, sensitivities=False)
+        found = simulate_one_of_many(scenario, overrides=settings, cache=cache)
     except BadInput:
         return None
     return found.step_time_s if found.memory_fits else None

@@ -35,7 +35,8 @@ from windtunnel.runs.run_warnings import in_words, remarks_of, warnings_of, why_
 from windtunnel.scenarios.source import Source
 from windtunnel.specs.run import DAY_S
 from windtunnel.techniques import applied
-from windtunnel.training.predict import prepare, simulate_training
+from windtunnel.training.predict import prepare, simulate_one_of_many, simulate_training
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
 
 def simulate_run(
@@ -209,21 +210,31 @@ def _result(x: PreparedRun, run: Runs, changes_too: bool, processes: int = 1) ->
     )
 
 
-def prepared_run(source: Source, *, overrides: Sequence[str] = (), folder: Path | None = None) -> PreparedRun:
+def prepared_run(
+    source: Source,
+    *,
+    overrides: Sequence[str] = (),
+    folder: Path | None = None,
+    cache: PricingCache | None = None,
+    one_of_many: bool = False,
+) -> PreparedRun:
     """The step of a run simulated once, and everything else of the run decided.
 
     Args:
         source: Path of a scenario file with a `run` section, a mapping of its fields, or a `Scenario`.
         overrides: Settings `key=value` as `--set` takes them.
         folder: Folder that its paths are relative to; absent: that of the file.
+        cache: Prices that several steps share; the run is the same with and without.
+        one_of_many: Whether the run is only compared, so that the step's interval may leave out assumed settings.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
     """
     scenario, lines, own = load(source, overrides)
+    cache = cache or PricingCache()
     problems, folder, prepared = ProblemList(lines), folder or own, None
     try:
-        prepared, scenario = prepare(source, overrides=overrides)
+        prepared, scenario = prepare(source, overrides=overrides, cache=cache)
     except BadInput as error:
         problems.extend(error.problems)
     if scenario.run is None:
@@ -233,7 +244,10 @@ def prepared_run(source: Source, *, overrides: Sequence[str] = (), folder: Path 
         problems.extend(spares_problem(scenario.run, prepared.cluster.nodes) if prepared is not None else ())
     problems.raise_if_any()
     assert prepared is not None
-    step = simulate_training(source, overrides=overrides, sensitivities=False)
+    if one_of_many:
+        step = simulate_one_of_many(source, overrides=overrides, cache=cache)
+    else:
+        step = simulate_training(source, overrides=overrides, sensitivities=False, cache=cache)
     return prepare_run(scenario, folder, step, prepared)
 
 

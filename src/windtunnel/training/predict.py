@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +135,54 @@ def simulate_training(
         >>> import windtunnel as wt
         >>> r = wt.simulate_training("examples/llama3-70b-64xh100.yaml")  # doctest: +SKIP
     """
+    return _predicted(
+        source,
+        _Wanted(
+            overrides=overrides,
+            trace=trace,
+            sensitivities=sensitivities,
+            coefficient_overrides=coefficient_overrides,
+            run=run,
+            chosen_by_planner=chosen_by_planner,
+            cache=cache,
+        ),
+    )
+
+
+def simulate_one_of_many(
+    source: Source, *, overrides: Sequence[str] = (), cache: PricingCache | None = None
+) -> TrainingResult:
+    """`simulate_training` for figures that are only compared: no sensitivities, no effect of assumed settings.
+
+    Its interval is that of a step in which nothing is assumed, and `measure_next` is empty; all else is the same.
+
+    Args:
+        source: Path of a scenario file, a mapping of its fields, or a `Scenario`.
+        overrides: Settings `key=value` as `--set` takes them.
+        cache: Prices that several predictions share; the result is the same with and without.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+    """
+    return _predicted(source, _Wanted(overrides=overrides, sensitivities=False, assumed_terms=False, cache=cache))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What a prediction is of and holds, as `simulate_training` describes it."""
+
+    overrides: Sequence[str] = ()
+    trace: bool = False
+    sensitivities: bool = True
+    assumed_terms: bool = True
+    """Whether assumed settings widen the interval."""
+    coefficient_overrides: dict[str, Any] | None = None
+    run: bool = True
+    chosen_by_planner: Sequence[str] = ()
+    cache: PricingCache | None = None
+
+
+def _predicted(source: Source, wanted: _Wanted) -> TrainingResult:
     from windtunnel import __version__
     from windtunnel.schedules import describe
     from windtunnel.techniques import applied, remarks
@@ -145,8 +193,9 @@ def simulate_training(
     from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
     begun, compiled_s = time.perf_counter(), compile_seconds()
-    cache = PricingCache() if cache is None else cache
-    prepared, scenario = prepare(source, overrides=overrides, coefficient_overrides=coefficient_overrides, cache=cache)
+    cache, chosen_by_planner = wanted.cache or PricingCache(), wanted.chosen_by_planner
+    coefficients, sensitivities = wanted.coefficient_overrides, wanted.sensitivities
+    prepared, scenario = prepare(source, overrides=wanted.overrides, coefficient_overrides=coefficients, cache=cache)
     folder = folder_of(source)
     assumed = assumptions(scenario, prepared, folder)
     if chosen_by_planner:
@@ -155,16 +204,17 @@ def simulate_training(
         named = {a.field for a in own}
         assumed = (*own, *(a for a in assumed if a.field not in named and not (whole and a.field in SEARCHED)))
     chosen, acting = applied(scenario.techniques), prepared.techniques
-    phases = phase_scenarios(scenario, chosen) if run else ()
+    phases = phase_scenarios(scenario, chosen) if wanted.run else ()
 
     def step(of: Scenario, x: PreparedStep, **options: Any) -> TrainingResult:
         found = simulate_step(x, name=scenario.name or x.model.name, **options)
         return replace(found, sensitivities=_sensitivities(of, x, found.step_time_s)) if sensitivities else found
 
-    result = step(scenario, prepared, assumed=assumed, trace=trace)
-    result = _with_assumed_terms(result, scenario, prepared, cache)
+    result = step(scenario, prepared, assumed=assumed, trace=wanted.trace)
+    if wanted.assumed_terms:
+        result = _with_assumed_terms(result, scenario, prepared, cache)
     if phases:
-        ran = [step(p.scenario, _prepare_phase(p, folder, coefficient_overrides)) for p in phases]
+        ran = [step(p.scenario, _prepare_phase(p, folder, coefficients)) for p in phases]
         result = mean_of_run(result, [(p.phase, own) for p, own in zip(phases, ran, strict=True)])
     plain = scenario.model_dump(mode="json", exclude_unset=True)
     if isinstance(scenario.model, ModelFile):  # a stored result stands without the file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ SLOW_LINKS: dict[str, Any] = {
 }
 
 
+@cache
+def on_slow_links() -> Advice:
+    return advise(SLOW_LINKS, pairs=False)
+
+
 def _gains(advice: Advice) -> dict[str, float]:
     return {s.names[0]: s.gain for s in advice.suggestions}
 
@@ -39,7 +45,7 @@ def _told(advice: Advice) -> set[str]:
 
 
 def test_gains_are_those_of_a_run_by_hand() -> None:
-    advice = advise(SLOW_LINKS, pairs=False)
+    advice = on_slow_links()
     one = next(s for s in advice.suggestions if s.names == ("tp-overlap",))
     before = wt.simulate_training(SLOW_LINKS)
     after = wt.simulate_training(merged(SLOW_LINKS, one.scenario))
@@ -66,7 +72,7 @@ def test_best_first_and_every_technique_is_accounted_for() -> None:
 
 
 def test_overlap_gains_more_on_slow_links_and_nothing_without_them() -> None:
-    slow = _gains(advise(SLOW_LINKS, pairs=False))["tp-overlap"]
+    slow = _gains(on_slow_links())["tp-overlap"]
     one = merged(SLOW_LINKS, {"plan": {"tp": 1}, "cluster": {"devices_per_node": 1}})
     alone = advise(one | {"cluster": {"device": "b200-sxm-180gb", "nodes": 1, "devices_per_node": 1}}, pairs=False)
     assert slow > 0.05
@@ -142,7 +148,7 @@ def test_report_and_references_hold_every_suggestion(tmp_path: Path, capsys: pyt
     assert run(["advise", str(source), "--no-pairs", "--report", str(report), "--cite", str(papers)]) == 0
     page, cited = report.read_text("utf-8"), papers.read_text("utf-8")
     assert "&lt;b&gt;named" in page and "<b>named" not in page.split("</header>")[0]
-    advice = advise(SLOW_LINKS, pairs=False)
+    advice = on_slow_links()
     for one in (*advice.suggestions, *advice.unlike):
         assert one.names[0] in page
         assert REGISTRY.get(one.names[0]).paper.link in cited

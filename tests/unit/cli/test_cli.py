@@ -262,9 +262,9 @@ def test_init_writes_a_scenario_that_loads(capsys: pytest.CaptureFixture[str], t
     from windtunnel.scenarios.load import load_scenario
 
     file = tmp_path / "my.yaml"
-    assert run(["init", str(file), "--nodes", "2", "--model", "llama-3.1-70b"]) == 0
+    assert run(["init", str(file), "--nodes", "2", "--model", "gpt2"]) == 0
     scenario = load_scenario(file)
-    assert scenario.model == "meta-llama/Llama-3.1-70B"
+    assert scenario.model == "openai-community/gpt2"
     assert scenario.training is not None
     assert scenario.training.global_batch == 16
     before = file.read_text()

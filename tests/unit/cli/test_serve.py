@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
 from windtunnel.scenarios.load import load_scenario
+from windtunnel.serving.results.serving_result import ServingResult
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "serving").glob("*.yaml"))
 SMALL = ["serving.traffic.num_requests=200", "serving.traffic.warmup_requests=0"]
@@ -22,9 +24,14 @@ def out_json(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+@cache
+def served(file: Path) -> ServingResult:
+    return api.simulate_serving(file)
+
+
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda f: f.stem)
 def test_examples_have_a_steady_state_and_meet_their_objective(file: Path) -> None:
-    result = api.simulate_serving(file)
+    result = served(file)
     assert result.completed == result.requests >= 500 and not result.saturated and not result.warnings
     assert result.slo_met and result.slo_attainment > 0.9
     assert result.scenario_name in (file.stem, f"serve-{file.stem}")
@@ -33,7 +40,7 @@ def test_examples_have_a_steady_state_and_meet_their_objective(file: Path) -> No
 
 
 def test_examples_show_what_they_are_about() -> None:
-    by = {f.stem.split("-")[0]: api.simulate_serving(f) for f in EXAMPLES}
+    by = {f.stem.split("-")[0]: served(f) for f in EXAMPLES}
     assert len(by) >= 4
     chat, long, trace = by["chat"], by["long"], by["trace"]
     assert chat.instances == 2 and chat.record.requests.follow.max() > 0

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,18 @@ def _is_stopped(error: BaseException | None) -> bool:
     return False
 
 
+_machines: list[tuple[Program, Any]] = []
+"""The last program and its record for the kernel; most runs have many replications of one program."""
+
+
+def _machine_of(program: Program) -> Any:
+    from windtunnel.runs.event_loop.kernels import state
+
+    if not _machines or _machines[0][0] is not program:
+        _machines[:] = [(program, state.machine_of(program))]
+    return _machines[0][1]
+
+
 def jitted(program: Program, seed: int, multiplier: Floats, bad: Floats) -> Replication:
     """One run by the jitted loop; the first call of a process compiles it or loads its machine code."""
     if not is_compiled(KERNEL):
@@ -95,7 +108,7 @@ def jitted(program: Program, seed: int, multiplier: Floats, bad: Floats) -> Repl
     from windtunnel.runs.event_loop.kernels import loop, state
 
     try:
-        found = loop.replicate(state.machine_of(program), seed, multiplier, bad)
+        found = loop.replicate(_machine_of(program), seed, multiplier, bad)
     except SystemError as error:  # Ctrl-C inside machine code
         if _is_stopped(error):
             raise KeyboardInterrupt from None

@@ -312,7 +312,12 @@ def test_whole_prompts_beyond_the_token_budget_are_priced_not_drawn_out() -> Non
     assert first[0] == pytest.approx(first[1], rel=0.005)
 
 
-_LONG = ("serving-llama3-8b-devices", "serving-deepseek-v3-32xh200", "serving-qwen3-32b-32xh200")
+_LONG = (
+    "serving-llama3-8b-devices",
+    "serving-deepseek-v3-32xh200",
+    "serving-qwen3-32b-32xh200",
+    "serving-qwen3-30b-a3b-front",
+)
 
 
 @pytest.mark.parametrize(
