@@ -46,11 +46,11 @@ from windtunnel.registry import Registry
 from windtunnel.runs.intensity import intensity_of, year_mean
 from windtunnel.scenarios.load import load
 from windtunnel.scenarios.source import Source
-from windtunnel.specs.base import named
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.jobs import JobsSpec, ServingFleetSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import Applied, applied, idle, on_jobs_section, remarks
+from windtunnel.techniques.knobs import named
 
 AnyPolicy = QueuePolicy | RoundPolicy | SharingPolicy | TaskPolicy | ElasticPolicy
 _POLICY_KINDS: tuple[Registry[Any], ...] = (

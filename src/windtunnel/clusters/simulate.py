@@ -57,8 +57,8 @@ from windtunnel.clusters.tasks import TaskRules, run_tasks
 from windtunnel.errors import BadInput, Infeasible, Problem
 from windtunnel.runs.intensity import intensity_of, year_mean
 from windtunnel.scenarios.source import Source
-from windtunnel.specs.base import named
 from windtunnel.specs.jobs import JobsSpec
+from windtunnel.techniques.knobs import named
 
 _KWH = 3.6e6
 _MOST_LOOKS = 8

@@ -12,6 +12,7 @@ from windtunnel.graph.families import build_block
 from windtunnel.graph.operators import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style, Tensor
 from windtunnel.graph.predicted import PREDICTED, predicted
 from windtunnel.graph.widths import widened
+from windtunnel.specs.layers import letters
 from windtunnel.specs.model import ModelSpec
 
 __all__ = [
@@ -79,8 +80,11 @@ def build(
     style = style or STYLES["fused"]
     if element_bytes == 4.0:
         style = style.full_precision()
-    depth = model.layer_kinds()
-    blocks = {kind: build_block(kind, model, batch, style, unfused=unfused_attention) for kind in dict.fromkeys(depth)}
+    depth, written = model.layer_kinds(), {letter: layer for layer, letter in letters(model.layers).items()}
+    blocks = {
+        kind: build_block(kind, written.get(kind, ()), model, batch, style, unfused=unfused_attention)
+        for kind in dict.fromkeys(depth)
+    }
     if model.num_nextn_predict_layers:
         blocks[PREDICTED] = predicted(model, batch, style, blocks[depth[-1]])
     first = embedding(model, batch, style)

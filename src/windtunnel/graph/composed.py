@@ -19,7 +19,7 @@ from windtunnel.graph.attention import (
 )
 from windtunnel.graph.indexer import index_scores, index_work
 from windtunnel.graph.mlp import moe_mlp
-from windtunnel.graph.operators import Batch, Block, Kind, Operator, Style, Tensor, linear, pointwise
+from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor, linear, pointwise
 from windtunnel.graph.recurrent import Between, Scan, decayed_sum, delta_rule, elementwise_scan, state_space
 from windtunnel.specs.layers import Matrix, SubBlock
 from windtunnel.specs.model import ModelSpec
@@ -52,15 +52,8 @@ _SCANS = {
 }
 
 
-def composed_block(kind: str, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool = False) -> Block:
-    """One layer of the letter `kind`; `unfused`: whether scores, softmax and context are separate kernels."""
-    parts = [_sub_block(block, model, batch, style, unfused=unfused) for block in model.layer_of(kind)]
-    operators = tuple(op for part in parts for op in part.operators)
-    tensors = tuple(tensor for part in parts for tensor in part.tensors)
-    return Block(kind, operators, tensors, sum(p.params for p in parts), sum(p.expert_params for p in parts))
-
-
-def _sub_block(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Parts:
+def sub_block(block: SubBlock, model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Parts:
+    """One sub-block of a layer; `unfused`: whether scores, softmax and context are separate kernels."""
     if block.kind == "mixture":
         return _mixture(block, model, batch, style)
     t = batch.tokens

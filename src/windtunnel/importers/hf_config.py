@@ -227,19 +227,17 @@ def load_hf_config(path: Path) -> dict[str, Any]:
         BadInput: the file cannot be read or holds no JSON object.
     """
     path = path / "config.json" if path.is_dir() else path
-    problems = ProblemList()
     try:
         data = json.loads(path.read_text("utf-8"))
     except OSError as error:
-        problems.add("model.config", str(path), f"cannot be read: {error.strerror or error}")
+        rule = f"cannot be read: {error.strerror or error}"
     except ValueError as error:
-        problems.add("model.config", str(path), f"is not JSON: {error}")
+        rule = f"is not JSON: {error}"
     else:
         if isinstance(data, dict):
             return data
-        problems.add("model.config", str(path), "must hold a JSON object")
-    problems.raise_if_any()
-    raise AssertionError
+        rule = "must hold a JSON object"
+    raise BadInput(Problem("model.config", rule, str(path)))
 
 
 class _Reader:

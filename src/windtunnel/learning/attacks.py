@@ -101,6 +101,6 @@ def attacked(task: Task, attack: Attack, draws: Draws) -> Task:
         return AttackedTask(task, attack, draws)
     if not isinstance(task, Classifier):
         rule = "the task has no labels to flip; allowed: tasks logistic, mlp-digits and gaussian-mixture"
-        raise BadInput(Problem("learning.attack.kind", rule, attack.kind))
+        raise BadInput(Problem("learning.attack.kind", rule, "label_flip"))
     task.flipped = attack.workers
     return task

@@ -16,9 +16,9 @@ from windtunnel.learning.timing.lock_step import LockStepRun
 from windtunnel.learning.timing.on_target import built_on_target, with_work_of
 from windtunnel.learning.timing.schedule import read_schedule
 from windtunnel.scenarios.source import Source
-from windtunnel.specs.base import named
 from windtunnel.specs.learning import LearningSpec
 from windtunnel.techniques import applied
+from windtunnel.techniques.knobs import named
 
 ROUNDS = 20
 """Rounds that are looked at, at least."""

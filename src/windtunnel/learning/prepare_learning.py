@@ -33,12 +33,12 @@ from windtunnel.learning.timing.schedule import read_schedule
 from windtunnel.machine_memory import require_bytes
 from windtunnel.registry import Registry
 from windtunnel.scenarios.source import Source
-from windtunnel.specs.base import Named, named
+from windtunnel.specs.base import Named
 from windtunnel.specs.learning import LearningRateSpec, LearningSpec, SplitSpec
 from windtunnel.specs.run import FailureProfile
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import Applied, applied, remarks
-from windtunnel.techniques.knobs import with_defaults
+from windtunnel.techniques.knobs import named, with_defaults
 
 BASELINE = "data_parallel"
 _POINTS = 100
@@ -166,14 +166,16 @@ def prepare_learning(source: Source, overrides: tuple[str, ...] = ()) -> Prepare
         problems.raise_if_any()
         raise AssertionError("unreachable")
     assumed: list[tuple[str, str, str]] = []
+    law = task = None
+    failures = None if isinstance(spec.failures, str) else spec.failures
+    if isinstance(spec.failures, str) and spec.failures != "none":
+        with problems.below("learning.failures"):
+            failures = failure_profile(spec.failures, "learning.failures")
     chosen = applied(scenario.techniques, problems)
     algorithms = chosen_algorithms(spec, chosen, problems)
     base = _base_key(spec, folder, assumed, problems)
-    law = failures = task = None
     with problems.below("learning.law"):
         law = None if spec.law is None else LAWS.get(spec.law, "learning.law")
-    with problems.below("learning.failures"):
-        failures = _failures(spec)
     with problems.below("learning.task"):
         task = None if base is None else honest_task_of(base)
     shapes = () if task is None else task.shapes
@@ -259,21 +261,24 @@ def chosen_algorithms(
         problems.add("learning.algorithms", UNSET, "must name one algorithm or more")
     found: list[tuple[AlgorithmKind, dict[str, Any], dict[str, Any]]] = []
     for at, entry in enumerate(spec.algorithms):
-        for name, given in ({entry: {}} if isinstance(entry, str) else entry).items():
-            where = f"learning.algorithms.{at}"
-            one = {name: _without_staleness(name, given or {}, where, problems)}
+        for name, stated in ({entry: {}} if isinstance(entry, str) else entry).items():
+            where, given = f"learning.algorithms.{at}", dict(stated or {})
+            refused = _refused_knobs(name, given)
+            problems.extend(Problem(f"{where}.{name}.{knob}", rule, given[knob]) for knob, rule in refused.items())
+            one = {name: {knob: value for knob, value in given.items() if knob not in refused}}
             kind, knobs = _looked_up(ALGORITHMS, one, where, problems)
             if kind is not None:
-                found.append((kind, knobs, dict(given or {})))
+                found.append((kind, knobs, given))
     listed = {kind.id for kind, _, _ in found}
     for item in chosen:
         name = item.technique.algorithm
         if not name or name in listed:
             continue
-        with problems.below("techniques"):
-            kind = ALGORITHMS.get(name, "techniques")
-            given = {knob: value for knob, value in item.knobs.items() if knob in kind.knobs}
-            found.append((kind, with_defaults(kind.knobs, given, f"techniques.{item.technique.id}", problems), given))
+        known = ALGORITHMS.get(name).knobs if name in ALGORITHMS else {}
+        given = {knob: value for knob, value in item.knobs.items() if knob in known}
+        kind, knobs = _looked_up(ALGORITHMS, {name: given}, f"techniques.{item.technique.id}", problems)
+        if kind is not None:
+            found.append((kind, knobs, given))
     counts = Counter(kind.id for kind, _, _ in found)
     out: list[ChosenAlgorithm] = []
     for kind, knobs, given in found:
@@ -285,20 +290,13 @@ def chosen_algorithms(
     return tuple(out)
 
 
-def _without_staleness(name: str, given: dict[str, Any], where: str, problems: ProblemList) -> dict[str, Any]:
-    """Knobs without those that only asynchronous algorithms have, which are refused of one whose workers wait."""
+def _refused_knobs(name: str, given: dict[str, Any]) -> dict[str, str]:
+    """Knobs that only asynchronous algorithms have, given to one whose workers wait → why they are refused."""
     if name not in ALGORITHMS or ALGORITHMS.get(name).driver == "arrivals":
-        return given
-    known = ALGORITHMS.get(name).knobs
-    kept = {}
-    for knob, value in given.items():
-        owners = _of_asynchronous_algorithms(knob) if knob not in known else ()
-        if owners:
-            rule = f"workers of {name} wait for each other, so nothing is late; asynchronous are {', '.join(owners)}"
-            problems.add(f"{where}.{name}.{knob}", value, rule)
-        else:
-            kept[knob] = value
-    return kept
+        return {}
+    owners = {knob: _of_asynchronous_algorithms(knob) for knob in given if knob not in ALGORITHMS.get(name).knobs}
+    why = f"workers of {name} wait for each other, so nothing is late; asynchronous are "
+    return {knob: why + ", ".join(ids) for knob, ids in owners.items() if ids}
 
 
 def _label(name: str, given: dict[str, Any]) -> str:
@@ -381,13 +379,6 @@ def _build_problems(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...],
             for problem in error.problems:
                 inside = problem.field.removeprefix(own).strip(".")
                 yield replace(problem, field=f"{where}.{inside}".strip("."))
-
-
-def _failures(spec: LearningSpec) -> FailureProfile | None:
-    """The failure profile of workers, looked up."""
-    if isinstance(spec.failures, str):
-        return None if spec.failures == "none" else failure_profile(spec.failures, "learning.failures")
-    return spec.failures
 
 
 def _assumed_clock(

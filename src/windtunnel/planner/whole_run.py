@@ -27,9 +27,9 @@ from windtunnel.runs.reshaped_plans import in_proportion
 from windtunnel.runs.spot.expected import spot_mean
 from windtunnel.runs.spot.market import market_drawer
 from windtunnel.runs.step_waits import STEP_WAITS, step_waits
-from windtunnel.specs.base import named
 from windtunnel.specs.run import DAY_S, FailureProfile, RunSpec
 from windtunnel.specs.run_spot import SpotSpec
+from windtunnel.techniques.knobs import named
 
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec

@@ -10,11 +10,10 @@ from typing import Any
 from windtunnel.errors import UNSET, ProblemList, nearest_name
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Strategy
-from windtunnel.specs.base import named
 from windtunnel.specs.programs import ProgramsSpec, ServedModel
 from windtunnel.specs.serving import ServingPlan
 from windtunnel.techniques.base import Applied
-from windtunnel.techniques.knobs import with_defaults
+from windtunnel.techniques.knobs import named, with_defaults
 
 MOST = 2000
 """Candidates of a scenario."""

@@ -27,8 +27,8 @@ from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.traffic import lengths
 from windtunnel.serving.traffic.program_graph import CALL, JOINT, Drawn, ProgramGraph
 from windtunnel.serving.traffic.single_source import sent
-from windtunnel.specs.base import named
 from windtunnel.specs.programs import ProgramsSpec
+from windtunnel.techniques.knobs import named
 
 _FOR_EVER_S = 1e9
 MOST_CALLS = 50_000

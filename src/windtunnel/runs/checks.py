@@ -10,8 +10,8 @@ from windtunnel.errors import BadInput, Problem, ProblemList, attempt
 from windtunnel.runs.intensity import year_mean
 from windtunnel.runs.spot.formats import read_trace
 from windtunnel.runs.step_waits import STEP_WAITS
-from windtunnel.specs.base import named
 from windtunnel.specs.run import RunSpec
+from windtunnel.techniques.knobs import named
 
 
 def run_problems(run: RunSpec, folder: Path) -> list[Problem]:

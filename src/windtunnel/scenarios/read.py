@@ -17,12 +17,13 @@ def read(source: str | Path | dict[str, Any]) -> Fields:
     Raises:
         BadInput: the file cannot be read, is not plain YAML or JSON, or is not a mapping of fields.
     """
+    folder = folder_of(source)
     if isinstance(source, dict):
         problems: list[Problem] = []
         data = _copied(source, problems)
         if problems:
             raise BadInput(problems)
-        return Fields(data=data, folder=folder_of(source), lines=SourceMap())
+        return Fields(data=data, folder=folder, lines=SourceMap())
     file = str(source)
     parsed = parse(_text_of(Path(source)), file)
     if parsed.problems:
@@ -30,7 +31,7 @@ def read(source: str | Path | dict[str, Any]) -> Fields:
     if not isinstance(parsed.data, dict):
         problem = Problem("", "must be a mapping of fields", parsed.data, file=file, line=parsed.lines.get(""))
         raise BadInput(problem)
-    return Fields(data=parsed.data, folder=folder_of(source), lines=SourceMap(file, parsed.lines))
+    return Fields(data=parsed.data, folder=folder, lines=SourceMap(file, parsed.lines))
 
 
 def read_mapping(path: str | Path) -> dict[str, Any]:

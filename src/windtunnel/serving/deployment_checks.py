@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from windtunnel.errors import UNSET, ProblemList
 from windtunnel.serving.engine_defaults import Instance, version_of
 from windtunnel.serving.iteration.context_parallel import check_context
-from windtunnel.specs.base import named
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, groups_of
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.techniques.base import Applied
+from windtunnel.techniques.knobs import named
 
 _SPLIT_ROUTERS = ("round_robin", "random", "prefix_aware", "least_work")
 """Routers that read no more of an instance than shares of its SMs have."""

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from windtunnel.errors import BadInput, ProblemList, nearest_name
+from windtunnel.errors import BadInput, ProblemList
 from windtunnel.registry import Registry
-from windtunnel.specs.base import Named, named
+from windtunnel.specs.base import Named
+from windtunnel.techniques.knobs import named, with_defaults
 
 T = TypeVar("T")
 
@@ -33,13 +34,4 @@ def choose(registry: Registry[T], value: Named, where: str, fallback: str, probl
         problems.extend(error.problems)
         return Chosen(fallback, registry.get(fallback))
     declared: Mapping[str, Any] = getattr(entry, "knobs", {})
-    knobs = {name: knob.default for name, knob in declared.items()}
-    for name, own in given.items():
-        if name not in declared:
-            rule = f"unknown knob; known are {', '.join(declared) or 'none'}"
-            problems.add(f"{where}.{id}.{name}", own, rule, nearest=nearest_name(name, declared))
-        elif rule := declared[name].problem(own) or "":
-            problems.add(f"{where}.{id}.{name}", own, rule)
-        else:
-            knobs[name] = own
-    return Chosen(id, entry, knobs)
+    return Chosen(id, entry, with_defaults(declared, given, f"{where}.{id}", problems))

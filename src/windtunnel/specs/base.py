@@ -53,14 +53,6 @@ Named = str | dict[str, dict[str, Any]]
 """An entry of a registry: its id, or `{id: {knob: value}}`."""
 
 
-def named(value: Named) -> tuple[str, dict[str, Any]]:
-    """Id and knobs; of several ids the first."""
-    if isinstance(value, str):
-        return value, {}
-    name = next(iter(value), "")
-    return name, dict(value.get(name) or {})
-
-
 Count = Annotated[int, Field(gt=0, le=10**9)]
 """How many of something there are."""
 Bytes = Annotated[float, quantity("bytes")]

@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from windtunnel.errors import ProblemList, nearest_name
+from windtunnel.specs.base import Named
 from windtunnel.techniques.base import Knob
 
-__all__ = ["Knob", "names_a_part", "with_defaults"]
+__all__ = ["Knob", "named", "names_a_part", "with_defaults"]
+
+
+def named(value: Named) -> tuple[str, dict[str, Any]]:
+    """Id and knobs; of several ids the first."""
+    if isinstance(value, str):
+        return value, {}
+    name = next(iter(value), "")
+    return name, dict(value.get(name) or {})
 
 
 def names_a_part(value: Any) -> bool:

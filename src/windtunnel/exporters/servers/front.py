@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from windtunnel.exporters.servers.target import Entry
-from windtunnel.specs.base import named
+from windtunnel.techniques.knobs import named
 
 if TYPE_CHECKING:
     from windtunnel.exporters.servers.deployed import Deployed

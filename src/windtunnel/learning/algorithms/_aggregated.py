@@ -16,8 +16,7 @@ from windtunnel.learning.job import Job
 from windtunnel.learning.messages import Message
 from windtunnel.learning.state import LearnerState
 from windtunnel.runs.gradient_aggregation import mean
-from windtunnel.specs.base import named
-from windtunnel.techniques.knobs import names_a_part, with_defaults
+from windtunnel.techniques.knobs import named, names_a_part, with_defaults
 
 
 @dataclass(slots=True)

@@ -14,8 +14,7 @@ from windtunnel.learning.compressors import COMPRESSORS
 from windtunnel.learning.compressors.base import Compressor
 from windtunnel.learning.compressors.cast import Cast
 from windtunnel.learning.job import Job
-from windtunnel.specs.base import named
-from windtunnel.techniques.knobs import Knob, names_a_part, with_defaults
+from windtunnel.techniques.knobs import Knob, named, names_a_part, with_defaults
 
 PERIOD = Knob(100, 1, 1_000_000, "H: local steps of a round")
 OUTER_LR = Knob(0.7, 0.0, 10.0, "outer learning rate")

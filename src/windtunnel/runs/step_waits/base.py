@@ -10,8 +10,8 @@ from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, ProblemList, nearest_name
 from windtunnel.registry import Registry
 from windtunnel.runs.step_waits.worker_times import worker_times
-from windtunnel.specs.base import named
 from windtunnel.specs.run import StragglersSpec
+from windtunnel.techniques.knobs import named
 
 ROUNDS = 400
 """Steps whose waits are drawn; means of them stand for all steps."""

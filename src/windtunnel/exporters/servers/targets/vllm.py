@@ -16,7 +16,7 @@ from windtunnel.exporters.servers.naming import STAND_IN, checkpoint
 from windtunnel.exporters.servers.precision import cast
 from windtunnel.exporters.servers.target import SERVER_TARGETS, Server, ServerDraft, ServerTarget, quoted
 from windtunnel.exporters.target import options
-from windtunnel.specs.base import named
+from windtunnel.techniques.knobs import named
 
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
