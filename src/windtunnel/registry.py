@@ -129,7 +129,7 @@ class Registry(Generic[T]):
 
     def _import_named(self, id: str) -> None:
         for name in self._module_names().get(id.replace("-", "_"), ()):
-            self._import(name)
+            importlib.import_module(name)
         self._load_plugin(id)
 
     def _import_all(self) -> None:
@@ -137,13 +137,10 @@ class Registry(Generic[T]):
             return
         for names in self._module_names().values():
             for name in names:
-                self._import(name)
+                importlib.import_module(name)
         for id in self._plugin_points():
             self._load_plugin(id)
         self._complete = True
-
-    def _import(self, module: str) -> None:
-        importlib.import_module(module)
 
     def _load_plugin(self, id: str) -> None:
         point = self._plugin_points().get(id)

@@ -1,4 +1,4 @@
-"""Published systems as passes: one file each, YAML where it declares and Python where it computes (`TECHNIQUE`).
+"""Published systems as passes: a file each says what one is, a module beside it what it changes (`declared.py`).
 
 Others are found by entry points `windtunnel.techniques`.
 """

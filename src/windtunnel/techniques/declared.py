@@ -1,7 +1,8 @@
-"""Techniques that hold no code of their own, declared in `published/<id>.yaml`, and the registry that finds both kinds.
+"""Techniques as they are declared: `published/<id>.yaml`, and beside it, where one computes, a module with its hooks.
 
 Keys of a file are fields of `Technique`; `quality` may name a text that several share (`QUALITIES`), and `limits` the
-case that those of learning and of programs are tested in.
+case that those of learning and of programs are tested in. A module is named as the id, with `_` for `-`; its functions
+and constants of the names in `MODULE_FIELDS` are the technique's.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from importlib.resources import files
+from types import ModuleType
 from typing import Any
 
 import yaml
 
 from windtunnel.registry import Registry
 from windtunnel.techniques import learning_limits, programs_limits
-from windtunnel.techniques.base import Knob, Limits, Technique
+from windtunnel.techniques.base import HOOKS, Knob, Limits, Technique
 
+MODULE_FIELDS = (
+    *(name for name in HOOKS if name not in ("algorithm", "strategy")),
+    *("applies_to", "applies_to_run", "applies_to_jobs", "serving", "limits"),
+)
+"""What a module may add to its file."""
 QUALITIES = {
     "learning": learning_limits.QUALITY,
     "learning_late": learning_limits.ASYNC_QUALITY,
@@ -26,49 +33,50 @@ _LIMITS: dict[str, Callable[..., Limits]] = {
     "learning": learning_limits.limits_of,
     "programs": programs_limits.more_accurate,
 }
+_TUPLES = ("levels", "about", "edits", "after", "requires", "reads")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Techniques(Registry[Technique]):
-    """Techniques of modules (their `TECHNIQUE`) and of files that declare one, in the same package."""
-
-    def _import(self, module: str) -> None:
-        technique = getattr(importlib.import_module(module), "TECHNIQUE", None)
-        if technique is not None:
-            self.add(technique.id, technique)
+    """Techniques of the files of a package, and of plug-ins."""
 
     def _import_named(self, id: str) -> None:
-        if f"{id}.yaml" in self._declared():
+        if f"{id}.yaml" in self._files():
             self._declare(id)
-        super()._import_named(id)
+        self._load_plugin(id)
 
     def _import_all(self) -> None:
         if not self._complete:
-            for name in self._declared():
+            for name in self._files():
                 self._declare(name.removesuffix(".yaml"))
         super()._import_all()
 
-    def _declared(self) -> set[str]:
+    def _files(self) -> set[str]:
         names = (entry.name for entry in files(str(self.package)).iterdir())
         return {name for name in names if name.endswith(".yaml")}
 
     def _declare(self, id: str) -> None:
-        if id not in self._entries:
-            text = files(str(self.package)).joinpath(f"{id}.yaml").read_text("utf-8")
-            self.add(id, declared(id, yaml.load(text, _LOADER)))
+        if id in self._entries:
+            return
+        text = files(str(self.package)).joinpath(f"{id}.yaml").read_text("utf-8")
+        found = vars(importlib.import_module(name)) if (name := self._module_of(id)) else {}
+        hooks = {x: found[x] for x in MODULE_FIELDS if x in found and not isinstance(found[x], ModuleType)}
+        self.add(id, declared(id, yaml.load(text, _LOADER) | hooks))
+
+    def _module_of(self, id: str) -> str:
+        return next(iter(self._module_names().get(id.replace("-", "_"), ())), "")
 
 
 def declared(id: str, data: dict[str, Any]) -> Technique:
-    """The technique that a file declares."""
-    facts = data | {name: _tuples(data[name]) for name in ("edits", "after", "requires") if name in data}
+    """The technique that a file and its hooks declare."""
+    facts = data | {name: _tuples(data[name]) for name in _TUPLES if name in data}
     facts["knobs"] = {
         name: Knob(**knob | {"choices": tuple(knob.get("choices", ()))}) for name, knob in data.get("knobs", {}).items()
     }
     if "quality" in data:
         facts["quality"] = QUALITIES.get(data["quality"], data["quality"])
-    if "limits" in data:
-        limits = dict(data["limits"])
-        facts["limits"] = _LIMITS[limits.pop("case")](**limits)
+    if isinstance(limits := data.get("limits"), dict):
+        facts["limits"] = _LIMITS[limits["case"]](**{name: limits[name] for name in limits if name != "case"})
     return Technique(id=id, **facts)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from typing import Any
 
 from windtunnel.errors import BadInput
@@ -85,13 +84,7 @@ def mechanism(technique: Technique) -> str:
 
 
 def _module(technique: Technique) -> Any:
-    name = f"{REGISTRY.package}.{technique.id.replace('-', '_')}"
-    try:
-        module = import_module(name)
-        if getattr(module, "TECHNIQUE", None) is technique:
-            return module
-    except ModuleNotFoundError:
-        pass
+    """The module of a plug-in that holds the technique; None for our own."""
     known = list(sys.modules.values())
     return next((m for m in known if m is not None and vars(m).get("TECHNIQUE") is technique), None)
 

@@ -9,7 +9,9 @@ from windtunnel import api
 from windtunnel.cost.expert_load import ExpertLoad, crowded, drawn
 from windtunnel.cost.expert_mesh import ExpertMesh, busiest, distances, nearest, sent, spread
 from windtunnel.errors import BadInput
-from windtunnel.techniques.published.moe_data_movement import TECHNIQUE
+from windtunnel.techniques import REGISTRY
+
+TECHNIQUE = REGISTRY.get("moe-data-movement")
 
 MESH = ExpertMesh((4, 4), wraps=False)
 

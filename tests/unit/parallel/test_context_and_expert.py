@@ -10,10 +10,10 @@ import pytest
 from windtunnel import api
 from windtunnel.cost.attention_io import attention_words, blocked_words, bound_words, flash_words
 from windtunnel.errors import BadInput
+from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.limits import limits_in_file, merged
-from windtunnel.techniques.published.deepspeed_ted import TECHNIQUE as TED
-from windtunnel.techniques.published.lasp import TECHNIQUE as LASP
 
+TED, LASP = REGISTRY.get("deepspeed-ted"), REGISTRY.get("lasp")
 DECLARED = limits_in_file("tokenring")
 assert DECLARED is not None
 CASE = DECLARED.scenario

@@ -8,8 +8,10 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
+from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.limits import merged
-from windtunnel.techniques.published.moe_lens import TECHNIQUE
+
+TECHNIQUE = REGISTRY.get("moe-lens")
 
 TECH = {"techniques": ["moe-lens"]}
 

@@ -1,1 +1,1 @@
-"""One technique a file; the file name is the id with underscores. Each defines `TECHNIQUE`."""
+"""Published techniques: `<id>.yaml` says what one is; a module of that name, with `_` for `-`, holds its hooks."""

@@ -1,16 +1,4 @@
-"""Paths of the few large flows of collectives are planned, not hashed; faulty nodes show in the timing of collectives.
-
-A collective opens few connections, each for long and of the same size. Hashed onto the links above a leaf switch, two
-of them meet on one link while others stand empty, and the collective waits for those two. The plan gives each
-connection the spine where the fuller of its two links is emptiest (`cluster.scale_out.fabric.routing: planned`).
-
-In a whole run its detector acts too. Collectives come each step and every rank does the same in them, so that the rank
-that does not come, or comes late, stands out after a few of them: failures and stragglers are known after `detect_s` in
-place of a time-out, and the node is known too, so that it is replaced after `isolate_s` without a search by hand. What
-leaves no trace in timing (corrupt values), what is announced, and outages of storage or network stay as they were.
-
-Source: Dong et al. 2025, detection by the first subsystem, path planning by the second.
-"""
+"""What `c4.yaml` changes."""
 
 from __future__ import annotations
 
@@ -19,7 +7,6 @@ from typing import Any
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
 from windtunnel.specs.run import FailureCause, FailureProfile, RunSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, Technique
 
 
 def rerouted(cluster: ClusterSpec, routing: str, flows_per_port: int | None = None) -> ClusterSpec:
@@ -46,7 +33,7 @@ def without_paths(scenario: Scenario) -> str | None:
     return None
 
 
-def _found_sooner(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
+def run_section(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> RunSpec:
     """Causes that show in the timing of collectives, detected and located by it."""
     profile = run.failures
     assert isinstance(profile, FailureProfile)
@@ -61,16 +48,8 @@ def _found_sooner(run: RunSpec, scenario: Scenario, knobs: dict[str, Any]) -> Ru
     return run.model_copy(update={"failures": profile.model_copy(update={"causes": causes})})
 
 
-TECHNIQUE = Technique(
-    id="c4",
-    knobs={
-        "flows_per_port": Knob(None, 1, 64, "connections between two ports; absent: as the fabric has them"),
-        "detect_s": Knob(30.0, 0.1, 3600.0, "seconds until the timing of collectives shows a fault", given=True),
-        "isolate_s": Knob(300.0, 0.0, 86400.0, "seconds until the node is out of the job", given=True),
-    },
-    edits=(("plan", "paths"), ("run", "detection")),
-    applies_to=without_paths,
-    cluster=lambda cluster, knobs: rerouted(cluster, "planned", knobs["flows_per_port"]),
-    run_section=_found_sooner,
-    saves="scale-out",
-)
+applies_to = without_paths
+
+
+def cluster(cluster: ClusterSpec, knobs: dict[str, Any]) -> ClusterSpec:
+    return rerouted(cluster, "planned", knobs["flows_per_port"])

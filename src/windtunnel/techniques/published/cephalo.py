@@ -1,8 +1,4 @@
-"""Cephalo: on mixed devices the share of the batch follows speed, apart from the share of the state.
-
-Fast groups run more micro-batches, so that all are done together; state is sharded inside each group. What it costs:
-groups with more micro-batches accumulate longer; layer by layer, the activations of all micro-batches stay.
-"""
+"""What `cephalo.yaml` changes."""
 
 from __future__ import annotations
 
@@ -13,10 +9,9 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Knob, Technique
 
 
-def _decide(
+def decide(
     plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
 ) -> PlanSpec:
     if not isinstance(cluster, MixedCluster):
@@ -43,14 +38,4 @@ def applies(scenario: Scenario) -> str | None:
     return None if groups else "all devices are alike (no cluster.groups)"
 
 
-TECHNIQUE = Technique(
-    id="cephalo",
-    knobs={
-        "shard_state": Knob(True, doc="shard parameters and optimizer inside each group (ZeRO-3)"),
-        "by_layer": Knob(False, doc="all micro-batches through a layer before the next: one gather each way"),
-    },
-    edits=(("plan", "groups"),),
-    applies_to=applies,
-    decide=_decide,
-    saves="imbalance",
-)
+applies_to = applies

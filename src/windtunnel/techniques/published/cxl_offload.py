@@ -1,7 +1,4 @@
-"""CXL-aware offloading: optimizer state stays in host memory, what only crosses the link goes to CXL cards, striped.
-
-What it costs: host memory for the optimizer; copies are as fast as the cards.
-"""
+"""What `cxl-offload.yaml` changes."""
 
 from __future__ import annotations
 
@@ -9,11 +6,10 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.published.zero_infinity import applies as trains
 
 
-def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+def plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
     away = plan.offload.model_copy(
         update={
             "optimizer_tier": "host",
@@ -31,13 +27,4 @@ def applies(scenario: Scenario) -> str | None:
     return trains(scenario) or (None if scenario.plan.offload.any else "nothing is offloaded")
 
 
-TECHNIQUE = Technique(
-    id="cxl-offload",
-    knobs={"stripe": Knob(True, doc="spread tensors over all cards; else a card a device")},
-    edits=(("plan", "offload tiers"),),
-    after=("zero-infinity", "fuyou"),
-    applies_to=applies,
-    plan=_plan,
-    saves="CXL bandwidth",
-    resource="host link",
-)
+applies_to = applies

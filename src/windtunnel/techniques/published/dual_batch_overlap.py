@@ -1,13 +1,4 @@
-"""Two micro-batches of an iteration: one exchanges tokens with experts elsewhere while the other computes.
-
-The exchange is two all-to-alls, one that takes tokens to their experts in 8 bits and one that brings 16 bits back; each
-stands where it belongs, before and after the experts. What it costs: weights of attention and of experts are read
-twice, products are smaller, an all-to-all's latency is paid twice, and its kernels hold SMs.
-
-Sources: DeepSeek-AI 2024 (V3 report), section 3.4: two micro-batches in prefill and decode; vLLM 0.11,
-`--enable-dbo`, with thresholds of 32 decode and 512 prompt tokens (`vllm/config/parallel.py`); SGLang,
-`--enable-two-batch-overlap`. SMs: 20, DeepEP's `Buffer.num_sms`. The lower threshold is used for every iteration.
-"""
+"""What `dual-batch-overlap.yaml` changes."""
 
 from __future__ import annotations
 
@@ -16,7 +7,7 @@ from typing import Any
 
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
 OUT_SHARE = 1.0 / 3.0
@@ -52,7 +43,7 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
     return side_by_side([half, half], layers.count)
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     reason = served(scenario)
     if reason or scenario.serving is None:
         return reason
@@ -61,21 +52,4 @@ def _applies(scenario: Scenario) -> str | None:
     return None if some else "no experts are exchanged: attention is not data parallel (dp)"
 
 
-TECHNIQUE = Technique(
-    id="dual-batch-overlap",
-    system="deepseek-v3",
-    family="overlap-net",
-    summary="exchange of tokens with experts behind the other half of the batch",
-    levels=("segment", "pair"),
-    knobs={
-        "comm_sms": Knob(20, 0, 64, "SMs of an all-to-all; 0: copy or network engines"),
-        "threshold": Knob(32, 2, 1 << 20, "tokens of a rank from which on a batch is cut"),
-    },
-    edits=(("pair", "iteration"), ("segment", "ep")),
-    applies_to=_applies,
-    serving=ServingPart(launches=_split, layers=_layers),
-    saves="traffic between experts",
-    resource="network",
-    where={"vllm": "--enable-dbo", "sglang": "--enable-two-batch-overlap"},
-    experiment="sglang_wide_ep",
-)
+serving = ServingPart(launches=_split, layers=_layers)

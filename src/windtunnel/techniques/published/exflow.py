@@ -1,9 +1,4 @@
-"""Tokens go from expert to expert without returning, and experts lie where their tokens go next.
-
-Every rank keeps the context of all sequences, so that one all-to-all a layer is enough; an integer programme places the
-experts of neighbouring layers so that most tokens stay on their rank or node. What it costs: caches of all sequences on
-every rank, new keys and values gathered by all of them once an iteration, ranks with less even loads.
-"""
+"""What `exflow.yaml` changes."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques.base import Knob, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart
 from windtunnel.techniques.serving import served, with_expert_load
 
 
@@ -20,7 +15,7 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     return with_expert_load(serving, change)
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     reason = served(scenario)
     if reason or scenario.serving is None:
         return reason
@@ -30,12 +25,4 @@ def _applies(scenario: Scenario) -> str | None:
     )
 
 
-TECHNIQUE = Technique(
-    id="exflow",
-    knobs={"place": Knob(True, doc="place experts by affinity; else by their number")},
-    edits=(("run", "experts"),),
-    applies_to=_applies,
-    serving=ServingPart(settings=_settings),
-    saves="expert exchange",
-    resource="network",
-)
+serving = ServingPart(settings=_settings)

@@ -1,18 +1,11 @@
-"""Dynamic SplitFuse: forward passes of one size, decodes first, then chunks of prompts.
-
-Switches the policy `splitfuse` on and sets the tokens of a pass. What it costs: a long prompt takes several passes, and
-each of them reads all weights again; its later chunks read the cache of the earlier ones.
-
-Source: Holmes et al. 2024, section 3; the released benchmark runs passes of 768 tokens
-(DeepSpeedExamples, benchmarks/inference/mii, `max_ragged_batch_size`).
-"""
+"""What `fastgen-splitfuse.yaml` changes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from windtunnel.specs.serving import PoolSpec, ServingSpec
-from windtunnel.techniques.base import Knob, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart
 from windtunnel.techniques.serving import served, with_pools
 
 
@@ -26,13 +19,5 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     return with_pools(serving, change)
 
 
-TECHNIQUE = Technique(
-    id="fastgen-splitfuse",
-    knobs={"budget": Knob(768, 16, 1 << 20, "tokens of a forward pass")},
-    edits=(("run", "batching"),),
-    applies_to=served,
-    serving=ServingPart(settings=_settings),
-    saves="passes that hold few tokens, and decode steps that wait for prompts",
-    resource="waiting",
-    where={"vllm": "--enable-chunked-prefill", "sglang": "--chunked-prefill-size"},
-)
+applies_to = served
+serving = ServingPart(settings=_settings)

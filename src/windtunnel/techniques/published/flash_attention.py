@@ -1,7 +1,4 @@
-"""Fused attention: scores, softmax and context become one kernel that never writes the score matrix.
-
-What it costs: backward computes the scores again (five products instead of four).
-"""
+"""What `flash-attention.yaml` changes."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel.graph import Block, Kind, ModelGraph, Operator, Tensor
-from windtunnel.techniques.base import Technique
 
 _SCORE_TENSORS = ("softmax_out", "dropout_mask", "dropout_out")
 
@@ -51,19 +47,5 @@ def fused(graph: ModelGraph) -> ModelGraph:
     return replace(graph, blocks={kind: _fuse(block) for kind, block in graph.blocks.items()})
 
 
-def _graph(graph: ModelGraph, knobs: dict[str, Any]) -> ModelGraph:
+def graph(graph: ModelGraph, knobs: dict[str, Any]) -> ModelGraph:
     return fused(graph)
-
-
-TECHNIQUE = Technique(
-    id="flash-attention",
-    edits=(("graph", "attention"),),
-    graph=_graph,
-    saves="score traffic",
-    resource="memory bandwidth",
-    where={
-        "megatron_core": "--attention-backend flash",
-        "torchtitan": "on by default",
-        "deepspeed": "the model's own attention, e.g. attn_implementation = flash_attention_2",
-    },
-)

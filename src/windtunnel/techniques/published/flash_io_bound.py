@@ -1,9 +1,4 @@
-"""Attention's memory traffic by the size of the cache, with the blocking that moves least.
-
-Fuses attention as `flash-attention` does, and charges the fused kernel with the words that `cost/attention_io.py`
-counts for a cache of the given size: a kernel that is bound by them takes their time. What it costs: scores computed
-again in backward; with a small cache more traffic than unfused attention.
-"""
+"""What `flash-io-bound.yaml` changes."""
 
 from __future__ import annotations
 
@@ -14,8 +9,6 @@ from windtunnel.cost.attention_io import attention_words
 from windtunnel.graph import ModelGraph
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.techniques.base import Knob, Technique
-from windtunnel.techniques.published.flash_attention import TECHNIQUE as FLASH
 from windtunnel.techniques.published.flash_attention import fused
 
 BACKWARD_WORDS = 2.5
@@ -23,7 +16,7 @@ BACKWARD_WORDS = 2.5
 WORD_BYTES = 2.0
 
 
-def _graph(graph: ModelGraph, knobs: dict[str, Any]) -> ModelGraph:
+def graph(graph: ModelGraph, knobs: dict[str, Any]) -> ModelGraph:
     return fused(graph)
 
 
@@ -36,23 +29,7 @@ def _charged(x: Launch, cluster: ClusterSpec, cache_words: float) -> Launch:
     return replace(x, hbm_bytes=moved, alone_s=max(x.alone_s, moved / cluster.device.memory_bytes_per_s))
 
 
-def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
+def segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
     cache = (knobs["cache_kib"] * 1024.0 or cluster.device.l2_bytes) / WORD_BYTES
     launches = [_charged(x, cluster, cache) if x.kind == "attention" and x.shape else x for x in segment.launches]
     return replace(segment, launches=launches)
-
-
-assert FLASH.limit_cases is not None
-TECHNIQUE = Technique(
-    id="flash-io-bound",
-    knobs={
-        "cache_kib": Knob(
-            0.0, 0.0, 1048576.0, "cache that tiles live in, KiB; 0: the device's last-level cache", given=True
-        ),
-    },
-    edits=(("graph", "attention"), ("segment", "attention traffic")),
-    graph=_graph,
-    segment=_segment,
-    saves="score traffic",
-    resource="memory bandwidth",
-)

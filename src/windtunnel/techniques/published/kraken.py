@@ -1,14 +1,4 @@
-"""Another architecture: each device runs a narrow layer of its own, and the sum of all is needed one sub-layer later.
-
-A layer consists of as many parallel layers as there are tensor ranks P, each of width d/√P, so that parameters and
-products stay what they were. Attention feeds the MLP of the same device; one sum over all devices ends the layer
-instead of two, it is √P times smaller, and only the next layer's MLP waits for it: it travels behind that attention.
-
-What it costs: attention has √P times the heads (its work is in proportion to the width, not to its square), and so has
-the cache; activations of the MLP are wider. The model has to be trained in this form.
-
-Source: Prabhakar, Zhang & Wentzlaff 2024, sections 3 and 4.
-"""
+"""What `kraken.yaml` changes."""
 
 from __future__ import annotations
 
@@ -18,7 +8,7 @@ from typing import Any
 
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart
 from windtunnel.techniques.serving import ServingLayers, chained, served
 
 
@@ -58,7 +48,7 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
     return out
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     reason = served(scenario)
     if reason or scenario.serving is None:
         return reason
@@ -66,13 +56,4 @@ def _applies(scenario: Scenario) -> str | None:
     return None if max(sizes) > 1 else "there are no tensor ranks to run parallel layers on"
 
 
-TECHNIQUE = Technique(
-    id="kraken",
-    knobs={"attention_width": Knob(1.0, 0.25, 16.0, "heads of a parallel layer over those of its width", given=True)},
-    edits=(("pair", "iteration"),),
-    applies_to=_applies,
-    serving=ServingPart(layers=_layers),
-    saves="scale-up traffic and norms",
-    resource="scale-up",
-    quality="another model, which has to be trained; reported perplexity is that of a standard one of its size",
-)
+serving = ServingPart(layers=_layers)

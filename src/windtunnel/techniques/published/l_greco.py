@@ -1,7 +1,4 @@
-"""L-GreCo: the rank of every kind of layer, so that fewest bytes travel at the error of one rank for all.
-
-What it costs: what its compressor costs; and the spectra of gradients, which it measures and which are assumed here.
-"""
+"""What `l-greco.yaml` changes."""
 
 from __future__ import annotations
 
@@ -17,8 +14,7 @@ from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Knob, Technique
-from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
+from windtunnel.techniques.compressing import LIMITS, applies, with_gradients
 
 BINS = 4000
 """Steps of the error budget in the dynamic programme."""
@@ -85,7 +81,7 @@ def ranks_of(model: ModelSpec, knobs: dict[str, Any]) -> dict[str, float]:
     return {name: float(choices[j]) for name, j in zip(names, cheapest(bytes_of, error_of, budget), strict=True)}
 
 
-def _decide(
+def decide(
     plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
 ) -> PlanSpec:
     del cluster, training
@@ -95,20 +91,5 @@ def _decide(
     return with_gradients(plan, given)
 
 
-TECHNIQUE = Technique(
-    id="l-greco",
-    algorithm="l-greco",
-    knobs={
-        "rank": Knob(4, 1, 256, "rank for all layers whose error is the budget"),
-        "decay": Knob(1.0, 0.1, 4.0, "singular values of a gradient fall with this power of their place (prior)"),
-        "decays": Knob({}, doc="the same for single operators (`qkv`, `proj`, `fc1`, `fc2`, `embedding` …)"),
-    },
-    edits=EDITS,
-    applies_to=applies,
-    decide=_decide,
-    reads=("compression",),
-    saves="network",
-    resource="scale-out",
-    quality=QUALITY,
-    limits=LIMITS,
-)
+applies_to = applies
+limits = LIMITS

@@ -1,14 +1,4 @@
-"""Decode attention and the cache on memory-optimised devices; weights and everything else stay where they are.
-
-Each layer of a decode step sends queries, keys and values to the attention pool, which reads the cache at its own rate,
-and gets the outputs back. Two or more parts of the batch are staggered, so that one is on the network or in the pool
-while the other computes. The cache is as large as the pool's memory; the instance's own memory holds weights alone.
-
-What it costs: weights are read once a part, two messages a layer and part, the pool's devices, and a pool that waits
-while products run. Keys and values of prompts are sent once computed.
-
-Source: Chen et al. 2024, sections 3 and 4: attention offloading, staggered pipelining of batches.
-"""
+"""What `lamina.yaml` changes."""
 
 from __future__ import annotations
 
@@ -20,7 +10,7 @@ from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques.base import Knob, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side, with_pools
 
 OUT, BACK, POOL = f"{COMM}:out", f"{COMM}:back", "attention pool"
@@ -77,19 +67,5 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment:
     return side_by_side([part] * parts, layers.count, lambda launch, _: launch.stream or COMPUTE)
 
 
-TECHNIQUE = Technique(
-    id="lamina",
-    adds="devices for attention and cache",
-    knobs={
-        "device": Knob("h20-sxm-96gb", doc="catalogue id of the attention devices", given=True),
-        "count": Knob(2, 1, 1024, "attention devices of one instance", given=True),
-        "nic_gbit": Knob(400.0, 1.0, 1e5, "network of each device, Gbit/s", given=True),
-        "latency_us": Knob(20.0, 0.0, 1e4, "of one message, microseconds", given=True),
-        "batches": Knob(2, 1, 8, "parts of the batch that are staggered"),
-    },
-    edits=(("pair", "iteration"), ("segment", "attention"), ("run", "cache")),
-    applies_to=served,
-    serving=ServingPart(settings=_settings, launches=offloaded, layers=_layers),
-    saves="memory for the cache, and its rate",
-    resource="memory",
-)
+applies_to = served
+serving = ServingPart(settings=_settings, launches=offloaded, layers=_layers)

@@ -1,9 +1,4 @@
-"""Tokens bound for an expert are clustered, and only the clusters' centres travel and are computed.
-
-Rows of the exchange and of the experts' products shrink by the compression; the residuals stay and are added on return.
-What it costs: hashing (a product with random rotations), sorting and summing of rows before each exchange, residuals
-added after it, and an approximation whose effect on quality is not modelled.
-"""
+"""What `lsh-moe.yaml` changes."""
 
 from __future__ import annotations
 
@@ -12,7 +7,6 @@ from typing import Any
 
 from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.models import without_experts
 
 PASSES = 5.0
@@ -36,7 +30,7 @@ def _fewer(x: Launch, keep: float) -> Launch:
     return smaller
 
 
-def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
+def segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
     keep = knobs["kept"]
     out: list[Launch] = []
     moved: dict[int, int] = {}
@@ -70,17 +64,4 @@ def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> S
     return replace(segment, launches=out)
 
 
-TECHNIQUE = Technique(
-    id="lsh-moe",
-    applies_to=without_experts,
-    knobs={
-        "kept": Knob(0.2, 0.01, 1.0, "rows that travel over rows routed"),
-        "hashes": Knob(6, 1, 64, "hash functions"),
-        "rotations": Knob(64, 1, 4096, "width of each function's random rotation"),
-    },
-    edits=(("segment", "expert exchange"),),
-    segment=_segment,
-    saves="rows of experts",
-    resource="network",
-    quality="tokens of a cluster share an expert's answer but for what they differ by: results differ",
-)
+applies_to = without_experts

@@ -1,10 +1,4 @@
-"""A GPU and its host: experts come from host memory layer by layer, cache and decode attention stay there.
-
-Experts of the next layers that a batch needs are copied while this one computes, and processors read the cache at the
-rate of their memory while the GPU multiplies: a pass over the weights serves as many sequences as host memory
-holds. What it costs: queries, outputs, keys and values cross PCIe, attention runs at the host's rate, two layers of
-experts wait in GPU memory.
-"""
+"""What `moe-lens.yaml` changes."""
 
 from __future__ import annotations
 
@@ -13,7 +7,7 @@ from typing import Any
 from windtunnel.program.segment import COMM, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
-from windtunnel.techniques.base import Knob, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart
 from windtunnel.techniques.published.lamina import offloaded
 from windtunnel.techniques.published.smallthinker import applies
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, with_pools
@@ -72,17 +66,5 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
     return out
 
 
-TECHNIQUE = Technique(
-    id="moe-lens",
-    knobs={
-        "sockets": Knob(1, 1, 8, "processors that hold caches and compute attention"),
-        "pcie_gb_per_s": Knob(25.0, 1.0, 1e4, "GB/s between host and GPU"),
-        "latency_us": Knob(20.0, 0.0, 1e4, "of one message, microseconds"),
-        "cache_share": Knob(0.5, 0.01, 1.0, "share of host memory for caches; weights take the rest"),
-    },
-    edits=(("pair", "iteration"), ("segment", "attention"), ("run", "cache")),
-    applies_to=applies,
-    serving=ServingPart(settings=_settings, launches=_attention_there, layers=_layers),
-    saves="memory for the cache, and its rate",
-    resource="memory",
-)
+applies_to = applies
+serving = ServingPart(settings=_settings, launches=_attention_there, layers=_layers)

@@ -1,20 +1,4 @@
-"""Nano-batches: parts of one batch run side by side, each on the resource that its operator waits for.
-
-The batch is cut into parts. Operator by operator, products of one part run beside decode attention of another and
-collectives of a third: three queues, one for kernels that compute, one for kernels that wait for memory, one for
-collectives. They share SMs and memory as all kernels do.
-
-Where it searches, each size of batch gets the parts, the SMs of its collectives and the share of SMs that decode
-attention is held to that take the least time a layer, one after the other, by the simulator's own engine in place of
-the paper's two-stage search over profiles. A batch may also stay whole.
-
-What it costs: weights are read once a part, products are smaller, and every part has launches, gaps and collectives of
-its own. Below `threshold` tokens a batch stays whole.
-
-Source: Zhu et al. 2024, sections 3 and 4: nano-operations, two to four of them, intra-device parallelism, search for
-sizes and shares; rates of collectives and of decode attention on a share of the SMs from the profiles that the
-published search reads (github.com/efeslab/Nanoflow, autosearch/trace).
-"""
+"""What `nanoflow.yaml` changes."""
 
 from __future__ import annotations
 
@@ -24,7 +8,6 @@ from typing import Any
 
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
-from windtunnel.techniques.base import Knob, Technique
 from windtunnel.techniques.serving import ServingLayers, ServingPart, served, side_by_side
 
 MEMORY = "memory"
@@ -114,16 +97,5 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
     return None if way == ((1.0,), 0, 0.0) else _woven(layers, way, layers.count)
 
 
-TECHNIQUE = Technique(
-    id="nanoflow",
-    knobs={
-        "search": Knob(True, doc="whether parts and shares of SMs are searched for each size of batch"),
-        "nano_batches": Knob(2, 2, 4, "equal parts of a batch where they are not searched"),
-        "threshold": Knob(256, 1, 1 << 20, "tokens from which on a batch is cut"),
-    },
-    edits=(("pair", "iteration"),),
-    applies_to=served,
-    serving=ServingPart(layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
-    saves="memory and scale-up traffic behind products",
-    resource="memory bandwidth",
-)
+applies_to = served
+serving = ServingPart(layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),))

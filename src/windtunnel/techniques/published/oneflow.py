@@ -1,9 +1,4 @@
-"""OneFlow: every tensor has a signature (split, broadcast, partial), and the cheapest exchanges join them.
-
-The tensor axis takes the size whose signatures cost the least exchanges in a step: split tokens exchange gradients of
-weights once a step, split weights exchange activations in every micro-batch. What it costs: memory where tokens are
-split, since every rank has the whole layer.
-"""
+"""What `oneflow.yaml` changes."""
 
 from __future__ import annotations
 
@@ -20,7 +15,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Knob, Technique
 
 
 def exchange_s(plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, tp: int) -> float:
@@ -50,7 +44,7 @@ def _along_weights(node: Node) -> tuple[Any, ...]:
     return tuple(s for s in node.options if s.x != ROWS) or (HEADS,)
 
 
-def _decide(
+def decide(
     plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
 ) -> PlanSpec:
     if isinstance(cluster, MixedCluster):
@@ -69,16 +63,5 @@ def _decide(
     return plan.model_copy(update={"tp": best, "dp": "auto"})
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     return None if scenario.training is not None else "it acts on training steps"
-
-
-TECHNIQUE = Technique(
-    id="oneflow",
-    knobs={"most": Knob(8, 1, 1024, "largest tensor axis that is looked at; never larger than a node")},
-    edits=(("plan", "layout"), ("plan", "experts")),
-    applies_to=_applies,
-    decide=_decide,
-    reads=("tp", "cp", "pp", "mbs"),
-    saves="scale-up",
-)

@@ -1,7 +1,4 @@
-"""Pipette: logical workers laid on GPUs by what their links attain, with pipeline and replicas on one critical path.
-
-What it costs: whatever axis gives its fast links to another waits longer itself.
-"""
+"""What `pipette.yaml` changes."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Axis, PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Knob, Technique
 
 ELEMENT_BYTES, GRADIENT_BYTES = 2.0, 4.0
 
@@ -58,7 +54,7 @@ def _weights(model: ModelSpec) -> float:
     return sum(g.blocks[kind].params * g.depth.count(kind) for kind in g.blocks)
 
 
-def _decide(
+def decide(
     plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
 ) -> PlanSpec:
     if isinstance(cluster, MixedCluster):
@@ -83,13 +79,4 @@ def applies(scenario: Scenario) -> str | None:
     return "there is no pipeline" if scenario.plan.pp == 1 else None
 
 
-TECHNIQUE = Technique(
-    id="pipette",
-    knobs={"move_tp": Knob(False, doc="tensor parallelism may leave the fastest links too")},
-    edits=(("plan", "order"),),
-    applies_to=applies,
-    decide=_decide,
-    reads=("tp", "cp", "pp", "mbs", "order"),
-    saves="scale-out",
-    resource="scale-out",
-)
+applies_to = applies

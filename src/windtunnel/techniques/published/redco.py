@@ -1,9 +1,4 @@
-"""Redco: two rules on the shapes of weights decide how every layer is split over the tensor axis.
-
-Products are taken in pairs, the first split by outputs, the second by inputs, so that each pair needs one all-reduce.
-Where the rules give those pairs (`parallel.sharding.two_rules`), the plan is that of hand-written tensor parallelism.
-What it costs: an exchange a pair in every layer, forward and backward.
-"""
+"""What `redco.yaml` changes."""
 
 from __future__ import annotations
 
@@ -17,7 +12,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Knob, Technique
 
 _HAND = {
     "qkv": COLUMN,
@@ -41,7 +35,7 @@ def matches(model: ModelSpec) -> bool:
     return True
 
 
-def _decide(
+def decide(
     plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
 ) -> PlanSpec:
     if model.num_attention_heads % knobs["mesh"] or not matches(model):
@@ -49,17 +43,5 @@ def _decide(
     return plan.model_copy(update={"tp": knobs["mesh"]})
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     return None if scenario.training is not None else "it acts on training steps"
-
-
-TECHNIQUE = Technique(
-    id="redco",
-    knobs={"mesh": Knob(8, 1, 1024, "ranks of the tensor axis")},
-    edits=(("plan", "layout"), ("plan", "experts")),
-    applies_to=_applies,
-    decide=_decide,
-    reads=("tp",),
-    saves="replicated state",
-    resource="memory",
-)

@@ -1,8 +1,4 @@
-"""SkipPipe: each micro-batch runs through some of the stages; which ones takes turns.
-
-The stages at both ends run every micro-batch and hold fewer layers, so that all are busy alike. What it costs: memory
-of the stages between, which hold more layers; what fewer layers a micro-batch cost in convergence is not predicted.
-"""
+"""What `skippipe.yaml` changes."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.techniques.base import Knob, ScheduleCase, Technique
+from windtunnel.techniques.base import ScheduleCase
 
 
 def skipped(stages: int, ratio: float) -> int:
@@ -32,7 +28,7 @@ def layers_of(depth: int, stages: int, ratio: float) -> tuple[int, ...]:
     return (end, *(base + (i < more) for i in range(inner)), end)
 
 
-def _decide(
+def decide(
     plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
 ) -> PlanSpec:
     if not skipped(plan.pp, knobs["ratio"]) or plan.zero == 3:
@@ -43,29 +39,16 @@ def _decide(
     return plan.model_copy(update=update)
 
 
-def _schedule(case: ScheduleCase, knobs: dict[str, Any]) -> ScheduleCase:
+def schedule(case: ScheduleCase, knobs: dict[str, Any]) -> ScheduleCase:
     number = skipped(case.p, knobs["ratio"])
     if not number or case.v != 1:
         return case
     return replace(case, own=skipping_table(case.p, case.m, number, case.costs))
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     if scenario.training is None:
         return "it acts on training steps"
     if scenario.plan.zero == 3:
         return "under ZeRO-3 gathers and reductions go with the first and the last micro-batch of every stage"
     return None if scenario.plan.pp > 3 else "fewer than four stages leave none to skip"
-
-
-TECHNIQUE = Technique(
-    id="skippipe",
-    knobs={"ratio": Knob(1 / 3, 0.0, 0.9, "part of the stages that each micro-batch skips")},
-    edits=(("schedule", "order"),),
-    applies_to=_applies,
-    decide=_decide,
-    schedule=_schedule,
-    saves="work of skipped stages",
-    resource="compute",
-    quality="a micro-batch trains only the layers that it runs through",
-)

@@ -1,8 +1,4 @@
-"""SmallThinker: the router stands before attention, so that drives read experts while attention is computed.
-
-What it costs: what drives cannot read in the time of attention still delays; where experts are guessed and not routed
-that early, wrong guesses are read as well.
-"""
+"""What `smallthinker.yaml` changes."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from typing import Any
 
 from windtunnel.program.segment import Segment
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart
 from windtunnel.techniques.serving import ServingLayers, served
 
 QUEUE = "drives"
@@ -47,22 +43,5 @@ def applies(scenario: Scenario) -> str | None:
     return None if scenario.serving.expert_storage else "all experts are in memory (no serving.expert_storage)"
 
 
-TECHNIQUE = Technique(
-    id="smallthinker",
-    knobs={
-        "router": Knob(
-            "before_attention",
-            doc="where experts are known",
-            choices=("before_attention", "after_attention"),
-        ),
-        "wrong": Knob(
-            0.0, 0.0, 8.0, "reads of experts that are not needed, over those that are: 0 for a router", given=True
-        ),
-    },
-    edits=(("pair", "iteration"),),
-    applies_to=applies,
-    serving=ServingPart(layers=_layers),
-    saves="storage",
-    resource="storage",
-    quality="the router reads what attention has not seen yet: another model, trained so",
-)
+applies_to = applies
+serving = ServingPart(layers=_layers)

@@ -1,23 +1,4 @@
-"""Reductions of tensor parallelism that start tile by tile, while the product before them still runs.
-
-Hardware counts the tiles that a product has stored; each finished chunk starts a transfer to the next rank, without a
-kernel and without SMs, and the memory at the far end adds it as it arrives. The product runs whole: its tiles are only
-ordered so that the chunk that travels farthest is finished first, and that chunk is stored at the neighbour at once.
-The reduce-scatter of an all-reduce hides so; its all-gather follows as before.
-
-Rewritten are row products before their reduction (forward, recomputed) and data gradients of column products before
-theirs. What it costs: a trigger and a hop a chunk, the slower one-ring reduction where a switch could have reduced,
-memory bandwidth while the product runs.
-
-Memory traffic of a rank, chunks of S/n: with additions near memory a chunk is read once by the engine that sends it and
-updated once where it arrives; without them, as in a kernel, two reads and a write. The first chunk is neither stored
-nor read at home.
-
-Outputs that are added in memory pass the last-level cache: where the device counts what products read again
-(`device.rereads`), operands are read again less often.
-
-Source: Pati et al. 2024, sections 4.1 to 4.4.
-"""
+"""What `t3.yaml` changes."""
 
 from __future__ import annotations
 
@@ -35,7 +16,6 @@ from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, Technique
 
 _OUTPUT_BYTES = 2.0
 _REDUCES = ("all_reduce", "reduce_scatter")
@@ -114,7 +94,7 @@ def _pieces(
     return blocks, [first, *[step] * (n - 2)], rest
 
 
-def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
+def segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
     old, network = segment.launches, NetworkModel(cluster)
     out, ends = Segment(segment.name, segment.direction, []), dict[int, list[int]]()
     tracked: dict[int, tuple[list[int], Launch | None]] = {}
@@ -146,21 +126,5 @@ def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> S
     return out
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     return None if scenario.plan.tp > 1 else "there is no tensor parallelism to overlap"
-
-
-TECHNIQUE = Technique(
-    id="t3",
-    adds="memory that adds what arrives and triggers for its transfers, which no device on sale has",
-    knobs={
-        "near_memory": Knob(
-            True, doc="memory adds what arrives; else the engine reads both parts and writes the sum", given=True
-        ),
-        "trigger_us": Knob(0.5, 0.0, 1000.0, "from the last tile of a chunk to its transfer, microseconds", given=True),
-    },
-    edits=(("segment", "tp"),),
-    applies_to=_applies,
-    segment=_segment,
-    saves="scale-up",
-)

@@ -1,17 +1,4 @@
-"""Two halves of a batch, one computing while the other reduces, with the norm inside the reduction.
-
-The all-reduce of the tensor axis and the norm after it become one kernel: each rank reduces its part of the tokens in
-the switch, norms them, and sends them to all. The norm's passes over memory fall by the number of ranks, a few SMs are
-enough, and the kernel of one half runs beside the products of the other. Below `threshold` tokens a batch stays whole
-and only the fused kernel is used. What a few SMs move bounds the kernel: each streams so much of its memory and so much
-through the switch.
-
-What it costs: weights are read twice, products are smaller, halves have launches of their own, and the few SMs are
-taken from the products.
-
-Source: Gond et al. 2025, sections 3 and 4: reductions with multimem instructions on 2 to 8 SMs, halves from 1,024
-tokens. Halves are equal here, not cut where waves of tiles end; what they lose by that is priced.
-"""
+"""What `tokenweave.yaml` changes."""
 
 from __future__ import annotations
 
@@ -20,7 +7,7 @@ from typing import Any
 
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, ServingPart, Technique
+from windtunnel.techniques.base import ServingPart
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
 ELEMENT_BYTES = 2.0
@@ -75,7 +62,7 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
     return side_by_side([half, half], layers.count)
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     reason = served(scenario)
     if reason or scenario.serving is None:
         return reason
@@ -83,16 +70,4 @@ def _applies(scenario: Scenario) -> str | None:
     return None if max(sizes) > 1 else "there is no tensor parallelism to overlap"
 
 
-TECHNIQUE = Technique(
-    id="tokenweave",
-    knobs={
-        "comm_sms": Knob(8, 1, 32, "SMs of the fused kernel"),
-        "mlp_sms": Knob(0, 0, 32, "SMs of the one after the MLP; 0: as many"),
-        "threshold": Knob(1024, 2, 1 << 20, "tokens from which on a batch is cut in halves"),
-    },
-    edits=(("pair", "iteration"), ("segment", "tp")),
-    applies_to=_applies,
-    serving=ServingPart(launches=_fused, layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
-    saves="scale-up traffic and norms",
-    resource="scale-up",
-)
+serving = ServingPart(launches=_fused, layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),))

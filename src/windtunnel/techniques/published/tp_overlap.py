@@ -1,20 +1,4 @@
-"""Tensor-parallel collectives cut into pieces that travel beside pieces of the GEMM they feed or drain.
-
-Three patterns are rewritten, forward, in recomputation and backward:
-
-- *gather → GEMM* (column GEMM forward; row GEMM's data gradient): row blocks are multiplied as they arrive;
-- *GEMM → scatter* (row GEMM forward): finished row blocks leave while the next are multiplied;
-- *bulk* (column GEMM backward): the gather that only the weight gradient needs runs beside the data gradient, the
-  scatter of the data gradient beside the weight gradient, both whole. Without bulk overlap, or without a weight
-  gradient in the segment (zero-bubble schedules), the scatter is pipelined with the data gradient instead.
-
-What it costs: each GEMM piece pays its own tiles, waves, ramp and floor (it is priced again as a smaller product), each
-transfer its own start, and communication kernels hold SMs unless they use copy engines. FLOPs and bytes are unchanged;
-additions of a scatter ride in its kernels as in the collective it replaces.
-
-Sources: Wang et al. 2023, sections 3 to 5, for the decomposition; Megatron Bridge 0.4 documentation,
-`bridge.training.comm_overlap`, for methods and defaults (ring exchange on one SM, four splits in its presets).
-"""
+"""What `tp-overlap.yaml` changes."""
 
 from __future__ import annotations
 
@@ -26,7 +10,6 @@ from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, Technique
 
 RINGS: dict[str, frozenset[str]] = {
     "ring": frozenset(("all_gather", "reduce_scatter")),
@@ -260,38 +243,9 @@ def _drains(gemm: Launch, comm: Launch) -> bool:
     return gemm.splittable and gemm.phase in "FR" and comm.name == f"tp_reduce_{gemm.name}"
 
 
-def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
+def segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
     return Rewriter(segment, Cut.of(cluster, knobs)).run()
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies_to(scenario: Scenario) -> str | None:
     return None if scenario.plan.tp > 1 else "there is no tensor parallelism to overlap"
-
-
-TECHNIQUE = Technique(
-    id="tp-overlap",
-    knobs={
-        "method": Knob(
-            "ring",
-            choices=("ring", "userbuffers", "chunked"),
-            doc="one block per rank by messages; that for gathers and `chunks` for scatters; or `chunks`",
-        ),
-        "chunks": Knob(4, 2, 64, "`chunked`, `userbuffers`: row blocks of each GEMM"),
-        "pipeline": Knob(True, doc="cut collectives that a GEMM depends on, or that depend on one"),
-        "bulk": Knob(True, doc="run the backward pair of a column GEMM beside its gradients, whole"),
-        "late_sum": Knob(False, doc="parts of a scatter are added in a pass of their own (PyTorch's symmetric memory)"),
-        "comm_sms": Knob(
-            None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring, 16 in other userbuffers"
-        ),
-    },
-    edits=(("segment", "tp"),),
-    applies_to=_applies,
-    segment=_segment,
-    saves="scale-up",
-    where={
-        "megatron_core": "--tp-comm-overlap",
-        "megatron_bridge": "comm_overlap.tp_comm_overlap",
-        "torchtitan": "compile.enable_async_tensor_parallel",
-        "deepspeed": "tensor_parallel.tp_overlap_comm",
-    },
-)

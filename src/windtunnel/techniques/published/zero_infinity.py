@@ -1,7 +1,4 @@
-"""ZeRO-Infinity: sharded state lives in host memory or on drives; every rank moves its own slice over its own link.
-
-What it costs: slices cross the host link before every gather, and the host updates what it keeps after backward.
-"""
+"""What `zero-infinity.yaml` changes."""
 
 from __future__ import annotations
 
@@ -9,9 +6,6 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Knob, Technique
-
-TIERS = ("device", "host", "nvme")
 
 
 def shares(knobs: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +17,7 @@ def shares(knobs: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+def plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
     offload = plan.offload.model_copy(
         update=shares(knobs)
         | {
@@ -40,21 +34,4 @@ def applies(scenario: Scenario) -> str | None:
     return "it acts on training steps" if scenario.training is None else None
 
 
-TECHNIQUE = Technique(
-    id="zero-infinity",
-    knobs={
-        "params": Knob("host", doc="where weights live", choices=TIERS),
-        "gradients": Knob("host", doc="where gradients are added up", choices=TIERS),
-        "optimizer": Knob("host", doc="where optimizer state lives and is updated", choices=TIERS),
-        "activations": Knob("device", doc="where what backward needs is kept", choices=TIERS),
-        "prefetch_layers": Knob(2, 1, 64, "layers with room on the device: 2 is one ahead"),
-        "pinned_gb": Knob(0.0, 0.0, 1e4, "staging buffers in host memory, GB a device"),
-        "pipelined": Knob(True, doc="reads, updates and writes of groups run beside one another"),
-    },
-    edits=(("plan", "shard"), ("plan", "offload")),
-    applies_to=applies,
-    plan=_plan,
-    saves="device memory",
-    resource="memory",
-    where={"deepspeed": "zero_optimization.offload_param, offload_optimizer"},
-)
+applies_to = applies
