@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
+
+import yaml
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterSpec
@@ -53,166 +56,17 @@ class LinkFamily:
     source: str = ""
 
 
-_TUNER = "NCCL 2.30.7 src/graph/tuning.cc: latencies (fact)"
-_NV_HOP = (0.6e-6, 1.9e-6, 3.4e-6)
-_PCI_HOP = (1.0e-6, 2.5e-6, 5.7e-6)
-_NET_HOP = (2.7e-6, 4.0e-6, 14e-6)
+def _families(scale: str) -> Mapping[str, LinkFamily]:
+    data = yaml.safe_load(files(__package__).joinpath("link_families.yaml").read_text("utf-8"))
+    return MappingProxyType({name: _link_family(**known) for name, known in data[scale].items()})
 
-_RAMP = "pipeline ramp from H100/H200 reduce_scatter, all_gather, all_reduce rows of apex_plus (fitted)"
 
-SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
-    {
-        "nvlink": LinkFamily(
-            efficiency=0.80,
-            hop_s=_NV_HOP,
-            tau_s=36e-6,
-            channels=12,
-            source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact)",
-        ),
-        "nvlink3": LinkFamily(
-            efficiency=0.80,
-            hop_s=_NV_HOP,
-            tau_s=36e-6,
-            channels=24,
-            source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact); ramp of 2021 steps (fitted)",
-        ),
-        "nvlink4": LinkFamily(
-            efficiency=0.824,
-            hop_s=_NV_HOP,
-            tau_s=4e-6,
-            channels=24,
-            switch_efficiency=0.824 * 0.85,
-            all_to_all_efficiency=0.9,
-            source=f"{_TUNER}; 20.6 of 25 GB/s per link, topo.h, NVLS 0.85 (fact); {_RAMP}",
-        ),
-        "nvlink5": LinkFamily(
-            efficiency=0.802,
-            hop_s=_NV_HOP,
-            tau_s=4e-6,
-            channels=32,
-            switch_efficiency=0.802 * 0.74,
-            all_to_all_efficiency=0.9,
-            source=f"{_TUNER}; 40.1 of 50 GB/s per link, topo.h, NVLS 0.74 (fact); ramp as NVLink 4 (assumed)",
-        ),
-        "nvlink6": LinkFamily(
-            efficiency=0.802,
-            hop_s=_NV_HOP,
-            tau_s=4e-6,
-            channels=32,
-            switch_efficiency=0.802 * 0.74,
-            all_to_all_efficiency=0.9,
-            source="as NVLink 5 (assumed)",
-        ),
-        "pcie": LinkFamily(
-            efficiency=0.76,
-            hop_s=_PCI_HOP,
-            tau_s=20e-6,
-            channels=4,
-            source=f"{_TUNER}; 12 of 15.75 GB/s for gen3 x16, topo.h (fact)",
-        ),
-        "pcie_vm": LinkFamily(
-            efficiency=0.285,
-            hop_s=(2.7e-6, 4.5e-6, 8e-6),
-            tau_s=20e-6,
-            channels=4,
-            source="no peer access: chunks go through host memory; 4.5 of 15.75 GB/s, V100 rows of apex_plus (fitted)",
-        ),
-        "xgmi": LinkFamily(
-            efficiency=0.75,
-            hop_s=_NV_HOP,
-            tau_s=36e-6,
-            channels=32,
-            source=f"{_TUNER} as RCCL inherits them; rate assumed",
-        ),
-        "ici": LinkFamily(
-            efficiency=0.90,
-            hop_s=(1e-6, 1e-6, 1e-6),
-            tau_s=0.5e-6,
-            channels=0,
-            source="scaling-book: 1 us a hop, about 90 % of the link (fact)",
-        ),
-        "neuronlink": LinkFamily(efficiency=0.80, hop_s=(2e-6, 2e-6, 2e-6), tau_s=20e-6, channels=0, source="assumed"),
-        "hccs": LinkFamily(efficiency=0.80, hop_s=(3e-6, 3e-6, 3e-6), tau_s=30e-6, channels=0, source="assumed"),
-        "gloo": LinkFamily(
-            efficiency=0.5,
-            hop_s=(100e-6, 100e-6, 100e-6),
-            tau_s=100e-6,
-            channels=1,
-            protocols=("simple",),
-            by_tensor=False,
-            source="processes of one host over loopback sockets (assumed; `windtunnel calibrate` measures it)",
-        ),
-        "generic": LinkFamily(efficiency=0.80, hop_s=_NV_HOP, tau_s=30e-6, channels=16, source="assumed"),
-    }
-)
+def _link_family(**known: Any) -> LinkFamily:
+    return LinkFamily(**known | {key: tuple(value) for key, value in known.items() if isinstance(value, list)})
+
+
+SCALE_UP, SCALE_OUT = _families("scale_up"), _families("scale_out")
 """By family; a longer name (`pcie4`, `ici_v5p`) falls back to its longest known beginning."""
-
-SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
-    {
-        "infiniband": LinkFamily(
-            efficiency=0.96,
-            hop_s=_NET_HOP,
-            tau_s=30e-6,
-            channels=16,
-            source=f"{_TUNER}; 12 of 12.5 GB/s per 100G port, topo.h (fact)",
-        ),
-        "roce": LinkFamily(
-            efficiency=0.94,
-            hop_s=_NET_HOP,
-            tau_s=40e-6,
-            channels=16,
-            source="as InfiniBand less the RoCEv2 headers (assumed)",
-        ),
-        "ethernet": LinkFamily(
-            efficiency=0.85,
-            hop_s=(15e-6, 20e-6, 30e-6),
-            tau_s=100e-6,
-            channels=8,
-            source="TCP over kernel sockets (assumed)",
-        ),
-        "ethernet_vm": LinkFamily(
-            efficiency=0.88,
-            hop_s=(150e-6, 170e-6, 200e-6),
-            tau_s=300e-6,
-            channels=8,
-            source="TCP between virtual machines: 140 to 290 us a hop, 8.9 Gb/s, V100 rows of apex_plus (fitted)",
-        ),
-        "efa": LinkFamily(
-            efficiency=0.96,
-            hop_s=_NET_HOP,
-            tau_s=30e-6,
-            channels=16,
-            net_latency_s=75e-6,
-            source=f"{_TUNER}; 75 us reported to NCCL by aws-ofi-nccl src/platform-aws.c for p4 and later (fact)",
-        ),
-        "slingshot": LinkFamily(
-            efficiency=0.75,
-            hop_s=_NET_HOP,
-            tau_s=15e-6,
-            channels=16,
-            tree_hop_s=(10.8e-6, 8.5e-6, 14e-6),
-            protocols=("ll", "simple"),
-            believed=1.0,
-            amd_hosts=True,
-            source=(
-                f"{_TUNER} for AMD hosts without LL128, as NCCL logs it on two nodes of four A100 "
-                "(github.com/NERSC/nccl-ofi-plugin, logs-regression); rate, ramp and LL's hop in trees fitted to the "
-                "rows of 8 to 64 KiB and from 16 MiB on (3 %); those between take 1.2 to 3 times longer"
-            ),
-        ),
-        "omnipath": LinkFamily(efficiency=0.85, hop_s=_NET_HOP, tau_s=60e-6, channels=16, source="assumed"),
-        "dcn": LinkFamily(
-            efficiency=0.85,
-            hop_s=(60e-6, 60e-6, 60e-6),
-            tau_s=100e-6,
-            channels=0,
-            by_tensor=True,
-            source="one tensor, chip to host to host to chip; maxtext-tpu rows of v5e, 2 to 32 slices (fitted)",
-        ),
-        "wan": LinkFamily(efficiency=0.80, hop_s=(1e-3, 1e-3, 1e-3), tau_s=1e-3, channels=0, source="assumed"),
-        "generic": LinkFamily(efficiency=0.90, hop_s=_NET_HOP, tau_s=40e-6, channels=16, source="assumed"),
-    }
-)
 
 
 def family(table: Mapping[str, LinkFamily], name: str) -> LinkFamily:
