@@ -268,6 +268,19 @@ def time_ticks(low: float, high: float) -> tuple[tuple[float, ...], tuple[str, .
     return tuple(inside), tuple(words)
 
 
+def time_axis(title: str, low: float, high: float, **more: Any) -> Axis:
+    """A logarithmic axis of times in seconds."""
+    at, words = time_ticks(low, high)
+    return Axis(title=f"{title}, log scale", kind="log", low=low, high=high, ticks=at, words=words, **more)
+
+
+def shaded(field: str, title: str, **scale: Any) -> dict[str, Any]:
+    """Encoding of a number as the colour of points, with its legend; `scale` as Vega-Lite has it."""
+    ticks = {"tickCount": 4} if scale.get("type") == "log" else {}
+    legend = {"title": title, "orient": "top", "gradientLength": 160, "titleColor": MUTED, **ticks}
+    return {"color": {"field": field, "type": "quantitative", "scale": scale, "legend": legend}}
+
+
 def number_ticks(low: float, high: float, most: int = 8) -> tuple[tuple[float, ...], tuple[str, ...]]:
     """Numbers that a logarithmic axis names: 1, 2 and 5 of every ten, or a few even ones where these are too few."""
     values = [m * 10.0**e for e in range(-9, 13) for m in (1, 2, 5) if low <= m * 10.0**e <= high]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from windtunnel.charts.chart import Axis, Chart
 from windtunnel.charts.forms import Bar, Bars
 from windtunnel.quantities import count, dollars, duration, gib, percent, seconds, signed_gib
-from windtunnel.views.view import Drawing, Lines, Section, Table, Text, View, Words, sections, table
+from windtunnel.views.view import Lines, Section, Table, Text, View, Words, chart, dim, sections, sources, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def view(advice: Advice, *, everything: bool = False) -> View:
     every = [one for name, _ in GROUPS for one in getattr(advice, name)]
     if every:
         hint = f"gain of the objective against today; {intervals_of(advice)}"
-        parts.append(Section("What gains", (Drawing(partial(gains, advice)),), hint, pages_only=True))
+        parts.append(chart("What gains", partial(gains, advice), hint))
     for name, title in GROUPS:
         title = _RUN_GROUPS.get(name, title) if advice.of_a_run else title
         parts += _group(advice, getattr(advice, name), title, None if everything else SHOWN[name])
@@ -63,7 +63,7 @@ def view(advice: Advice, *, everything: bool = False) -> View:
         parts.append(Section("", (Lines(("nothing that was tried gains here",)),)))
     elif any(not s.told_apart for s in every):
         unsure = f"· gains whose interval holds 0 cannot be told from none; {intervals_of(advice)}"
-        parts.append(Section("", (Lines((Text(unsure, "dim"),)),)))
+        parts.append(Section("", (dim(unsure),)))
     unfit = [f"{name}: {why}" for name, why in advice.unfit.items()]
     number = [f"{len(unfit)} techniques do not apply here: --all says why"] if unfit else []
     for title, short, full in (
@@ -73,17 +73,15 @@ def view(advice: Advice, *, everything: bool = False) -> View:
     ):
         parts += _listed(title, full if everything else short, full)
     papers = [f"{change_text(one)}: {' '.join(one.papers)}" for one in every if one.papers and one.kind != "pair"]
-    parts.append(Section("Papers", (Lines(tuple(papers), marked=True),), pages_only=True) if papers else None)
+    parts.append(sources(papers, "Papers"))
     lead: tuple[Words, ...] = (Text(first, strong=True), *rest)
     return View(title=f"Advice for {advice.scenario_name}", lead=lead, sections=sections(*parts))
 
 
 def _listed(title: str, printed: list[str], full: list[str]) -> list[Section]:
     """Lines as the terminal prints them, and in full for pages where they differ."""
-    own = [Section(title, (Lines(tuple(printed)),))] if printed else []
-    if not full or printed == full:
-        return own
-    return [*own, Section(f"{title}, in full", (Lines(tuple(full)),), pages_only=True)]
+    own = [Section(title, (Lines(tuple(printed)),))]
+    return own if printed == full else [*own, Section(f"{title}, in full", (Lines(tuple(full)),), pages_only=True)]
 
 
 def _group(advice: Advice, found: Sequence[Suggestion], title: str, most: int | None) -> list[Section]:
@@ -92,13 +90,11 @@ def _group(advice: Advice, found: Sequence[Suggestion], title: str, most: int | 
         return []
     listed, rest = found[:most], () if most is None else found[most:]
     own = _notes(advice, listed, everything=most is None)
-    more = (Lines((Text(f"{len(rest)} more: --all", "dim"),)),) if rest else ()
+    more = (dim(f"{len(rest)} more: --all"),) if rest else ()
     out = [Section(title, (_table(advice, listed, 1), own, *more))]
     full = tuple(line for line in _notes(advice, found, everything=True).lines if line not in own.lines)
-    if full or rest:
-        pages = (_table(advice, rest, len(listed) + 1),) if rest else ()
-        out.append(Section(f"{title.split(':', maxsplit=1)[0]}, in full", (*pages, Lines(full)), pages_only=True))
-    return out
+    pages = (_table(advice, rest, len(listed) + 1),) if rest else ()
+    return [*out, Section(f"{title.split(':', maxsplit=1)[0]}, in full", (*pages, Lines(full)), pages_only=True)]
 
 
 def intervals_of(advice: Advice) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.charts.chart import Axis, Chart, Panels, Row, layer
+from windtunnel.charts.chart import Axis, Chart, Layer, Panels, Row, layer
 from windtunnel.charts.colours import BLUE, GREEN, ORANGE, RED, SERIES
 from windtunnel.charts.forms import area, horizontal, line
 from windtunnel.clusters.event_loop.records import FAILED
@@ -69,6 +70,19 @@ def gantt(result: ClusterResult) -> Chart:
     )
 
 
+def _course(
+    result: ClusterResult,
+    title: str,
+    layers: Sequence[Layer],
+    y: Axis,
+    height: int,
+    series: dict[str, str] | None = None,
+) -> Chart:
+    """One of several charts over the time of the cluster."""
+    x = Axis(title=f"{_unit(result)[1]} from the first submission", low=0.0)
+    return Chart(title=title, heading=True, layers=tuple(layers), x=x, y=y, height=height, series=series or {})
+
+
 def _fleet_colours(result: ClusterResult) -> dict[str, str]:
     return {one.fleet.name: FLEETS[i % len(FLEETS)] for i, one in enumerate(result.serving)}
 
@@ -90,7 +104,7 @@ def _replica_bars(result: ClusterResult, first: int, unit: float) -> tuple[int, 
 
 def load(result: ClusterResult) -> Panels:
     """Busy devices and waiting jobs over time, means of slices."""
-    unit, word = _unit(result)
+    unit, _ = _unit(result)
     own = result.load
     edges = np.linspace(own.time_s[0], own.time_s[-1], _POINTS + 1)
     middle = ((edges[:-1] + edges[1:]) / 2 - own.time_s[0]) / unit
@@ -101,9 +115,8 @@ def load(result: ClusterResult) -> Panels:
 
     x = [float(v) for v in middle]
     busy, waiting = sliced(own.busy), sliced(own.waiting.astype(np.float64))
-    across = Axis(title=f"{word} from the first submission", low=0.0)
     devices = float(result.room.devices)
-    base, stacked = [0.0] * len(x), []
+    base, stacked = [0.0] * len(x), list[Layer]()
     for fleet, colour in zip(own.fleets, _fleet_colours(result).values(), strict=False):
         top = [a + b for a, b in zip(base, sliced(fleet), strict=True)]
         stacked.append(area(x, top, base=base, colour=colour, opacity=0.6))
@@ -112,43 +125,25 @@ def load(result: ClusterResult) -> Panels:
     stacked.append(area(x, above, base=base, colour=BLUE, opacity=0.5))
     names = "".join(f", {one.fleet.name} below them" for one in result.serving[:1]) if len(own.fleets) == 1 else ""
     names = ", fleets below them" if len(own.fleets) > 1 else names
+    stacked += horizontal(devices, f"all {devices:,.0f} devices")
+    queue = [area(x, waiting, colour=ORANGE, opacity=0.6)]
     charts = [
-        Chart(
-            title=f"Devices with a job{names}",
-            heading=True,
-            layers=(*stacked, *horizontal(devices, f"all {devices:,.0f} devices")),
-            x=across,
-            y=Axis(title="devices", low=0.0, high=devices * 1.12),
-            height=180,
+        _course(
+            result, f"Devices with a job{names}", stacked, Axis(title="devices", low=0.0, high=devices * 1.12), 180
         ),
-        Chart(
-            title="Jobs that wait",
-            heading=True,
-            layers=(area(x, waiting, colour=ORANGE, opacity=0.6),),
-            x=across,
-            y=Axis(title="jobs", low=0.0),
-            height=140,
-        ),
+        _course(result, "Jobs that wait", queue, Axis(title="jobs", low=0.0), 140),
     ]
     if result.power_w is not None and result.room.idle_w is not None:
         watts = (result.room.idle_w * result.room.devices + own.watts) * result.pue
         kw = [value / 1e3 for value in sliced(watts)]
-        power = Chart(
-            title="Power of the cluster",
-            heading=True,
-            layers=(area(x, kw, colour=GREEN, opacity=0.5),),
-            x=across,
-            y=Axis(title="kW", low=0.0),
-            height=140,
-        )
-        charts.append(power)
+        power = [area(x, kw, colour=GREEN, opacity=0.5)]
+        charts.append(_course(result, "Power of the cluster", power, Axis(title="kW", low=0.0), 140))
     return Panels(tuple(charts))
 
 
 def replicas(result: ClusterResult) -> Panels:
     """Of each fleet: replicas that answer, those that the load asks for, and requests beyond what they sustain."""
-    unit, word = _unit(result)
-    across = Axis(title=f"{word} from the first submission", low=0.0)
+    unit, _ = _unit(result)
     charts = []
     for one in result.serving:
         edges = np.append(one.hour_s, one.span_s) / unit
@@ -165,17 +160,8 @@ def replicas(result: ClusterResult) -> Panels:
             *line(x, steps(one.replicas * rate), series="what its replicas sustain"),
             *(line(x, steps(beyond), series="unmet") if beyond.any() else ()),
         ]
-        charts.append(
-            Chart(
-                title=f"{one.fleet.name}: requests a second, hour by hour",
-                heading=True,
-                layers=tuple(layers),
-                x=across,
-                y=Axis(title="requests/s", low=0.0),
-                height=180,
-                series=series,
-            )
-        )
+        title = f"{one.fleet.name}: requests a second, hour by hour"
+        charts.append(_course(result, title, layers, Axis(title="requests/s", low=0.0), 180, series))
     return Panels(tuple(charts))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.charts.chart import Axis, Chart, Layer, layer
 from windtunnel.charts.colours import BLUE, GREEN, GREY, INK, MUTED, ORANGE, PAPER, RED, shade
-from windtunnel.charts.forms import Bar, Bars, Cell, Grid, dots, vertical
+from windtunnel.charts.forms import Bar, Bars, Cell, Grid, dots, shaded, vertical
 from windtunnel.quantities import gib, quantity, seconds
 from windtunnel.views.plan_labels import (
     RESOURCES,
@@ -180,13 +180,7 @@ def front(result: PlanResult) -> Chart:
     encoding: dict[str, Any] = {}
     if len(names) > 2:
         points = [{**point, "third": third} for point, third in zip(points, values[names[2]], strict=True)]
-        legend = {"title": titles[names[2]], "orient": "top", "gradientLength": 160, "titleColor": MUTED}
-        encoding["color"] = {
-            "field": "third",
-            "type": "quantitative",
-            "scale": {"scheme": "cividis", "zero": False},
-            "legend": legend,
-        }
+        encoding = shaded("third", titles[names[2]], scheme="cividis", zero=False)
     looks = {} if encoding else {"color": BEST}
     layers.append(layer("point", points, encoding, filled=True, size=90, stroke=PAPER, strokeWidth=1, **looks))
     better = {n: "more is better" if METRICS[n].maximise else "less is better" for n in (x, y)}

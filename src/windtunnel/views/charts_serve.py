@@ -10,7 +10,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, layer
 from windtunnel.charts.colours import BLUE, GREEN, MUTED, ORANGE, PAPER, RED, SERIES, VIOLET
-from windtunnel.charts.forms import Bar, Bars, area, dots, horizontal, line, time_ticks, vertical
+from windtunnel.charts.forms import Bar, Bars, area, dots, horizontal, line, shaded, time_axis, vertical
 from windtunnel.quantities import seconds
 from windtunnel.views.serve_words import short, slo_of
 
@@ -78,8 +78,7 @@ def _distribution(name: str, values: Floats, limit_s: float | None, tone: str) -
     if limit_s is not None:
         left = limit_s > (low * high) ** 0.5
         layers += vertical(limit_s, f"objective {short(limit_s)}", left=left, y=222)
-    at_ticks, words_ticks = time_ticks(low, high)
-    axis = Axis(title=f"{name}, log scale", kind="log", low=low, high=high, ticks=at_ticks, words=words_ticks)
+    axis = time_axis(name, low, high)
     return Chart(title=f"Share of requests below each {name}", layers=tuple(layers), x=axis, y=y, height=240)
 
 
@@ -201,11 +200,8 @@ def requests_figure(result: ServingResult) -> Chart:
         {"x": round(float(a), 4), "y": float(f"{b:.4g}"), "prompt": max(float(c), 1.0), "told": told}
         for a, b, c, told in zip(x, values, prompts, _request_texts(table, rows), strict=True)
     ]
-    encoding: dict[str, Any] = {}
-    if prompts.max() > prompts.min():
-        legend = {"title": "prompt tokens", "orient": "top", "gradientLength": 160, "titleColor": MUTED, "tickCount": 4}
-        scale = {"scheme": "viridis", "type": "log", "reverse": True}
-        encoding["color"] = {"field": "prompt", "type": "quantitative", "scale": scale, "legend": legend}
+    varied = bool(prompts.max() > prompts.min())
+    encoding = shaded("prompt", "prompt tokens", scheme="viridis", type="log", reverse=True) if varied else {}
     looks = {} if encoding else {"color": BLUE}
     layers = [layer("point", points, encoding, filled=True, size=26, opacity=0.75, **looks)]
     slo = slo_of(result)
@@ -213,13 +209,11 @@ def requests_figure(result: ServingResult) -> Chart:
     if "ttft" in slo:
         layers += horizontal(slo["ttft"], f"objective {short(slo['ttft'])}")
         low, high = min(low, slo["ttft"]), max(high, slo["ttft"])
-    low, high = low / 1.15, high * 1.2
-    at, words = time_ticks(low, high)
     return Chart(
         title="TTFT of each request by its arrival",
         layers=tuple(layers),
         x=Axis(title=f"arrival, {unit}", low=0.0, high=float(x.max()) * 1.01 or 1.0),
-        y=Axis(title="TTFT, log scale", kind="log", low=low, high=high, ticks=at, words=words),
+        y=time_axis("TTFT", low / 1.15, high * 1.2),
         height=280,
     )
 
@@ -277,13 +271,12 @@ def latencies_of_both(a: dict[str, Any], b: dict[str, Any]) -> Panels:
             x, y = [v for v, _ in known], [s for _, s in known]
             layers += line(x, y, series=name, told=told, dots=True, strokeWidth=2.5)
         low, high = min(ends, default=1e-3) / 1.15, max(ends, default=1.0) * 1.15
-        at, words = time_ticks(low, high)
         shares = tuple(float(q[1:]) for q in _SHARES)
         charts.append(
             Chart(
                 title=f"{title}, percentiles of requests",
                 layers=tuple(layers),
-                x=Axis(title=f"{title}, log scale", kind="log", low=low, high=high, ticks=at, words=words),
+                x=time_axis(title, low, high),
                 y=Axis(title="percentile", low=47.0, high=101.0, ticks=shares, words=_SHARES),
                 series={"A": "#e0862c", "B": "#1565c0"},
                 height=220,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, layer
 from windtunnel.charts.colours import BLUE, GREEN, GREY, MUTED, PAPER, RED
-from windtunnel.charts.forms import dots, horizontal, line, number_ticks, time_ticks, vertical
+from windtunnel.charts.forms import dots, horizontal, line, number_ticks, time_axis, vertical
 from windtunnel.views.serve_words import short, slo_of
 
 if TYPE_CHECKING:
@@ -91,18 +91,8 @@ def load_curve(result: SweepResult) -> Panels:
         if key in slo:
             layers += horizontal(slo[key], f"objective {short(slo[key])}")
             low, high = min(low, slo[key]), max(high, slo[key])
-        low, high = low / 1.2, high * 1.5
-        at, words_at = time_ticks(low, high)
-        y_axis = Axis(title=f"{name}, log scale", kind="log", low=low, high=high, ticks=at, words=words_at, room=52)
-        charts.append(
-            Chart(
-                title=f"{name} against load",
-                layers=tuple(layers),
-                x=_loads(result, named=key == "tpot"),
-                y=y_axis,
-                height=190,
-            )
-        )
+        x_axis, y_axis = _loads(result, named=key == "tpot"), time_axis(name, low / 1.2, high * 1.5, room=52)
+        charts.append(Chart(title=f"{name} against load", layers=tuple(layers), x=x_axis, y=y_axis, height=190))
     return Panels(tuple(charts))
 
 

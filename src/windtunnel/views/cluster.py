@@ -9,7 +9,7 @@ from windtunnel.clusters.result import PodResult
 from windtunnel.progress import duration
 from windtunnel.quantities import dollars, percent, seconds
 from windtunnel.views import charts_cluster as charts
-from windtunnel.views.view import Drawing, Fact, Section, Tile, View, sections, table
+from windtunnel.views.view import Drawing, Fact, Section, Tile, View, chart, sections, table
 
 if TYPE_CHECKING:
     from windtunnel.clusters.fleets import FleetCourse
@@ -26,6 +26,7 @@ def view(result: ClusterResult | PodResult) -> View:
     drawn = [] if not fleets else [Drawing(partial(charts.replicas, result))]
     heads = ("fleet", "a replica", "Replicas by hour", "unmet", "device time")
     running = "bars: running; thin lines: submitted, not running"
+    running += "; above the jobs, replicas of fleets" if fleets else ""
     return View(
         title=result.scenario_name or "Jobs",
         aside=f"{result.events:,} events in {seconds(result.simulated_in_s)}",
@@ -35,27 +36,12 @@ def view(result: ClusterResult | PodResult) -> View:
         sections=sections(
             Section(
                 "Serving",
-                (*drawn, *([table(heads, fleets)] if fleets else [])),
+                (*drawn, table(heads, fleets)),
                 "unmet: requests beyond what the replicas that answer sustain",
             ),
-            Section(
-                "Load",
-                (Drawing(partial(charts.load, result)),),
-                "busy devices, waiting jobs and watts over time",
-                pages_only=True,
-            ),
-            Section(
-                "Jobs over time",
-                (Drawing(partial(charts.gantt, result)),),
-                f"{running}; above the jobs, replicas of fleets" if fleets else running,
-                pages_only=True,
-            ),
-            Section(
-                "Completion times",
-                (Drawing(partial(charts.completion, result)),),
-                "from submission to end",
-                pages_only=True,
-            ),
+            chart("Load", partial(charts.load, result), "busy devices, waiting jobs and watts over time"),
+            chart("Jobs over time", partial(charts.gantt, result), running),
+            chart("Completion times", partial(charts.completion, result), "from submission to end"),
         ),
         warnings=result.warnings,
         assumed=result.assumed,
@@ -150,11 +136,11 @@ def _pods(result: PodResult) -> View:
     ]
     idle = f"{percent(result.fragmentation)} of idle GPUs, for typical pods"
     rows = [*shares, ("Unusable at the end", idle), ("Pods without a node", f"{result.refused:,}")]
-    chart = Drawing(partial(charts.allocated, result))
+    hint = "pods arrive one after the other and stay"
     return View(
         title=result.scenario_name or "Pods",
         aside=f"in {seconds(result.simulated_in_s)}",
         lead=(f"{result.jobs:,} pods on {result.nodes:,} nodes with {result.devices:,} GPUs, {result.policy}",),
         facts=tuple(Fact(name, value) for name, value in rows),
-        sections=(Section("Allocated GPUs", (chart,), "pods arrive one after the other and stay", pages_only=True),),
+        sections=(chart("Allocated GPUs", partial(charts.allocated, result), hint),),
     )

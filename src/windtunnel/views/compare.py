@@ -48,13 +48,11 @@ def view(comparison: Comparison) -> View:
         tiles=(_tile("A", a), _tile("B", b)),
         sections=sections(
             Section("Figures", (_figures(comparison),)),
-            Section("What differs", (table(("field", "A", "B"), differing),)) if differing else None,
+            Section("What differs", (table(("field", "A", "B"), differing),)),
             Section(
                 "From A to B", (waterfall("A", a.step_time_s, comparison.seconds_by_class, "B"),), "by class of time"
             ),
-            Section("Memory at the peak", (Table((Column(), Column(numeric=True)), tuple(sizes)),), "B − A")
-            if sizes
-            else None,
+            Section("Memory at the peak", (table(("", ""), sizes, numeric=(1,)),), "B − A"),
         ),
     )
 

@@ -10,7 +10,7 @@ from windtunnel.quantities import count, dollars, percent, shown_value, signed_p
 from windtunnel.serving.comparison import FIGURES
 from windtunnel.views import charts_serve as charts
 from windtunnel.views.serve_words import SATURATED, short
-from windtunnel.views.view import Block, Drawing, Lines, Section, Text, Tone, View, Words, sections, table
+from windtunnel.views.view import Block, Drawing, Lines, Section, Text, Tone, View, Words, chart, sections, table
 
 if TYPE_CHECKING:
     from windtunnel.serving.comparison import ServingComparison
@@ -50,15 +50,15 @@ def view(comparison: ServingComparison) -> View:
     ]
     heads = ("", f"A  {first}", "B  as changed" if same else f"B  {second}", "B to A")
     figures = table(heads, _figures(comparison), numeric=(1, 2, 3))
-    drawn = (Drawing(partial(charts.latencies_of_both, comparison.a, comparison.b)),)
+    latencies = partial(charts.latencies_of_both, comparison.a, comparison.b)
     return View(
         title=f"{first} against {'itself as changed' if same else second}",
         lead=tuple(f"{name} is bound by {r['bound_by']}" for name, r in runs.items() if r.get("bound_by")),
         verdict=Text(f"{' and '.join(hot)}: {SATURATED}", "bad") if hot else None,
         sections=sections(
             Section("Figures", (figures,)),
-            Section("What differs", (table(("field", "A", "B"), differing),)) if differing else None,
-            Section("Latencies", drawn, "percentiles of requests", pages_only=True),
+            Section("What differs", (table(("field", "A", "B"), differing),)),
+            chart("Latencies", latencies, "percentiles of requests"),
             _iterations(comparison),
         ),
     )

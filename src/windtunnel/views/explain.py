@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from windtunnel.errors import BadInput
 from windtunnel.quantities import count, percent, seconds, signed_seconds
 from windtunnel.training.explain.find_terms import NO_CHAIN, find_class, find_terms
-from windtunnel.views.view import Column, Lines, Section, Table, Text, View, Words, columns, pairs, sections, table
+from windtunnel.views.view import Column, Lines, Section, Table, Text, View, Words, columns, dim, pairs, sections, table
 
 if TYPE_CHECKING:
     from windtunnel.training.explain.time_chain import Chain, OperatorLine, Term
@@ -128,7 +128,7 @@ def _chain(chain: Chain) -> Section:
         rows.append((Text(name, strong=True), "", seconds(busy) if terms else "", seconds(exposed), share, grade))
         rows += [_term_row(t, chain.step_time_s) for t in terms if t.busy_s > _SMALL * chain.step_time_s]
     rows.append((Text("step", strong=True), "", "", seconds(sum(chain.exposed.values())), "100.0 %", ""))
-    return Section("From data sheet to seconds", (Table(_TERMS, tuple(rows)), Lines((Text(_CHAIN, "dim"),))))
+    return Section("From data sheet to seconds", (Table(_TERMS, tuple(rows)), dim(_CHAIN)))
 
 
 def _terms(chain: Chain, terms: Sequence[Term]) -> tuple[Section, ...]:
@@ -223,7 +223,7 @@ def _gap(explanation: Explanation) -> tuple[Section, ...]:
         for name, change in explanation.resources.items()
     ]
     return sections(
-        Section("Likely causes, one difference at a time", (shares,)) if causes else None,
+        Section("Likely causes, one difference at a time", (shares,)),
         _open_settings(explanation, gap),
         _coefficients(explanation, gap),
         Section("", (Lines((nothing,)),)) if silent else None,
@@ -237,7 +237,7 @@ def _gap(explanation: Explanation) -> tuple[Section, ...]:
     )
 
 
-def _open_settings(explanation: Explanation, gap: float) -> Section | None:
+def _open_settings(explanation: Explanation, gap: float) -> Section:
     rows = [
         (c.name, c.value, c.alternative, seconds(c.step_time_s), _share(c.change_s, gap), c.note)
         for c in explanation.candidates
@@ -245,7 +245,7 @@ def _open_settings(explanation: Explanation, gap: float) -> Section | None:
     ]
     heads = ("open setting", "predicted with", "alternative", "step", "of the gap", "")
     found = table(heads, rows[:8], numeric=(3, 4))
-    return Section("Settings that the scenario leaves open, simulated one by one", (found,)) if rows else None
+    return Section("Settings that the scenario leaves open, simulated one by one", (found,))
 
 
 def _coefficients(explanation: Explanation, gap: float) -> Section | None:
@@ -272,7 +272,7 @@ def _coefficients(explanation: Explanation, gap: float) -> Section | None:
     return Section("Coefficients, moved by at most two standard errors", (found, Lines((all_of_them,))))
 
 
-def _classes(explanation: Explanation) -> Section | None:
+def _classes(explanation: Explanation) -> Section:
     rows = [
         (
             one.time_class,
@@ -285,7 +285,7 @@ def _classes(explanation: Explanation) -> Section | None:
         if 1 / _FACTOR <= one.factor <= _FACTOR
     ]
     found = table(("class of time", "predicted", "±", "needed", "factor"), rows[:8], numeric=range(1, 5))
-    return Section("What would account for the gap by itself", (found,)) if rows else None
+    return Section("What would account for the gap by itself", (found,))
 
 
 def _share(part: float, gap: float) -> str:
@@ -321,5 +321,5 @@ def _trace(comparison: TraceComparison, chain: Chain | None) -> tuple[Section, .
     names = ("open setting", "predicted with", "alternative", "closer to the trace", "")
     return sections(
         Section("Against the trace, exposed time by kind of kernel", blocks),
-        Section("Settings that bring the classes closer", (table(names, better, numeric=(3,)),)) if better else None,
+        Section("Settings that bring the classes closer", (table(names, better, numeric=(3,)),)),
     )

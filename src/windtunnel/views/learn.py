@@ -10,7 +10,7 @@ import numpy as np
 
 from windtunnel.learning.charts import ACROSS, Across, loss_chart, seed_band, shown
 from windtunnel.quantities import assumed_text, count, dollars, duration, percent, seconds, signed_percent
-from windtunnel.views.view import Code, Drawing, Lines, Section, Text, View, Words, sections, table
+from windtunnel.views.view import Code, Lines, Section, Text, View, Words, chart, dim, sections, sources, table
 
 if TYPE_CHECKING:
     from windtunnel.learning.records import AlgorithmFigures
@@ -48,12 +48,7 @@ def view(result: LearningResult, *, plot: bool = False) -> View:
             ),
             Section("Curves", (Code(drawn(result, chosen)),)) if plot else None,
             *(
-                Section(
-                    f"Loss against {across.name}",
-                    (Drawing(partial(loss_chart, result, across)),),
-                    seeds,
-                    pages_only=True,
-                )
+                chart(f"Loss against {across.name}", partial(loss_chart, result, across), seeds)
                 for across in ACROSS
                 if shown(result, across)
             ),
@@ -68,13 +63,9 @@ def view(result: LearningResult, *, plot: bool = False) -> View:
                 (table(("figure", "confidence"), result.grades.items()),),
                 pages_only=True,
             ),
-            Section("Notes", (Lines(tuple(Text(note, "dim") for note in result.notes), marked=True),))
-            if result.notes
-            else None,
-            Section("Sources", (Lines(tuple(result.citations), marked=True),), pages_only=True)
-            if result.citations
-            else None,
-            Section("", (Lines((Text(f"{learned} · done in {duration(result.simulated_in_s)}", "dim"),)),)),
+            Section("Notes", (Lines(dim(*result.notes).lines, marked=True),)),
+            sources(result.citations),
+            Section("", (dim(f"{learned} · done in {duration(result.simulated_in_s)}"),)),
         ),
         warnings=tuple(result.warnings),
         assumed=tuple((field, assumed_text(field, value), why) for field, value, why in result.assumed),

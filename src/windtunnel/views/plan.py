@@ -27,7 +27,7 @@ from windtunnel.views.plan_labels import (
     table_names,
 )
 from windtunnel.views.train import interval_text, memory_tile, next_notes, origin, scenario_section
-from windtunnel.views.view import Block, Drawing, Lines, Section, Text, Tile, View, Words, pairs, sections, table
+from windtunnel.views.view import Drawing, Lines, Section, Text, Tile, View, Words, chart, dim, pairs, sections, table
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import ClusterBest, LimitCost, Why
@@ -148,8 +148,7 @@ def _plans(title: str, rows: Sequence[Ranked], result: PlanResult) -> Section | 
     least = [heads.index(name) for name in ("bound", "worse", "step", "memory")]
     found = table(heads, lines, numeric=range(len(heads)), drop=least)
     same = plan_words(shared, [*shared])
-    blocks: tuple[Block, ...] = (Lines((Text(f"the same in all: {same}", "dim"),)),) if same else ()
-    return Section(title, (found, *blocks))
+    return Section(title, (found, *([dim(f"the same in all: {same}")] if same else [])))
 
 
 def _time_against_memory(result: PlanResult) -> Section | None:
@@ -157,15 +156,14 @@ def _time_against_memory(result: PlanResult) -> Section | None:
     if not (result.why is not None and result.why.cells) and len(known) < 2:
         return None
     hint = "simulated plans" + (", and the line that bounds put under every plan of the space" if result.why else "")
-    return Section("Time against memory", (Drawing(partial(charts.memory, result), "half"),), hint, pages_only=True)
+    return chart("Time against memory", partial(charts.memory, result), hint, "half")
 
 
 def _heat(result: PlanResult) -> Section | None:
     if result.why is None or not result.why.cells:
         return None
     hint = "seconds; bold and framed: simulated; ≥: a bound; empty: no plan keeps to the limits"
-    drawn = Drawing(partial(charts.heat, result.why), "half")
-    return Section("Best of every tp and pp", (drawn,), hint, pages_only=True, beside=True)
+    return chart("Best of every tp and pp", partial(charts.heat, result.why), hint, "half", beside=True)
 
 
 # -- why it is the best ------------------------------------------------------------------------------------------------
@@ -175,7 +173,7 @@ def _why(result: PlanResult) -> tuple[Section | None, ...]:
             (axis, " · ".join(f"{v}: {seconds(s)}" for v, s in sorted(values.items(), key=lambda kv: int(kv[0]))))
             for axis, values in result.by_axis.items()
         ]
-        return (Section("Least bound by axis", (pairs(rows),)) if rows else None,)
+        return (Section("Least bound by axis", (pairs(rows),)),)
     goal = metric_words(result.objectives[0])
     by_axis = [
         (axis, " · ".join(f"{value}: {cell_words(cell)}" for value, cell in why.best_by(axis).items()))
@@ -186,12 +184,8 @@ def _why(result: PlanResult) -> tuple[Section | None, ...]:
     return (
         _runner_up(result, why),
         Section("Best by axis", (pairs(by_axis),), "≥: a bound, not simulated"),
-        Section(f"Best {goal} of every cluster", (pairs(clusters),), "≥ or ≤: a bound, not simulated")
-        if clusters
-        else None,
-        Section("What limits cost", (pairs(limits),), "the search again without one limit at a time")
-        if limits
-        else None,
+        Section(f"Best {goal} of every cluster", (pairs(clusters),), "≥ or ≤: a bound, not simulated"),
+        Section("What limits cost", (pairs(limits),), "the search again without one limit at a time"),
     )
 
 
@@ -253,10 +247,8 @@ def run_line(result: PlanResult) -> str:
     return " · ".join(parts)
 
 
-def _finalists(result: PlanResult) -> Section | None:
+def _finalists(result: PlanResult) -> Section:
     """Plans whose whole runs were replicated."""
-    if not result.finalists:
-        return None
     heads = ("plan", "expected", "replicated (80 %)", "behind the best (80 %)", "goodput")
     rows = [_finalist(one, METRICS[result.objectives[0]].unit) for one in result.finalists]
     found = table(heads, rows, numeric=range(1, 5), drop=(4,))

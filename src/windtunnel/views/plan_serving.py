@@ -19,13 +19,17 @@ from windtunnel.views.plan_serving_labels import (
     where_words,
 )
 from windtunnel.views.train import scenario_section
-from windtunnel.views.view import Drawing, Fact, Lines, Section, Table, Text, Tile, View, Words, sections, table
+from windtunnel.views.view import Fact, Lines, Section, Table, Text, Tile, View, Words, chart, dim, sections, table
 
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan_deployment import Deployment, ServingPlan
 
 _METRICS = ("devices", "tokens_per_s_per_device", "tokens_per_s_per_user", "cost_per_million_tokens")
 """Columns of a table of deployments besides the objectives."""
+_OPEN = (
+    "open points: the objective holds at the central prediction alone; "
+    "nothing simulated is better in both than the line"
+)
 _THINNED = "of points within 1 % of each other one is shown; --json has all"
 
 
@@ -33,26 +37,17 @@ def view(plan: ServingPlan) -> View:
     """A search over deployments."""
     names = " and ".join(n.replace("_", " ") for n in plan.objectives)
     shown = thinned(plan)
-    thin = [Lines((Text(_THINNED, "dim"),))] if len(shown) < len(plan.front) else []
+    thin = [dim(_THINNED)] if len(shown) < len(plan.front) else []
     excluded = [Text(f"{rule}: {n:,} cuts left out", "dim") for rule, n in plan.excluded.items()]
-    chart = Drawing(partial(charts.pareto, plan))
     return View(
         title=plan.result.scenario_name or "Deployment",
         aside=f"{plan.proof.candidates:,} deployments, {plan.evaluated:,} simulated, in {seconds(plan.elapsed_s)}",
         tiles=tuple(_tiles(plan)),
         facts=tuple(_facts(plan)),
         sections=sections(
-            Section(
-                "Throughput against speed",
-                (chart,),
-                "open points: the objective holds at the central prediction alone; nothing simulated is better in both "
-                "than the line",
-                pages_only=True,
-            ),
+            chart("Throughput against speed", partial(charts.pareto, plan), _OPEN),
             Section("Best of each cut", (_deployments(plan, plan.frontier),)),
-            Section("Pareto front", (_deployments(plan, shown), *thin), f"nothing beats these in {names}")
-            if plan.front
-            else None,
+            Section("Pareto front", (_deployments(plan, shown), *thin), f"nothing beats these in {names}"),
             Section("Why not another", (Lines(tuple(why_words(plan))),)),
             Section("Proof", (Lines((*proof_words(plan), *excluded)),)),
             scenario_section(plan.scenario, "Scenario of the best deployment"),

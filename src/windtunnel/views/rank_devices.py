@@ -43,9 +43,7 @@ def view(found: DeviceRanking) -> View:
         verdict=Text(stopped, "warn") if found.not_searched else None,
         sections=sections(
             Section("", (table(heads, rows, numeric=range(1, len(heads) - 1)), Lines((*alike, Text(prices, "dim"))))),
-            Section("Priced devices without a plan", (pairs(found.without_plan.items()),))
-            if found.without_plan
-            else None,
+            Section("Priced devices without a plan", (pairs(found.without_plan.items()),)),
         ),
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.programs.charts import ACROSS, break_even_chart, front_chart, load_chart
 from windtunnel.quantities import assumed_text, duration, seconds
-from windtunnel.views.view import Drawing, Lines, Section, Text, Tone, View, Words, pairs, sections, table
+from windtunnel.views.view import Section, Text, Tone, View, Words, chart, dim, pairs, sections, sources, table
 
 if TYPE_CHECKING:
     from windtunnel.charts.chart import Chart
@@ -47,22 +47,19 @@ def view(result: ReasonResult) -> View:
     lead: list[Words] = [Text(best[0].upper() + best[1:], "accent", strong=True)]
     lead += [Text(line, "accent") for line in answer_lines(result)]
     lead += [Text(line, "dim") for line in population_lines(result)]
-    known = best_lines(result)
     return View(
         title=result.scenario_name or "Strategies",
         aside=f"done in {duration(result.simulated_in_s)}",
         lead=tuple(lead),
         sections=sections(
-            Section("The best candidate", (pairs(known),), "what is known of each figure") if known else None,
+            Section("The best candidate", (pairs(best_lines(result)),), "what is known of each figure"),
             *_charts(result),
             _candidates(result),
             *(
                 Section(title, (table(heads, rows, numeric=range(2, len(heads))),), hint)
                 for title, hint, heads, rows in answer_tables(result)
             ),
-            Section("Sources", (Lines(tuple(result.citations), marked=True),), pages_only=True)
-            if result.citations
-            else None,
+            sources(result.citations),
         ),
         warnings=tuple(warning_lines(result)),
         assumed=tuple(assumed_rows(result)),
@@ -75,16 +72,11 @@ def _charts(result: ReasonResult) -> list[Section]:
         (load_chart(result), "next to the points: what 99 of 100 problems keep"),
         (break_even_chart(result), "dots: the same cost a day"),
     ]
-    out = [
-        Section(chart.title, (Drawing(partial(_same, chart)),), hint, pages_only=True)
-        for chart, hint in found
-        if chart is not None
-    ]
+    out = [chart(own.title, partial(_same, own), hint) for own, hint in found if own is not None]
     hint = "bars: interval of the population · ring: the best candidate"
     for across in ACROSS:
-        if (chart := front_chart(result, across)) is not None:
-            drawn = Drawing(partial(_same, chart))
-            out.append(Section(f"Accuracy against {across.name}", (drawn,), hint, pages_only=True))
+        if (front := front_chart(result, across)) is not None:
+            out.append(chart(f"Accuracy against {across.name}", partial(_same, front), hint))
     return out
 
 
@@ -100,7 +92,7 @@ def _candidates(result: ReasonResult) -> Section:
         rows.append([Text(cell, tone) for cell in (mark, *row(result, point))])
     heads = ("", *titles(result))
     found = table(heads, rows, numeric=range(1 + left_columns(result), len(heads)))
-    return Section("Candidates", (found, Lines((Text(LEGEND, "dim"),))))
+    return Section("Candidates", (found, dim(LEGEND)))
 
 
 def titles(result: ReasonResult) -> list[str]:

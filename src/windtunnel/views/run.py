@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.quantities import assumed_text, count, dollars, duration, gib, percent, seconds
 from windtunnel.runs.charts import COLOURS, distribution, progress, waterfall
-from windtunnel.views.view import Column, Drawing, Section, Table, Text, Tile, View, pairs, sections, table
+from windtunnel.views.view import Column, Section, Table, Text, Tile, View, chart, pairs, sections, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from windtunnel.charts.chart import Chart
     from windtunnel.runs.results import RunResult
 
 _LEAST = 5e-4
@@ -32,12 +29,12 @@ def view(result: RunResult) -> View:
         tiles=tuple(Tile(name, value, (note,)) for name, value, note in figure_rows(result)),
         sections=sections(
             _classes(result),
-            _chart("What adds to the ideal days", "mean of all runs", partial(waterfall, result)),
-            _chart("Progress of one run", "stops go back to the copy that is loaded", partial(progress, result)),
-            _chart("Days of all runs", ended, partial(distribution, result)),
+            chart("What adds to the ideal days", partial(waterfall, result), "mean of all runs"),
+            chart("Progress of one run", partial(progress, result), "stops go back to the copy that is loaded"),
+            chart("Days of all runs", partial(distribution, result), ended),
             Section("Checkpoints", (table(heads, checkpoint_rows(result)),), checkpoint_line(result)),
             Section("Failures by cause", (counted,), f"profile {result.failure_profile}", pages_only=True),
-            Section("What would change the days", (pairs(sensitivity_rows(result)),)) if result.sensitivities else None,
+            Section("What would change the days", (pairs(sensitivity_rows(result)),)),
             Section("How many spares", (pairs(spares_rows(result)),), "cost counts spares as long as the run takes")
             if len(result.spares_curve) > 1
             else None,
@@ -46,10 +43,6 @@ def view(result: RunResult) -> View:
         warnings=tuple(result.warnings),
         assumed=tuple((field, assumed_text(field, value), why) for field, value, why in assumed_rows(result)),
     )
-
-
-def _chart(title: str, hint: str, draw: Callable[[], Chart]) -> Section:
-    return Section(title, (Drawing(draw),), hint, pages_only=True)
 
 
 def _classes(result: RunResult) -> Section:
@@ -69,11 +62,11 @@ def _classes(result: RunResult) -> Section:
     return Section("Where the time goes", (Table(columns, rows),))
 
 
-def _assumed_of_the_step(result: RunResult) -> Section | None:
+def _assumed_of_the_step(result: RunResult) -> Section:
     """What the step leaves open, which `train` says on the terminal."""
     rows = [(f, assumed_text(f, v), why) for f, v, why in result.assumed if not f.startswith("run.")]
     found = table(("field", "value", "why"), rows)
-    return Section("Assumed of the step", (found,), pages_only=True) if rows else None
+    return Section("Assumed of the step", (found,), pages_only=True)
 
 
 def headline(result: RunResult) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.quantities import count, percent, seconds
 from windtunnel.runs.search_figures import curve, days_against_money
-from windtunnel.views.view import Drawing, Lines, Section, Table, Text, View, Words, sections, table
+from windtunnel.views.view import Drawing, Section, Table, Text, View, Words, chart, dim, sections, table
 
 if TYPE_CHECKING:
     from windtunnel.runs.run_choice import RunChoice
@@ -29,8 +29,7 @@ def view(result: RunSearchResult) -> View:
     hint = "choices around the best; the line joins those that none beats in days and dollars"
     parts: list[Section | None] = []
     if result.best.run_cost is not None:
-        drawn = Drawing(partial(days_against_money, result))
-        parts.append(Section("Days against dollars", (drawn,), hint, pages_only=True))
+        parts.append(chart("Days against dollars", partial(days_against_money, result), hint))
     if len(result.front) > 1:
         found = _table(result.front, result, range(len(HEAD)))
         parts.append(Section("None beats these", (found,), "in all that counts"))
@@ -40,7 +39,7 @@ def view(result: RunSearchResult) -> View:
             found = _table(result.curves[name], result, (*_VARIES[name], 3, 4, 7))
             parts.append(Section(title, (*charts, found), "all else as in the best choice"))
     race = (race_line(result), f"simulated in {result.simulated_in_s:.1f} s")
-    parts.append(Section("The race", (Lines(tuple(Text(line, "dim") for line in race)),)))
+    parts.append(Section("The race", (dim(*race),)))
     return View(
         title=result.scenario_name or "Choices of a run",
         lead=tuple(lead),

@@ -29,7 +29,22 @@ from windtunnel.views.serve_words import (
     window_text,
 )
 from windtunnel.views.train import scenario_section
-from windtunnel.views.view import Drawing, Fact, Lines, Section, Text, Tile, View, Words, pairs, sections, table
+from windtunnel.views.view import (
+    Drawing,
+    Fact,
+    Lines,
+    Section,
+    Text,
+    Tile,
+    View,
+    Words,
+    chart,
+    dim,
+    pairs,
+    plain,
+    sections,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,7 +218,7 @@ def _latencies(result: ServingResult) -> Section:
             )
         )
     heads = ("", "mean", "p50", "p90", "p99", "objective", "80 % of the mean", "p75", "p95", "max", "std", "count")
-    kept = [at for at in range(len(heads)) if at < 5 or any(_said(row[at]) for row in rows)]
+    kept = [at for at in range(len(heads)) if at < 5 or any(plain(row[at]) for row in rows)]
     rows = [row for row, (_, _, d) in zip(rows, known, strict=True) if d.count]
     found = table(
         [heads[at] for at in kept],
@@ -214,10 +229,6 @@ def _latencies(result: ServingResult) -> Section:
     drawn = [Drawing(partial(charts.latency_figure, result))] if result.table else []
     hint = "TPOT = (E2E − TTFT) / (output tokens − 1)"
     return Section("Latencies", (*drawn, found), hint)
-
-
-def _said(cell: Words) -> bool:
-    return bool(cell if isinstance(cell, str) else cell.text)
 
 
 def _pools(result: ServingResult) -> Section | None:
@@ -244,7 +255,7 @@ def _pools(result: ServingResult) -> Section | None:
             )
         )
     found = table((*heads, "W/device", "cost"), rows, numeric=range(3, 11), drop=(2, 6, 9))
-    moved = [Lines((Text(transfer_text(result.transfer), "dim"),))] if result.transfer else []
+    moved = [dim(transfer_text(result.transfer))] if result.transfer else []
     return Section("Pools", (found, *moved), "cost per million output tokens of all pools; they add up")
 
 
@@ -276,7 +287,7 @@ def _tenants(result: ServingResult) -> Section | None:
         for name, t in result.tenants.items()
     ]
     found = table(heads, rows, numeric=range(1, len(heads)))
-    words = [Lines((Text(fairness_text(result.fairness), "dim"),))] if result.fairness else []
+    words = [dim(fairness_text(result.fairness))] if result.fairness else []
     return Section("Tenants", (found, *words))
 
 
@@ -303,20 +314,17 @@ def _over_time(result: ServingResult, series: TimeSeries | None) -> tuple[Sectio
     if series is None:
         return ()
     hint = f"means over slices of {seconds(float(series.edges_s[1] - series.edges_s[0]))}"
-    load = Drawing(partial(charts.load_figure, result, series), "half")
-    tokens = Drawing(partial(charts.tokens_figure, series), "half")
     return (
-        Section("Load over time", (load,), hint, pages_only=True),
-        Section("Tokens over time", (tokens,), hint, pages_only=True, beside=True),
+        chart("Load over time", partial(charts.load_figure, result, series), hint, "half"),
+        chart("Tokens over time", partial(charts.tokens_figure, series), hint, "half", beside=True),
     )
 
 
 def _iterations(result: ServingResult) -> Section | None:
     if not result.composition:
         return None
-    drawn = Drawing(partial(charts.composition_figure, result.composition))
     hint = "at the run's mean batch; classes sum to the iteration"
-    return Section("Where an iteration's time goes", (drawn,), hint, pages_only=True)
+    return chart("Where an iteration's time goes", partial(charts.composition_figure, result.composition), hint)
 
 
 def _requests(result: ServingResult) -> Section | None:
@@ -325,8 +333,7 @@ def _requests(result: ServingResult) -> Section | None:
     rows = len(charts.shown(np.asarray(result.table["ttft_s"], np.float64)))
     some = f"{rows:,} of {result.completed:,} requests, the slowest included"
     hint = some if rows < result.completed else "one dot a request"
-    drawn = Drawing(partial(charts.requests_figure, result), "broad")
-    return Section("TTFT by arrival", (drawn,), hint, pages_only=True)
+    return chart("TTFT by arrival", partial(charts.requests_figure, result), hint, "broad")
 
 
 def _memory(result: ServingResult) -> Section | None:
@@ -372,10 +379,10 @@ def _instances(result: ServingResult, series: TimeSeries | None) -> Section | No
     return Section("Instances", (table(heads, rows, numeric=range(7)),), hint, pages_only=True)
 
 
-def _limits(result: ServingResult) -> Section | None:
+def _limits(result: ServingResult) -> Section:
     rows = [
         (name.replace("_", " "), limit_text(value))
         for name, value in result.limits.items()
         if value is not None and value != ""
     ]
-    return Section("Limits as resolved", (pairs(rows),), "of one instance", pages_only=True) if rows else None
+    return Section("Limits as resolved", (pairs(rows),), "of one instance", pages_only=True)

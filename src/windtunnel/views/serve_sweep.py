@@ -10,7 +10,7 @@ from windtunnel.quantities import count, percent, seconds
 from windtunnel.views import charts_serve_sweep as charts
 from windtunnel.views import serve
 from windtunnel.views.serve_words import deployment_line, objective_text, short, slo_of, traffic_line
-from windtunnel.views.view import Drawing, Fact, Lines, Section, Text, Tone, View, Words, pairs, table
+from windtunnel.views.view import Fact, Lines, Section, Text, Tone, View, Words, chart, pairs, plain, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def view(result: SweepResult, at: ServingResult | None = None) -> View:
         ("Users against devices", "load grows along the line", charts.users_figure, "full"),
     )
     drawn = [
-        Section(title, (Drawing(partial(draw, result), size),), words, pages_only=True, beside=place == 1)
+        chart(title, partial(draw, result), words, size, beside=place == 1)
         for place, (title, words, draw, size) in enumerate(curves)
     ]
     own = View(
@@ -56,7 +56,7 @@ def view(result: SweepResult, at: ServingResult | None = None) -> View:
 def _with_run(own: View, result: SweepResult, run: View) -> View:
     """The sweep, and the run at its knee below it on pages."""
     name = "the knee" if result.knee is not None else "the best goodput"
-    tiles = [(tile.name, tile.value, tile.unit, "\n".join(map(_plain, tile.notes))) for tile in run.tiles]
+    tiles = [(tile.name, tile.value, tile.unit, "\n".join(map(plain, tile.notes))) for tile in run.tiles]
     facts = [(fact.name, fact.value) for fact in run.facts]
     title = f"At {name}: {load_text(result, (result.knee or result.best).load)}"
     head = Section(title, (*([Lines((run.verdict,))] if run.verdict else []), pairs(tiles), pairs(facts)))
@@ -69,10 +69,6 @@ def _with_run(own: View, result: SweepResult, run: View) -> View:
         citations=run.citations,
         origin=run.origin,
     )
-
-
-def _plain(words: Words) -> str:
-    return words if isinstance(words, str) else words.text
 
 
 def load_text(result: SweepResult, load: float) -> str:

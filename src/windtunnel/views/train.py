@@ -24,7 +24,6 @@ from windtunnel.views.view import (
     Band,
     Code,
     Column,
-    Drawing,
     Fact,
     Gauge,
     Part,
@@ -35,6 +34,7 @@ from windtunnel.views.view import (
     Tone,
     View,
     Words,
+    chart,
     pairs,
     sections,
     table,
@@ -89,9 +89,7 @@ def view(result: TrainingResult, *, published: Published | None = None, interval
             _breakdown(result),
             _sensitivities(result),
             _phases(result),
-            Section("Documents", (pairs(documents(result.lengths)),), "of the simulated batch")
-            if result.lengths
-            else None,
+            Section("Documents", (pairs(documents(result.lengths)),), "of the simulated batch"),
             _groups(result),
             _memory(result),
             _memory_curve(result),
@@ -226,7 +224,7 @@ def _sensitivities(result: TrainingResult) -> Section | None:
     return Section("What 10 % more would buy", (Table(columns, tuple(rows)),), "change of step time", beside=True)
 
 
-def _phases(result: TrainingResult) -> Section | None:
+def _phases(result: TrainingResult) -> Section:
     """Phases of a run whose steps differ."""
     rows = [
         (
@@ -246,7 +244,7 @@ def _phases(result: TrainingResult) -> Section | None:
         for p in result.run
     ]
     heads = ("phase", "steps", "time", "step", "tokens/s", "reserved", "what differs")
-    return Section("Phases of the run", (table(heads, rows, numeric=range(1, 6)),), PHASES) if rows else None
+    return Section("Phases of the run", (table(heads, rows, numeric=range(1, 6)),), PHASES)
 
 
 def documents(lengths: dict[str, Any]) -> list[tuple[str, str]]:
@@ -273,7 +271,7 @@ def documents(lengths: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _groups(result: TrainingResult) -> Section | None:
+def _groups(result: TrainingResult) -> Section:
     """Device groups of a heterogeneous cluster: what each runs, how long, and its memory."""
     rows = [
         (
@@ -289,7 +287,7 @@ def _groups(result: TrainingResult) -> Section | None:
     ]
     heads = ("group", "replicas", "micro-batches each", "stages", "busy", "reserved", "of")
     found = table(heads, rows, numeric=range(1, 7))
-    return Section("Groups", (found,), "busy: until the last pass of a group ends") if rows else None
+    return Section("Groups", (found,), "busy: until the last pass of a group ends")
 
 
 def _memory(result: TrainingResult) -> Section | None:
@@ -318,9 +316,8 @@ def _memory(result: TrainingResult) -> Section | None:
 def _memory_curve(result: TrainingResult) -> Section | None:
     if not len(result.memory.curve_time_s):
         return None
-    drawn = Drawing(partial(memory_chart, result), "half")
     hint = f"stage {result.memory.stage}, which peaks highest"
-    return Section("Memory over the step", (drawn,), hint, pages_only=True, beside=True)
+    return chart("Memory over the step", partial(memory_chart, result), hint, "half", beside=True)
 
 
 def _stages(result: TrainingResult) -> Section | None:

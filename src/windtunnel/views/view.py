@@ -254,4 +254,32 @@ def pairs(rows: Iterable[tuple[Words, ...]]) -> Table:
 
 def sections(*found: Section | None) -> tuple[Section, ...]:
     """The sections that have something to show."""
-    return tuple(one for one in found if one is not None and one.blocks)
+    return tuple(one for one in found if one is not None and any(map(_shows, one.blocks)))
+
+
+def _shows(block: Block) -> bool:
+    match block:
+        case Table():
+            return bool(block.rows)
+        case Lines():
+            return bool(block.lines)
+        case Code():
+            return bool(block.text)
+    return True
+
+
+def chart(
+    title: str, draw: Callable[[], Chart | Panels], hint: str = "", size: str = "full", *, beside: bool = False
+) -> Section:
+    """A chart for pages, alone in its section."""
+    return Section(title, (Drawing(draw, size),), hint, pages_only=True, beside=beside)
+
+
+def sources(lines: Iterable[str], title: str = "Sources") -> Section:
+    """A list of where things come from, for pages."""
+    return Section(title, (Lines(tuple(lines), marked=True),), pages_only=True)
+
+
+def dim(*lines: str) -> Lines:
+    """Sentences beside the figures."""
+    return Lines(tuple(Text(line, "dim") for line in lines))

@@ -20,11 +20,11 @@ from windtunnel.training.comparison import difference
 from windtunnel.training.explanation import explain
 from windtunnel.training.results import charts
 from windtunnel.training.results.one_line import fit_line
+from windtunnel.training.results.packed_trace import pack
 from windtunnel.training.results.read_result import result_from_dict
 from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.views import compare as compare_view
 from windtunnel.views import explain as explain_view
-from windtunnel.views.timeline import pack
 from windtunnel.views.train import Published, view
 from windtunnel.views.view import View
 from windtunnel.writers import html
