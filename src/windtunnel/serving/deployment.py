@@ -161,6 +161,9 @@ class Deployment:
             replace(p.limits, concurrency=self.concurrency, seed=self.serving.traffic.seed, every=every)
             for p in self.pools
         ]
+        if self.serving.mesh is not None:  # answers are reserved; every model would have prompts of its own to find
+            own = [replace(x, reserve=True, caching=False) for x in own]
+        own = [x if p.spec.sm_split is None else replace(x, mixed=False) for p, x in zip(self.pools, own, strict=True)]
         tables = [
             p.iteration.tables(
                 p.table_tokens,

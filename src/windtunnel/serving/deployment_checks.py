@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from windtunnel.errors import UNSET, ProblemList
 from windtunnel.serving.engine_defaults import Instance, version_of
@@ -11,10 +11,7 @@ from windtunnel.specs.cluster import ClusterSpec, MixedCluster, groups_of
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.techniques.knobs import named
 
-_SPLIT_ROUTERS = ("round_robin", "random", "prefix_aware", "least_work")
-"""Routers that read no more of an instance than shares of its SMs have."""
 _LACKS = {
     "prefill": "its instances prefill and do not decode",
     "decode": "its instances decode requests that others have prefilled",
@@ -93,42 +90,46 @@ def _check_mesh(serving: ServingSpec, problems: ProblemList) -> None:
     traffic = serving.traffic
     if len(traffic.tenants) < 2:
         problems.add("serving.mesh", UNSET, "needs traffic.tenants, two at least: each has weights of its own")
-    if traffic.concurrency or any(t.sessions or t.concurrency for t in traffic.tenants) or traffic.sessions:
-        problems.add("serving.mesh", UNSET, "stands without sessions and closed loops")
-    for name in ("autoscale", "speculation"):
-        if getattr(serving, name):
+    for name, stated in (
+        ("autoscale", serving.autoscale),
+        ("speculation", serving.speculation),
+        ("agents and trajectories", traffic.agents or traffic.trajectories),
+    ):
+        if stated:
             problems.add("serving.mesh", UNSET, f"stands without {name}")
+    if "router" in serving.model_fields_set:
+        problems.add("serving.router", UNSET, "is not read with serving.mesh, which places requests; leave it out")
     for i, pool in enumerate(serving.pools):
         if pool.plan.pp > 1 or pool.role != "mixed":
             problems.add(f"serving.pools[{i}]", UNSET, "must be mixed and without stages (pp 1) with serving.mesh")
+        unread = {
+            "queue": pool.queue != "fcfs",
+            "admission": pool.admission,
+            "policy": pool.policy,
+            "sm_split": pool.sm_split,
+            **{f"kv.{name}": getattr(pool.kv, name) for name in ("tiers", "similar", "lending", "swap")},
+        }
+        _refuse(unread, f"serving.pools[{i}]", "serving.mesh", problems)
 
 
 def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: ProblemList) -> None:
     """Add what shares of the SMs do not go with."""
     assert pool.sm_split is not None
-    if len(serving.pools) > 1 or pool.role != "mixed":
-        problems.add(where, UNSET, "is read in one mixed pool; leave it out, or the other pools")
+    if pool.role != "mixed":
+        problems.add(where, UNSET, f"is read in mixed pools, and this one has the role {pool.role}; leave it out")
     if pool.plan.pp > 1:
         problems.add(where, UNSET, f"stands with pp 1, not {pool.plan.pp}")
-    if serving.autoscale or serving.speculation or serving.traffic.agents or serving.traffic.trajectories:
-        problems.add(where, UNSET, "stands without autoscale, speculation, agents and trajectories")
-    router, _ = named(serving.router)
-    if router not in _SPLIT_ROUTERS:
-        problems.add("serving.router", router, f"must be one of {', '.join(_SPLIT_ROUTERS)} beside sm_split")
-    kv = pool.kv
-    unread = (
-        ("queue", pool.queue != "fcfs"),
-        ("admission", pool.admission),
-        ("policy", pool.policy),
-        ("kv.tiers", kv.tiers),
-        ("kv.similar", kv.similar),
-        ("kv.lending", kv.lending),
-        ("kv.prefix_caching", kv.prefix_caching),
-    )
-    for name in (name for name, stated in unread if stated):
-        problems.add(f"{where.removesuffix('sm_split')}{name}", UNSET, "is not read with sm_split; leave it out")
+    if serving.speculation or (serving.autoscale and serving.autoscale.method != "replicas"):
+        problems.add(where, UNSET, "stands without speculation, and with autoscale.method replicas alone")
+    unread = {"kv.lending": pool.kv.lending, "kv.swap": pool.kv.swap}
+    _refuse(unread, where.removesuffix(".sm_split"), "sm_split", problems)
     if pool.sm_split.controller == "slo" and not (serving.slo.ttft_s and serving.slo.tpot_s):
         problems.add(f"{where}.controller", "slo", "needs serving.slo.ttft_s and tpot_s")
+
+
+def _refuse(stated: Mapping[str, object], pool: str, beside: str, problems: ProblemList) -> None:
+    for name in (name for name, value in stated.items() if value):
+        problems.add(f"{pool}.{name}", UNSET, f"is not read with {beside}; leave it out")
 
 
 def widest(serving: ServingSpec, problems: ProblemList) -> ServingSpec:

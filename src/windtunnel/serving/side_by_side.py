@@ -24,6 +24,7 @@ from windtunnel.serving.results.build_result import ServedRun, build_result
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.run_setup.kv_tiers import memory_of
 from windtunnel.serving.run_setup.python_hooks import hooks_of
+from windtunnel.serving.run_setup.sm_shares import shares_of
 from windtunnel.serving.simulate import KEEP_EVENTS_BELOW, limit_lengths, needs_reference_loop
 
 
@@ -90,7 +91,6 @@ def _of_one_model(d: Deployment) -> list[Problem]:
         ("serving.autoscale", serving.autoscale),
         ("serving.mesh", serving.mesh),
         ("serving.pools[0].role", any(p.role != "mixed" for p in pools) or None),
-        ("serving.pools[0].sm_split", d.pool.sm_split),
         ("serving.pools[0].admission", first.admission),
         ("serving.pools[0].kv.swap", pools[0].kv.swap),
         ("serving.pools[0].kv.lending", pools[0].kv.lending or None),
@@ -112,7 +112,13 @@ def _run(
     if queue.reads_programs:
         queue.context = replace(queue.context, rest=rest_of_programs(requests))
     memory = _memory(deployments, fleet)
-    rules = LoopRules(policies=[one.policy for one in found], router=found[0].router, queue=queue, memory=memory)
+    rules = LoopRules(
+        policies=[one.policy for one in found],
+        router=found[0].router,
+        queue=queue,
+        memory=memory,
+        execution=shares_of(deployments, fleet, memory),
+    )
     return event_loop.serve_fleet_in_python(requests, fleet, rules, chains=chains), memory
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,22 +18,19 @@ from windtunnel.serving.autoscale.resize import Elastic
 from windtunnel.serving.autoscale.start_up import StartUp
 from windtunnel.serving.deployment import Deployment, prepare, with_longer_tables
 from windtunnel.serving.event_loop import run as event_loop
-from windtunnel.serving.event_loop import sm_split
-from windtunnel.serving.event_loop.instance_limits import Router as RouterRule
 from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_chains import chains_of
 from windtunnel.serving.event_loop.program_rest import rest_of_programs
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.event_loop.swapping import swaps_of
-from windtunnel.serving.iteration.linear_layers import Layers
-from windtunnel.serving.iteration.sm_share import on_sm_share
 from windtunnel.serving.kv_tiers.twin_memory import Memory
 from windtunnel.serving.results.build_result import ServedRun, build_result, run_span_s
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.run_setup.autoscale import scaler, scaling, sizes
 from windtunnel.serving.run_setup.kv_tiers import memory_of
-from windtunnel.serving.run_setup.multi_model import mesh
+from windtunnel.serving.run_setup.multi_model import model_rules
 from windtunnel.serving.run_setup.python_hooks import Hooks, hooks_of
+from windtunnel.serving.run_setup.sm_shares import shares_of
 
 if TYPE_CHECKING:
     from windtunnel.serving.event_loop.fleet import Fleet
@@ -156,9 +152,9 @@ def run_requests(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str,
 
 
 def needs_reference_loop(d: Deployment) -> bool:
-    """Whether a deployment has rules that the jitted loop has not, or that run beside it."""
-    special = d.pool.sm_split is not None or d.serving.mesh is not None or d.serving.autoscale is not None
-    return special or memory_of(d, d.fleet(0).pool.tolist()) is not None or _needs_python(d)
+    """Whether a deployment has rules that the jitted loop has not."""
+    scaled = d.serving.autoscale is not None
+    return scaled or memory_of(d, d.fleet(0).pool.tolist()) is not None or _needs_python(d)
 
 
 def _loop_inputs(d: Deployment, requests: Requests, fleet: Fleet, chains: Chains | None, every: int) -> _LoopInputs:
@@ -181,10 +177,8 @@ def _loop_inputs(d: Deployment, requests: Requests, fleet: Fleet, chains: Chains
 
 def _run(d: Deployment, requests: Requests, inputs: _LoopInputs) -> event_loop.Outcome:
     """Run the request loop that the deployment needs; times are written into `requests`."""
-    if d.pool.sm_split is not None:
-        return _run_on_sm_shares(d, requests)
     if d.serving.mesh is not None:
-        return mesh(d, requests)
+        return event_loop.serve_fleet_in_python(requests, inputs.fleet, model_rules(d, inputs.fleet))
     if not inputs.hooks:
         return event_loop.serve_fleet(requests, inputs.fleet, inputs.chains)
     first = inputs.hooks[0]
@@ -199,6 +193,7 @@ def _run(d: Deployment, requests: Requests, inputs: _LoopInputs) -> event_loop.O
             pace=first.pace,
             control=inputs.control,
             memory=inputs.memory,
+            execution=shares_of([d], inputs.fleet, inputs.memory),
         ),
         chains=inputs.chains,
     )
@@ -234,20 +229,10 @@ def limit_lengths(d: Deployment, requests: Requests) -> tuple[Int32s, list[str]]
     return sent, notes
 
 
-def _run_on_sm_shares(d: Deployment, requests: Requests) -> event_loop.Outcome:
-    """Run prefill and decode side by side on shares of the SMs."""
-    spec, pool = d.pool.sm_split, d.pools[0]
-    assert spec is not None
-    layers = Layers(d.model, pool.cluster, pool.instance.shape, pool.iteration.coefficients, d.serving.expert_skew)
-    limits = replace(d.limits, every=1)
-    router = pool.instance.router.entry.twin(RouterRule(limits.router), limits.seed)
-    objectives = d.serving.slo.ttft_s or float("inf"), d.serving.slo.tpot_s or float("inf")
-    priced = cache(lambda share: on_sm_share(layers, pool.iteration, share))
-    return sm_split.serve(requests, limits, pool.lanes, spec, priced, router, objectives)
-
-
 def _needs_python(d: Deployment) -> bool:
     """Tell whether a rule of some pool is written in Python."""
+    if d.serving.mesh is not None or any(p.spec.sm_split is not None for p in d.pools):
+        return True
     return any(
         p.iteration.overlap is not None or hooks_of(p.instance, d.serving, p.limits, 0) is not None for p in d.pools
     )

@@ -9,91 +9,114 @@ import numpy as np
 import pytest
 
 from windtunnel.errors import BadInput
+from windtunnel.serving.event_loop.fleet import single_pool
 from windtunnel.serving.event_loop.instance_limits import Limits
-from windtunnel.serving.multi_model import Device, Rules, serve
-from windtunnel.serving.multi_model.loop import Loop
-from windtunnel.serving.multi_model.state import Job
+from windtunnel.serving.event_loop.loop_rules import LoopRules
+from windtunnel.serving.event_loop.reference import ReferenceLoop
+from windtunnel.serving.event_loop.requests import Requests
+from windtunnel.serving.event_loop.twin.batch_policy import Policy
+from windtunnel.serving.event_loop.twin.instance import Instance
+from windtunnel.serving.event_loop.twin.request import Request
+from windtunnel.serving.multi_model.placement import ModelPlacement, PlacedRouter
+from windtunnel.serving.multi_model.state import Device, LineByModel, Rules
+from windtunnel.serving.multi_model.turns import Turns
 from windtunnel.serving.simulate import simulate_serving
 
 LINEAR = 0.01 + np.arange(4000) * 2e-5
-LIMITS = Limits(budget=2048, max_seqs=16, block=16, blocks=600, kv_s=1e-7)
-RULES = Rules(shared=True, keep_alive_s=1.0, start_s=0.1, ttft_s=2.0, tpot_s=0.25)
+LIMITS = Limits(budget=2048, max_seqs=16, block=16, blocks=600, kv_s=1e-7, reserve=True)
+RULES = Rules(shared=True, keep_alive_s=1.0, ttft_s=2.0, tpot_s=0.25)
 
 
-def jobs(seed: int, tenants: int = 8, count: int = 150, rate: float = 4.0) -> list[Job]:
+def jobs(seed: int, tenants: int = 8, count: int = 150, rate: float = 4.0) -> Requests:
     g = np.random.default_rng(seed)
     at = g.exponential(1 / rate, count).cumsum()
-    sizes = zip(g.integers(10, 900, count).tolist(), g.integers(1, 120, count).tolist(), strict=True)
-    return [
-        Job(index=i, tenant=int(g.integers(tenants)), input=a, output=b, arrival=float(at[i]))
-        for i, (a, b) in enumerate(sizes)
-    ]
+    prompts, answers = g.integers(10, 900, count), g.integers(1, 120, count)
+    return requests(at, prompts, answers, tenant=g.integers(tenants, size=count).astype(np.int32))
 
 
-def devices(count: int, **more: Any) -> list[Device]:
-    return [Device(index=k, limits=LIMITS, linear=LINEAR, weight_blocks=300, load_s=0.5, **more) for k in range(count)]
+def requests(at: Any, prompts: Any, answers: Any, **more: Any) -> Requests:
+    return Requests(
+        arrival_s=np.array(at, float),
+        input_tokens=np.array(prompts, np.int32),
+        output_tokens=np.array(answers, np.int32),
+        **more,
+    )
 
 
-class Watched(Loop):
+class Watched(Turns):
     """Looks at every device whenever something happened."""
 
-    def _next(self, device: Device, now: float) -> None:
-        for one in self.devices:
-            own = sum(
-                one.weight_blocks + sum(j.blocks for j in (*x.waiting, *x.running)) for x in one.deployed.values()
-            )
-            assert own == one.used <= one.blocks
-            assert all(len(x.running) <= one.limits.max_seqs for x in one.deployed.values())
-            if not self.rules.shared:
-                assert sum(not x.idle for x in one.deployed.values()) <= 1
-        super()._next(device, now)
+    def form(self, one: Instance, now: float, policy: Policy, record: Any) -> None:
+        for x in self.placement.devices:
+            mine = [q for own in x.deployed.values() for q in (*own.waiting, *own.running)]
+            assert x.weight_blocks * len(x.deployed) + sum(q.blocks for q in mine) == x.one.used <= x.blocks
+            assert all(len(own.running) <= LIMITS.max_seqs for own in x.deployed.values())
+            if not self.placement.rules.shared:
+                assert sum(not own.idle for own in x.deployed.values()) <= 1
+        super().form(one, now, policy, record)
+
+
+def serve(
+    sent: Requests, count: int, rules: Rules = RULES, *, slow: int = 0
+) -> tuple[list[Request], ModelPlacement, list[Device]]:
+    """`slow`: how many devices more there are, hosts that take a thousand times as long."""
+    placement = ModelPlacement(rules, [])
+
+    def execution(one: Instance) -> Turns:
+        host = one.index >= count
+        linear = LINEAR * 1000 if host else LINEAR
+        load_s = 0.0 if host else 0.5
+        placement.devices.append(Device(one=one, linear=linear, weight_blocks=300, load_s=load_s, host=host))
+        return Watched(placement.devices[-1], placement)
+
+    own = LoopRules(router=PlacedRouter(placement), queue=LineByModel(), control=placement, execution=execution)
+    served = ReferenceLoop(sent, single_pool(LIMITS, LINEAR, count + slow), own).run()
+    return served, placement, placement.devices
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_nobody_is_lost_and_memory_holds(shared: bool) -> None:
     for seed in range(4):
-        mine, busy = jobs(seed), [0.0, 0.0]
-
-        def note(device: Device, seconds: float, *_: Any, busy: list[float] = busy) -> None:
-            busy[device.index] += seconds
-
-        loop = Watched(mine, devices(2), replace(RULES, shared=shared), note)
-        loop.run()
-        assert sorted(j.index for j in loop.ended) == list(range(len(mine)))
-        assert not loop.line and not loop.refused
-        for j in loop.ended:
-            assert j.made == j.output
-            assert j.arrival <= loop.started[j.index] < j.first <= j.last
-        end = max(j.last for j in loop.ended)
-        assert all(b <= end for b in busy)
-        assert all(not x.running and not x.waiting for one in loop.devices for x in one.deployed.values())
+        served, placement, devices = serve(jobs(seed), 2, replace(RULES, shared=shared))
+        assert not placement.line and all(q.over and not q.rejected for q in served)
+        for q in served:
+            assert q.made == q.output
+            assert q.arrival <= q.scheduled < q.first <= q.finish
+        assert all(not own.running and not own.waiting for x in devices for own in x.deployed.values())
 
 
 def test_one_request_takes_its_load_its_prompt_and_its_steps() -> None:
-    job = Job(index=0, tenant=0, input=400, output=11, arrival=1.0)
-    one = devices(1)[0]
-    loop = serve([job], [one], RULES, lambda *_: None)
-    assert job.first == pytest.approx(1.0 + 0.5 + one.prefill_s(400))
-    steps = [one.step_s([replace(job, made=1 + i)]) for i in range(10)]
-    assert job.last - job.first == pytest.approx(sum(steps))
-    assert loop.where == {0: 0}
+    (q,), _, (device,) = serve(requests([1.0], [400], [11]), 1)
+    assert q.first == pytest.approx(1.0 + 0.5 + device.prefill_s(400))
+    steps = [device.step_s(1, 401.0 + i) for i in range(10)]
+    assert q.finish - q.first == pytest.approx(sum(steps))
+    assert q.instance == 0
 
 
 def test_sharing_meets_more_objectives_and_another_device_helps() -> None:
     def good(shared: bool, count: int) -> int:
-        loop = serve(jobs(5, rate=6.0, count=300), devices(count), replace(RULES, shared=shared), lambda *_: None)
-        return sum(j.first - j.arrival <= RULES.ttft_s for j in loop.ended)
+        served, *_ = serve(jobs(5, rate=6.0, count=300), count, replace(RULES, shared=shared))
+        return sum(q.first - q.arrival <= RULES.ttft_s for q in served)
 
     assert good(True, 2) > 1.2 * good(False, 2)
     assert good(True, 3) >= good(True, 2)
 
 
 def test_a_device_that_is_too_slow_gets_nothing_in_time_and_what_never_fits_is_refused() -> None:
-    slow = Device(index=1, limits=LIMITS, linear=LINEAR * 1000, weight_blocks=300, load_s=0.0, host=True)
-    loop = serve(jobs(2, count=40, rate=1.0), [*devices(1), slow], RULES, lambda *_: None)
-    assert set(loop.where.values()) == {0}
-    huge = serve([Job(index=0, tenant=0, input=20_000, output=5, arrival=0.0)], devices(1), RULES, lambda *_: None)
-    assert [j.index for j in huge.refused] == [0]
+    served, *_ = serve(jobs(2, count=40, rate=1.0), 1, slow=1)
+    assert {q.instance for q in served} == {0}
+    (huge,), *_ = serve(requests([0.0], [20_000], [5]), 1)
+    assert huge.rejected
+
+
+def test_turns_of_a_conversation_follow_the_answer_before() -> None:
+    talks = jobs(4, count=60)
+    talks.follow[:30] = np.arange(30, 60)
+    talks.delay_s[:30] = 0.25
+    served, *_ = serve(talks, 2)
+    for i in range(30):
+        assert served[i + 30].arrival == served[i].finish + 0.25
+    assert all(q.made == q.output for q in served)
 
 
 def test_scenario() -> None:

@@ -264,7 +264,7 @@ def test_bands_of_a_technique_say_that_no_rows_measured_it() -> None:
     assert plain.intervals["tpot_s"]["grade"] == "fitted" and woven.intervals["tpot_s"]["grade"] == "analytic"
     assert "no rows of nanoflow" in woven.intervals["tpot_s"]["basis"]
     split = wt.simulate_serving(with_technique(SCENARIO, "semi-pd"))
-    assert any("prefix caching" in row["why"] for row in split.assumed if row["field"].endswith("sm_split"))
+    assert any("reference loop" in row["why"] for row in split.assumed if row["field"].endswith("sm_split"))
 
 
 ROWS = {2048: {2: 402.9, 4: 240.9, 8: 155.3, 16: 137.3}, 16384: {2: 3126.8, 4: 1801.9, 8: 1103.0, 16: 1005.1}}

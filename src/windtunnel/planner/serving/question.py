@@ -209,7 +209,7 @@ def _check_scaler(
 
 
 def _refuse_memory(serving: ServingSpec, pool: PoolSpec, problems: ProblemList) -> None:
-    """What `serve` runs in loops of its own, or with memory beside the instances: a search has neither."""
+    """What `serve` runs in the reference loop, or with memory beside the instances: a search has neither."""
     where, kv = "serving.pools[0]", pool.kv
     set_ones = {
         f"{where}.kv.tiers": bool(kv.tiers),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from windtunnel.serving.event_loop.fleet_control import Control
     from windtunnel.serving.event_loop.twin.admission import Admission
     from windtunnel.serving.event_loop.twin.batch_policy import Policy
+    from windtunnel.serving.event_loop.twin.execution import Execution
+    from windtunnel.serving.event_loop.twin.instance import Instance
     from windtunnel.serving.event_loop.twin.kv_memory import Memory
     from windtunnel.serving.event_loop.twin.queue import Queue
     from windtunnel.serving.event_loop.twin.router import Router
@@ -34,3 +36,5 @@ class LoopRules:
     """Who brings instances up and down; absent: all of them are up all the time."""
     memory: Memory | None = None
     """Levels of the KV cache below the device; absent: what is evicted is forgotten."""
+    execution: Callable[[Instance], Execution | None] | None = None
+    """How an instance computes what it has; absent or None: one iteration after the other."""

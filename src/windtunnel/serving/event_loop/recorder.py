@@ -79,11 +79,7 @@ class Recorder:
     def ended(self, one: Instance, now: float) -> None:
         """It ends; nothing of the instance has changed yet."""
         steps, decoding, seconds = one.steps, len(one.decoding), now - one.start
-        if self.every:
-            if self.events % self.every == 0:
-                batch = decoding, one.running - decoding, one.waiting, one.used
-                self.rows.append((one.start, seconds, max(steps, 1), *batch, one.index))
-            self.events += 1
+        self.event(one, one.start, seconds, (decoding, one.running - decoding, one.waiting, one.used), max(steps, 1))
         total = self.totals[one.index]
         total["busy_s"] += seconds
         total["running_s"] += seconds * one.running
@@ -95,6 +91,31 @@ class Recorder:
             total["kv_tokens"] += steps * one.kv() + decoding * pace * (0.5 * steps * (steps - 1))
         else:
             total["iterations"] += 1
+
+    def event(self, one: Instance, start: float, seconds: float, batch: tuple[int, ...], steps: int = 1) -> None:
+        """An iteration or run for the series, with decoding, other running and queued requests, and blocks."""
+        if self.every:
+            if self.events % self.every == 0:
+                self.rows.append((start, seconds, steps, *batch, one.index))
+            self.events += 1
+
+    def ran(self, one: Instance, busy_s: float, running_s: float, used_s: float) -> None:
+        """An instance that runs several tasks at once, for a time in which none of them changed."""
+        total = self.totals[one.index]
+        total["busy_s"] += busy_s
+        total["running_s"] += running_s
+        total["used_s"] += used_s
+
+    def iteration(self, one: Instance, decoding: int, kv: float, steps: int = 1) -> None:
+        """Such a task: a prompt's iteration, or decode steps of so many sequences over so many cached tokens."""
+        total = self.totals[one.index]
+        total["iterations"] += steps
+        total["decode_tokens"] += float(steps) * decoding
+        total["kv_tokens"] += steps * kv
+
+    def step(self, seconds: float, decoding: int, steps: int = 1) -> None:
+        """Times between tokens of so many sequences."""
+        self.add_gaps(self.between_tokens, seconds, 0.0, steps, decoding)
 
     def grown(self, one: Instance, now: float) -> None:
         """Blocks of the steps are counted, and nobody has left."""

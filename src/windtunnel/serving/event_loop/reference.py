@@ -26,7 +26,7 @@ from windtunnel.serving.event_loop.swapping import NUMBERS
 from windtunnel.serving.event_loop.twin.admission import Admission
 from windtunnel.serving.event_loop.twin.arrivals import Arrivals
 from windtunnel.serving.event_loop.twin.batch_policy import Policy
-from windtunnel.serving.event_loop.twin.completion import complete, drop, take_back
+from windtunnel.serving.event_loop.twin.completion import complete, drop, make_room, take_back
 from windtunnel.serving.event_loop.twin.instance import EXPECTED_MOST, MILLION, Instance
 from windtunnel.serving.event_loop.twin.iteration_time import price_run, prompts_s, shorten, steps_to_change
 from windtunnel.serving.event_loop.twin.pins import Pins
@@ -120,6 +120,7 @@ class ReferenceLoop:
                     own_cache = self.memory.cache(one, chains.size.tolist()) if self.memory else None
                     one.cache = own_cache or PrefixCache(chains.size.tolist())
         self.policies, self.jumps = rules.policies or [Policy() for _ in fleet.limits], jumps
+        self.executions = [rules.execution and rules.execution(one) for one in self.instances]
         self.router = rules.router or Router(RouterId(limits.router), limits.seed)
         self.groups = [(int(a), int(b)) for a, b in fleet.lane_groups]
         self.routers = [self.router, *(copy.deepcopy(self.router) for _ in self.groups[1:])]
@@ -180,7 +181,8 @@ class ReferenceLoop:
                     self._wake(self.instances[k], arrival)
                 continue
             now = one.busy_until
-            for q in complete(one, now, self.record, self.pace):
+            own = self.executions[one.index]
+            for q in own.complete(one, now, self.record) if own else complete(one, now, self.record, self.pace):
                 one.tokens_to_do -= q.input + q.output
                 self.queue.ended(one, q)
                 if self.swaps is not None:
@@ -313,7 +315,9 @@ class ReferenceLoop:
 
     # -- one instance --------------------------------------------------------------------------------------------------
     def _wake(self, one: Instance, now: float) -> None:
-        if one.mode == "idle":
+        if (own := self.executions[one.index]) is not None:
+            own.wake(one, now, self.policy(one), self.record)
+        elif one.mode == "idle":
             self._form(one, now)
         elif one.mode == "run":
             self._shorten(one, now)
@@ -328,6 +332,9 @@ class ReferenceLoop:
 
     def _form(self, one: Instance, now: float) -> None:
         """Start the next iteration, or run of decode steps, of an instance that is free."""
+        if (own := self.executions[one.index]) is not None:
+            own.form(one, now, self.policy(one), self.record)
+            return
         one.now = now
         alone = one.pipeline is None or one.pipeline.is_alone(one, now)
         if one.lending is not None:
@@ -336,7 +343,9 @@ class ReferenceLoop:
             self.answers.join(one, now)
         if self.swaps is not None:
             self.swaps.join(one)
-        preempted = self._make_room(one)
+        while (q := self.queue.yields(one)) is not None:
+            take_back(one, q, self.record)
+        preempted = make_room(one, self.policy(one), self.record)
         batch = self._batch(one, now, preempted=preempted)
         stall_s, one.stall_s = one.stall_s, 0.0
         one.start, one.chunks = now, batch.chunks
@@ -352,26 +361,6 @@ class ReferenceLoop:
             self.answers.started(one, now)
         if self.swaps is not None:
             self.swaps.started(one, now, self.record)
-
-    def _make_room(self, one: Instance) -> bool:
-        """Preempt requests until the next decode step has blocks; returns whether there was need to."""
-        limits, preempted = one.limits, False
-        while (q := self.queue.yields(one)) is not None:
-            take_back(one, q, self.record)
-        while one.decoding:
-            need = one.growth()
-            if preempted and len(one.decoding) > 1:
-                need = max(need, one.blocks(len(one.decoding) * limits.retract))
-            if limits.reserve or one.room(need):
-                break
-            if one.running == 1 and one.pins is not None and one.pins.unpin_oldest(one):
-                continue
-            take_back(one, self.policy(one).preempt(one), self.record)
-            preempted = True
-        if preempted and limits.ratio_start:
-            made = sum(q.made for q in one.decoding) + limits.retract * len(one.decoding)
-            one.ratio = min(MILLION, made * MILLION // (1 + sum(q.output for q in one.decoding)))
-        return preempted
 
     def _batch(self, one: Instance, now: float, *, preempted: bool) -> Batch:
         """Prompts that go on, and requests that enter, by the pool's policy."""

@@ -26,7 +26,7 @@ def assumptions(d: Deployment, traffic: tuple[tuple[str, Any, str], ...]) -> tup
         ids = ", ".join(x.technique.id for x in d.techniques)
         rows.append(("techniques", ids, "change iterations: the reference loop runs them, which is slower"))
     if (split := d.pool.sm_split) is not None:
-        why = "a loop of its own: prefix caching, queue disciplines and policies do not act"
+        why = "prompts and answers run side by side: the reference loop has that, which is slower"
         rows.append(("serving.pools[0].sm_split", split.prefill_share, why))
     rows += [*traffic, *d.cluster.assumed]
     once = dict.fromkeys((name, str(value), why) for name, value, why in rows)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windtunnel.serving.event_loop.recorder import Recorder
+from windtunnel.serving.event_loop.twin.batch_policy import Policy
 from windtunnel.serving.event_loop.twin.instance import MILLION, Instance
 from windtunnel.serving.event_loop.twin.request import Request
 
@@ -36,11 +38,48 @@ def take_back(one: Instance, q: Request, record: Recorder | None) -> None:
     one.asked += q.input
 
 
-def complete(one: Instance, now: float, record: Recorder | None, pace: Pace | None) -> list[Request]:
-    """The iteration or run is over; returns the requests that ended with it, in order."""
+def make_room(one: Instance, policy: Policy, record: Recorder | None, fixed: Sequence[Request] = ()) -> bool:
+    """Preempt requests until the next decode step has blocks, but none of `fixed`; returns whether it had to."""
+    limits, preempted = one.limits, False
+    while one.decoding:
+        need = one.growth()
+        if preempted and len(one.decoding) > 1:
+            need = max(need, one.blocks(len(one.decoding) * limits.retract))
+        if limits.reserve or one.room(need):
+            break
+        if one.running == 1 and one.pins is not None and one.pins.unpin_oldest(one):
+            continue
+        victim = policy.preempt(one)
+        if victim in fixed:
+            if len(one.decoding) == 1:
+                break
+            victim = next(q for q in reversed(one.admitted) if q not in fixed)
+        take_back(one, victim, record)
+        preempted = True
+    if preempted and limits.ratio_start:
+        made = sum(q.made for q in one.decoding) + limits.retract * len(one.decoding)
+        one.ratio = min(MILLION, made * MILLION // (1 + sum(q.output for q in one.decoding)))
+    return preempted
+
+
+def complete(
+    one: Instance, now: float, record: Recorder | None, pace: Pace | None = None, *, counts: bool = True
+) -> list[Request]:
+    """The iteration or run is over.
+
+    Args:
+        one: whose iteration.
+        now: seconds.
+        record: of the run.
+        pace: see `LoopRules`.
+        counts: whether the iteration is counted here.
+
+    Returns:
+        The requests that ended with it, in order.
+    """
     ended = []
     limits, steps = one.limits, one.steps
-    if record is not None:
+    if counts and record is not None:
         record.ended(one, now)
     one.now = now
     one.queue.served(one, one.chunks if one.mode == "iteration" else (), one.gained(steps) if steps else 0)
@@ -60,7 +99,7 @@ def complete(one: Instance, now: float, record: Recorder | None, pace: Pace | No
         if one.cache is not None:
             one.cache.evict(one.capacity - one.used)
         one.ratio = max(one.ratio - limits.ratio_decay * steps, limits.ratio_least)
-    if record is not None:
+    if counts and record is not None:
         record.grown(one, now)
     if steps and one.decoding:
         over = [q for q in one.decoding if q.made >= q.output]

@@ -78,7 +78,7 @@ class Queue:
 
     def take(self, one: Instance, q: Request) -> None:
         """A request, the one that `next` named, leaves the queue for the batch."""
-        line = one.lines[q.priority]
+        line = self._line(one, q)
         if line[0] is q:
             line.popleft()
         else:

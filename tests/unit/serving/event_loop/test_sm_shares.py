@@ -9,6 +9,7 @@ import pytest
 
 import windtunnel as wt
 from windtunnel.errors import BadInput
+from windtunnel.serving.batching import POLICIES
 from windtunnel.serving.event_loop.requests import DONE
 from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.iteration.sm_share import on_sm_share
@@ -108,14 +109,45 @@ def test_what_it_does_not_go_with_is_said_at_once() -> None:
 
 
 @pytest.mark.parametrize("router", ROUTERS.list())
-def test_every_router_works_beside_shares_or_is_refused(router: str) -> None:
-    try:
-        result = run(router=router, traffic={"num_requests": 20})
-    except BadInput as error:
-        assert "serving.router" in {p.field for p in error.problems}
-        assert router not in ("round_robin", "random", "prefix_aware", "least_work")
-    else:
-        assert result.completed == 20
+def test_every_router_works_beside_shares(router: str) -> None:
+    assert run(router=router, traffic={"num_requests": 20}).completed == 20
+
+
+@pytest.mark.parametrize("policy", POLICIES.list())
+@pytest.mark.parametrize("queue", ["vtc", "srtf", "priority_trace"])
+def test_every_policy_forms_batches_of_prompts_in_a_small_cache(policy: str, queue: str) -> None:
+    pools = [{"replicas": 1, "sm_split": {}, "kv": {"num_blocks": 400}, "policy": policy, "queue": queue}]
+    result = run(pools=pools, traffic={"input_tokens": 900, "output_tokens": 200, "num_requests": 30})
+    assert result.completed == 30
+    assert result.itl_s.count == 30 * 199  # those of requests that were preempted too
+
+
+def test_prompts_find_what_was_computed_before() -> None:
+    talk = {"sessions": {"turns": {"distribution": "fixed", "mean": 3}, "think_time_s": 1.0}}
+
+    def served(**kv: Any) -> Any:
+        return run(traffic=talk, pools=[{"replicas": 1, "sm_split": {}, "kv": {"num_blocks": 3000, **kv}}])
+
+    tiers = [{"kind": "host", "capacity_bytes": 5e10}]
+    without, plain, more = served(prefix_caching=False), served(), served(tiers=tiers)
+    assert more.ttft_s.mean < plain.ttft_s.mean < without.ttft_s.mean
+    assert not without.record.requests.cached_tokens.any() and plain.record.requests.cached_tokens.any()
+
+
+def test_pools_with_and_without_shares_serve_together_and_instances_come_with_load() -> None:
+    both = run(pools=[{"replicas": 1, "sm_split": {}}, {"replicas": 1}], router="round_robin")
+    assert both.completed == 300 and both.record.requests.instance.sum() == 150
+    grown = run(
+        pools=[{"replicas": 1, "sm_split": {}}],
+        autoscale={"min": 1, "max": 2, "target": 4, "interval_s": 1, "start_up_s": 1},
+    )
+    assert grown.completed == 300 and grown.scaling["instances_max"] == 2
+    assert grown.ttft_s.mean < run(pools=[{"replicas": 1, "sm_split": {}}]).ttft_s.mean
+
+
+def test_requests_that_are_too_many_are_shed() -> None:
+    kept = run(pools=[{"replicas": 1, "sm_split": {}, "admission": "max_waiting"}], traffic={"rate_per_s": 80})
+    assert 0 < kept.completed < 300
 
 
 def test_shares_beyond_all_sms_leave_none_idle() -> None:
