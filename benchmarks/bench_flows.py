@@ -1,4 +1,4 @@
-"""Time of 20,000 irregular flows on an explicit fabric, with SimGrid's beside it where it is installed.
+"""Time of 20,000 irregular flows on an explicit fabric, with SimGrid's next to it where it is installed.
 
 Run `python benchmarks/bench_flows.py [--flows N] [--tolerance T] [--simgrid CASE]`. SimGrid is used by this file alone
 (`pip install simgrid` builds it from source, with Boost and CMake). Both solve the same flows on the same links and

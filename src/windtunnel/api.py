@@ -1,4 +1,4 @@
-"""The one door: everything that the command line, papers, notebooks and the studio call."""
+"""The one entry point: everything that the command line, papers, notebooks and the studio call."""
 
 from __future__ import annotations
 

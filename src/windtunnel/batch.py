@@ -6,7 +6,7 @@
 ```
 
 Each line has one answer, in the same order: `{"id": 1, "ok": true, "verb": "train", "result": {…}, "wall_s": 0.05}`, or
-`"ok": false` with `problems` as `--json` prints them and the `exit_code` of the verb. A wrong line stops nothing.
+`"ok": false` with `problems` as `--json` prints them and the `exit_code` of the command. A wrong line stops nothing.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def test_one_forward_one_backward_has_the_textbook_bubble(reference: bool) -> No
 
 @pytest.mark.parametrize("reference", [False, True])
 def test_overlap_of_a_gemm_and_a_collective(reference: bool) -> None:
-    """A ring collective holds 20 of 132 SMs and a third of the memory while three GEMMs run beside it."""
+    """A ring collective holds 20 of 132 SMs and a third of the memory while three GEMMs run next to it."""
     b = ProgramBuilder()
     sm, hbm = b.slot_pool("sm", 132), b.rate("hbm", 3.35e12)
     compute, comm = b.stream("compute"), b.stream("comm", priority=1)

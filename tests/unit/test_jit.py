@@ -54,7 +54,7 @@ ENGINE, CLUSTERS = "engine.kernels", "clusters.event_loop.queue_kernel"
 def package(tmp_path: Path) -> Path:
     """A package of the same name that holds the machinery and two kernels, each with its helper in another file.
 
-    The helper of the engine stands beside its kernel, the one of clusters in a package of its own.
+    The helper of the engine stands next to its kernel, the one of clusters in a package of its own.
     """
     found = tmp_path / "src" / "windtunnel"
     for folder in ("engine", "clusters/event_loop", "splitmix64"):

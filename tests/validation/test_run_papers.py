@@ -1,4 +1,4 @@
-"""Rules for whom a step waits on an open profile of 256 serverless workers, beside its repository's own estimate."""
+"""Rules for whom a step waits on an open profile of 256 serverless workers, next to its repository's own estimate."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique, Work
 
 VARIANTS, SERVED, SLOW = 5, 3, 2
-"""Settings of knobs beside the defaults that one technique is tried with at most: of training, of serving, of serving
+"""Settings of knobs next to the defaults that one technique is tried with at most: of training, of serving, of serving
 where iterations have to be priced anew."""
 
 
@@ -144,7 +144,7 @@ def _between(default: float, end: float) -> float:
 
 
 def settings(scenario: Scenario, plan: Mapping[str, Any]) -> list[Action]:
-    """Settings of the plan beside which a technique may pay, or may not: recomputation and the micro-batch.
+    """Settings of the plan next to which a technique may pay, or may not: recomputation and the micro-batch.
 
     Args:
         scenario: of training.
@@ -204,7 +204,7 @@ _LAYERED: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
 
 
 def run_settings(scenario: Scenario, nodes: int) -> list[Action]:
-    """Settings of a run beside which a technique may pay: where and how often it saves, spares, going on with fewer.
+    """Settings of a run next to which a technique may pay: where and how often it saves, spares, going on with fewer.
 
     Args:
         scenario: with its `run` section.

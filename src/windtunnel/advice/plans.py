@@ -35,7 +35,7 @@ LAYOUT = frozenset(
 )
 """Fields that any plan states: a technique that sets these alone is one plan among those that `plan` searches."""
 _FOLLOWS = frozenset({"m", "padded_vocab", "stage_layers", "sp", "shard_group", "reshard_after_forward"})
-"""Fields that others decide; not worth saying beside those."""
+"""Fields that others decide; not worth saying next to those."""
 _HOOKS = frozenset({"plan", "decide"})
 
 

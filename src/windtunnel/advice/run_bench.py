@@ -94,9 +94,9 @@ class RunFigures:
 
     @property
     def bound_by(self) -> str:
-        """The step's bottleneck, and what takes most beside steps that count."""
+        """The step's bottleneck, and what takes most next to steps that count."""
         rest = {name: s for name, s in self.breakdown.items() if name != "work" and s > 0}
-        beside = f", beside steps by {max(rest, key=lambda n: rest[n]).replace('_', ' ')}" if rest else ""
+        beside = f", next to steps by {max(rest, key=lambda n: rest[n]).replace('_', ' ')}" if rest else ""
         return f"{self.x.step.bound_by}{beside}"
 
 

@@ -32,7 +32,7 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import applied, idle
 
 PAIRED, SAVERS = 10, 8
-"""Best changes that are tried two by two; memory savers that are tried beside changes that do not fit alone."""
+"""Best changes that are tried two by two; memory savers that are tried next to changes that do not fit alone."""
 WITHIN = 0.6
 """Speed over that of the best one that makes a scenario fit, down to which others are listed."""
 TOGETHER = 2
@@ -209,7 +209,7 @@ class Search:
         return priced_in_loss(unlike, catalog.resolve_cluster(self.scenario.cluster))
 
     def _settings(self) -> list[Action]:
-        """What is tried beside techniques."""
+        """What is tried next to techniques."""
         if self.serves:
             return layouts(self.scenario)
         of_the_step = settings(self.scenario, self.bench.base.plan)
@@ -236,7 +236,7 @@ class Search:
         return [f"technique {name} of the scenario does nothing here: {reason}" for name, reason in found.items()]
 
     def _remarks(self, lists: Mapping[str, Sequence[Suggestion]]) -> list[str]:
-        """What settings alone gain beside techniques, and when there is nothing left to gain."""
+        """What settings alone gain next to techniques, and when there is nothing left to gain."""
         base = self.bench.base
         if self.objective.id == "goodput" and base.slo_attainment > ENOUGH:
             return [

@@ -19,11 +19,11 @@ class Suggestion:
     gain: float
     """Relative improvement of the objective: 0.1 is ten per cent faster."""
     low: float
-    """Ends of the band of `gain`; `level` of measured pairs lie inside."""
+    """Ends of the interval of `gain`; `level` of measured pairs lie inside."""
     high: float
     level: float
     told_apart: bool
-    """Whether that band leaves out 0."""
+    """Whether that interval leaves out 0."""
     basis: str
     value: float
     """The objective's figure after the change."""
@@ -64,7 +64,7 @@ class Suggestion:
     costs: str = ""
     """What its techniques cost, in their papers' terms."""
     adds: str = ""
-    """Hardware that it takes beside the cluster's."""
+    """Hardware that it takes next to the cluster's."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""

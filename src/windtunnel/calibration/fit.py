@@ -27,7 +27,7 @@ KERNEL = "sdpa"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measured case beside the fitted model. Seconds."""
+    """One measured case next to the fitted model. Seconds."""
 
     kind: str
     label: str
@@ -93,7 +93,7 @@ def _add_points(out: Fitted, found: Sequence[Measurement], model: Floats, label:
 
 
 def _streams(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients) -> Coefficients:
-    """The rate of element-wise kernels; what launching one takes is in the measured seconds and fitted beside it."""
+    """The rate of element-wise kernels; what launching one takes is in the measured seconds and fitted next to it."""
     found = store.of("pointwise")
     if not found:
         return base

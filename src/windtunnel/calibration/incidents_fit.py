@@ -26,7 +26,7 @@ TAIL = 0.1
 """Probability beyond either end of an interval."""
 NODES_PER_RACK = 4
 _LEAST_GAPS = 10
-"""Failures of nodes below which nothing is said of gaps and of differences."""
+"""Failures of nodes below which nothing is stated of gaps and of differences."""
 _TEST_ONE, _TEST_TWO, _TEST_EDGE = 3.84, 5.99, 2.71
 """Twice the gain in log likelihood that is significant at 5 %: of one parameter, of two, of one at its edge (0)."""
 _DROP = 0.821
@@ -347,11 +347,11 @@ class _Best:
     shape: float
     variance: float
     free: tuple[str, ...]
-    """Parameters that were fitted, beside the others' given values."""
+    """Parameters that were fitted, next to the others' given values."""
 
 
 _LIMITS = {"rate": (-6.0, 6.0), "shape": (-2.2, 2.2), "variance": (-12.0, 4.5)}
-"""Of logarithms; the rate's are beside that of the failures over the time watched."""
+"""Of logarithms; the rate's are next to that of the failures over the time watched."""
 _NO_VARIATION = 0.03
 
 

@@ -62,7 +62,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedRow:
-    """One logged step beside its predictions. Errors are predicted over measured, less 1."""
+    """One logged step next to its predictions. Errors are predicted over measured, less 1."""
 
     label: str
     line: int
@@ -175,7 +175,7 @@ class _Before:
 
 
 def _simulated(rows: Sequence[Logged]) -> list[_Before]:
-    """Every row with the catalogue's coefficients; what cannot be simulated is told at once."""
+    """Every row with the catalogue's coefficients; what cannot be simulated is reported at once."""
     out, problems = [], []
     for row in rows:
         try:

@@ -1,4 +1,4 @@
-"""A scenario's step, scaled down to this machine, really run beside its prediction."""
+"""A scenario's step, scaled down to this machine, really run next to its prediction."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def changed(profile: str, ranks: int, kind: Literal["cpu", "gpu"]) -> tuple[str,
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A real loop of decoding beside its prediction."""
+    """A real loop of decoding next to its prediction."""
 
     scenario: dict[str, Any]
     changes: tuple[str, ...]
@@ -117,7 +117,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One real run beside its prediction."""
+    """One real run next to its prediction."""
 
     way: Way
     scenario: dict[str, Any]

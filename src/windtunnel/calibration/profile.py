@@ -1,4 +1,4 @@
-"""A device profile: what `cluster.device` reads, with every measured number graded and its conditions beside it."""
+"""A device profile: what `cluster.device` reads, with every measured number graded and its conditions next to it."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def fit_samples(path: str | Path, *, model: str = "", task: str = "", temperatur
         figures["majority of 16"] = population.accuracy(vote)
     notes = list(fit.notes)
     if not read.wrong_answers:
-        notes.append("no histogram of wrong answers (column `answer`): votes are assumed, with a wide band")
+        notes.append("no histogram of wrong answers (column `answer`): votes are assumed, with a wide interval")
     if read.lengths is None:
         notes.append("no lengths of right and wrong answers (column `tokens`): budgets of tokens need them")
     if read.without_tokens:

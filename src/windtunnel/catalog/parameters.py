@@ -1,7 +1,7 @@
 """Parameters of a model from its dimensions alone.
 
-Used by `catalog check` (against published counts) and the `models` verb. The operator graph counts its own weights from
-its operators; a test compares the two.
+Used by `catalog check` (against published counts) and the `models` command. The operator graph counts its own weights
+from its operators; a test compares the two.
 """
 
 from __future__ import annotations

@@ -51,14 +51,14 @@ class Axis:
     words: tuple[str, ...] = ()
     """Texts of `ticks`."""
     names: tuple[str, ...] = ()
-    """Names of a band axis in their order."""
+    """Names of an interval axis in their order."""
     room: int = 0
     """Pixels kept for the labels of a vertical axis, so that charts above each other line up."""
     labels: bool = True
     grid: bool = True
     from_zero: bool = True
     gap: float = 0.3
-    """Share of a band that stays empty."""
+    """Share of an interval that stays empty."""
 
     def channel(self, *, vertical: bool) -> dict[str, Any]:
         """Type, scale and axis of a Vega-Lite channel."""
@@ -93,7 +93,7 @@ class Layer:
     mark: Mapping[str, Any]
     rows: Sequence[Row]
     encoding: Mapping[str, Any] = field(default_factory=dict)
-    """Channels beside those that the rows imply."""
+    """Channels next to those that the rows imply."""
 
 
 def layer(mark: str, rows: Sequence[Row], encoding: Mapping[str, Any] | None = None, **looks: Any) -> Layer:
@@ -102,7 +102,7 @@ def layer(mark: str, rows: Sequence[Row], encoding: Mapping[str, Any] | None = N
     Args:
         mark: Vega-Lite's name of it.
         rows: one for each mark, or for each point of a line.
-        encoding: channels beside those that the rows imply.
+        encoding: channels next to those that the rows imply.
         looks: properties of the mark.
     """
     return Layer({"type": mark, **looks}, rows, encoding or {})

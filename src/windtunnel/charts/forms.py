@@ -26,11 +26,11 @@ class Bar:
     series: str = ""
     """Name in the legend, which replaces `colour`."""
     text: str = ""
-    """Beside the bar; inside it where the row has several segments."""
+    """Next to the bar; inside it where the row has several segments."""
     told: str = ""
     """All of it, for the pointer and the keyboard."""
     low: float | None = None
-    """Lower end of its band."""
+    """Lower end of its interval."""
     high: float | None = None
     box: tuple[float, float] | None = None
     """A range behind the bar."""
@@ -71,7 +71,7 @@ class Bars(Chart):
         )
 
     def _ends(self, plot: float, *, texts: bool) -> tuple[float, float]:
-        """Ends of the axis, with room for the texts beside the bars where they stand there."""
+        """Ends of the axis, with room for the texts next to the bars where they stand there."""
         log = self.x.kind == "log"
         place = math.log if log else float
         given = [v for v in (self.mark, self.x.low, self.x.high, None if log else 0.0) if v is not None]
@@ -91,7 +91,7 @@ class Bars(Chart):
         return (math.exp(low), math.exp(high)) if log else (low, high)
 
     def _layers(self, names: list[str], above: bool, span: float, plot: float) -> list[Layer]:
-        """Boxes, bars, bands and texts; `above` puts names and texts over the bars."""
+        """Boxes, bars, intervals and texts; `above` puts names and texts over the bars."""
         place: dict[str, Any] = {"height": {"band": 0.42}, "yOffset": 9} if above else {"height": {"band": 0.8}}
         offset: dict[str, Any] = {"yOffset": 9} if above else {}
         boxes = [
@@ -173,7 +173,7 @@ def _moved(one: Layer, above: bool) -> Layer:
 
 
 def _extent(bar: Bar) -> list[float]:
-    """Places on the axis that a bar, its band and its box reach."""
+    """Places on the axis that a bar, its interval and its box reach."""
     places = [bar.start, bar.end, bar.low, bar.high, *(bar.box or ())]
     return [float(v) for v in places if v is not None]
 

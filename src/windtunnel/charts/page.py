@@ -31,7 +31,7 @@ def document(title: str, body: Sequence[str], *, style: str = "", script: str = 
     Args:
         title: text of the browser's tab, escaped here.
         body: HTML parts, already escaped.
-        style: CSS beside that of charts.
+        style: CSS next to that of charts.
         script: JavaScript that runs last.
     """
     dark = dark_properties()

@@ -1,1 +1,1 @@
-"""The command line: one file a verb, heavy imports inside the functions."""
+"""The command line: one file a command, heavy imports inside the functions."""

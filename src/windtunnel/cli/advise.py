@@ -42,7 +42,7 @@ def advise(
     """Say which published techniques would help a scenario, by how much, why, and at what cost.
 
     Every technique that applies is simulated in the scenario, with a few settings of its knobs, then promising ones
-    two by two; recomputation and the micro-batch are tried beside them. A scenario with `run` is advised on its whole
+    two by two; recomputation and the micro-batch are tried next to them. A scenario with `run` is advised on its whole
     run: days, dollars and energy through failures, saves and restarts, also by techniques that act on those alone.
     """
     check_targets(write, report, cite, inputs=[scenario])
@@ -68,7 +68,7 @@ def advise(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "advise my.yaml",

@@ -34,7 +34,7 @@ def batch(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples("batch questions.jsonl > answers.jsonl", "batch - < questions.jsonl"),
     )(batch)

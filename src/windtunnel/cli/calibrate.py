@@ -31,7 +31,7 @@ def calibrate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Measurements; an interrupted run goes on from them. Absent: beside the profile.",
+            help="Measurements; an interrupted run goes on from them. Absent: next to the profile.",
             show_default=False,
         ),
     ] = None,
@@ -175,7 +175,7 @@ def _show(found: Calibration, out: Path, plot: Path | None, as_json: bool) -> No
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "calibrate",

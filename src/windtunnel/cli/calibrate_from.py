@@ -18,7 +18,7 @@ SOURCES = ("aiconfigurator", "nccl-tests", "kineto", "incidents", "samples")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the verb was given, apart from what is measured here."""
+    """What the command was given, apart from what is measured here."""
 
     source: str | None
     files: tuple[Path, ...]

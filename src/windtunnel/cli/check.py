@@ -63,7 +63,7 @@ def check(
 
     A scenario with `programs` is simulated as `reason` does (figures of its best candidate), one with `serving` as
     `serve` does, one with `jobs` alone as `cluster` does, one with `learning` alone as `learn` does, every other as
-    `train` does; conditions name figures of that verb's --json.
+    `train` does; conditions name figures of that command's --json.
     """
     from windtunnel.errors import GateFailed
 
@@ -206,7 +206,7 @@ def _judged(file: Path, name: str, how: str, limit: float | bool, figures: dict[
 
 
 def _against(file: Path, now: dict[str, float], before: dict[str, float], tolerance: float) -> list[Outcome]:
-    """Figures beside those of the baseline."""
+    """Figures next to those of the baseline."""
     out = []
     for name, old in before.items():
         new = now.get(name)
@@ -217,7 +217,7 @@ def _against(file: Path, now: dict[str, float], before: dict[str, float], tolera
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "check scenarios/ --require 'fits, step_time_s<=16'",

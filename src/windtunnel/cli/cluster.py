@@ -36,7 +36,7 @@ def cluster(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("cluster jobs.yaml", "cluster jobs.yaml --set jobs.policy=srtf --report jobs.html"))(
         cluster
     )

@@ -84,5 +84,5 @@ def _ports(spec: ClusterSpec) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("clusters", "clusters selene", 'clusters "8 x dgx-h100" --json'))(clusters)

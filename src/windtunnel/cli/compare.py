@@ -69,7 +69,7 @@ def _serving(a: str, b: str | None, overrides: tuple[str, ...], report: Path | N
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "compare a.yaml b.yaml",

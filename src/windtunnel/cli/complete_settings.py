@@ -168,4 +168,4 @@ _NAMES: dict[str, Callable[[], list[str]]] = {
     "serving.pools.policy": _policies,
     "serving.pools.admission": _admission,
 }
-"""Field, without places in lists → names that it takes beside the words of its type."""
+"""Field, without places in lists → names that it takes next to the words of its type."""

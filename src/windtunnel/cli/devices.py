@@ -76,5 +76,5 @@ def _peak(spec: DeviceSpec, number_format: str) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("devices", "devices h100-sxm-80gb", "devices h100-sxm-80gb --json"))(devices)

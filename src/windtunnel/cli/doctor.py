@@ -52,5 +52,5 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("doctor", "doctor --warm", "doctor --json"))(doctor)

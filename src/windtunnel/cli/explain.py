@@ -147,7 +147,7 @@ def _document(explanation: Explanation, time_class: str | None, term: str | None
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "explain my.yaml",

@@ -35,5 +35,5 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("fit my.yaml", "fit my.yaml --set plan.recompute.policy=full --json"))(fit)

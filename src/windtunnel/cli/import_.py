@@ -154,7 +154,7 @@ def import_(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     lines = (
         "import config.json -o model.yaml",
         "import config.json --json --with transformers",

@@ -37,7 +37,7 @@ def import_configuration(
         output: where to write; None: to standard output.
         as_json: print JSON on standard output.
         block: which of the blocks of a Markdown page, from 1; `all`: each of them.
-        library: `transformers`, which counts a model config's parameters beside; None: no library.
+        library: `transformers`, which counts a model config's parameters next to; None: no library.
 
     Raises:
         BadInput: the file cannot be read as its format, a model config came with options of launch files, or a page
@@ -87,7 +87,7 @@ def _number(block: str | None) -> int | None:
 def _every_block(text: str, config: Path, format: str, wanted: Wanted, output: Path | None, *, as_json: bool) -> None:
     """Read every block of a page that starts something, and write a scenario for each that can be read.
 
-    Files are numbered as `--block` numbers the blocks: `recipe-2.yaml` beside `-o recipe.yaml`. What cannot be read is
+    Files are numbered as `--block` numbers the blocks: `recipe-2.yaml` next to `-o recipe.yaml`. What cannot be read is
     listed with its lines.
 
     Raises:

@@ -340,7 +340,7 @@ def _deployment(model: str, size: _Size) -> _Found:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     lines = (
         "init",
         "init qwen.yaml --model Qwen/Qwen3-30B-A3B --device h100-sxm-80gb --nodes 2",

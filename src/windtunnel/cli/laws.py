@@ -152,5 +152,5 @@ def _number(value: float) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples(*(" ".join(words) for words in ASK)))(laws)

@@ -89,7 +89,7 @@ def _needs(scenario: str, overrides: list[str] | None, shares: list[float], *, a
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "learn examples/learning/diloco-1b-four-sites.yaml --plot",

@@ -50,7 +50,7 @@ def mcp(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples("mcp", "mcp --root . --allow-write", "mcp --http --port 8765"),
     )(mcp)

@@ -1,4 +1,4 @@
-"""`windtunnel measure`: really run a small version of a scenario, beside its prediction."""
+"""`windtunnel measure`: really run a small version of a scenario, next to its prediction."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def measure(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "measure my.yaml",

@@ -107,5 +107,5 @@ def _billions(spec: ModelSpec) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("models", "models --family moe", "models meta-llama/Llama-3.1-70B --json"))(models)

@@ -1,4 +1,4 @@
-"""Arguments and options that several verbs share. Nothing heavy is imported here: `--help` loads this file."""
+"""Arguments and options that several commands share. Nothing heavy is imported here: `--help` loads this file."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON o
 
 
 def examples(*lines: str) -> str:
-    """Epilog of a verb's help, one example a line."""
+    """Epilog of a command's help, one example a line."""
     return "\b\nExamples:\n" + "\n".join(f"  windtunnel {line}" for line in lines)

@@ -1,4 +1,4 @@
-"""What every verb prints through: data on standard output, everything else on standard error."""
+"""What every command prints through: data on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRINTED: list[bool] = []
 """An entry for each JSON document that this command has printed."""
 _PATIENCE_S = 1.0
 _THREAD = "windtunnel progress"
-"""Name of the thread that draws; a process may be copied beside it (`planner.bounds.forked_screen.BYSTANDER`)."""
+"""Name of the thread that draws; a process may be copied next to it (`planner.bounds.forked_screen.BYSTANDER`)."""
 
 
 def print_json(value: Any) -> None:

@@ -249,7 +249,7 @@ def _write(found: dict[str, Any], output: Path) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "plan examples/search/llama3-70b-64xh100.yaml",

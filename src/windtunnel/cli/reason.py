@@ -57,7 +57,7 @@ def reason(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "reason examples/reasoning/best-of-n.yaml",

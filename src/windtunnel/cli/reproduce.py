@@ -44,7 +44,7 @@ def reproduce(
 ) -> None:
     """Re-run the headline claims of papers.
 
-    Prints published beside simulated figures, with low and high over what the paper leaves open. A miss is a result:
+    Prints published next to simulated figures, with low and high over what the paper leaves open. A miss is a result:
     it does not change the exit code unless --gate asks for it.
     """
     command = workshop_module("reproduce.command")
@@ -56,7 +56,7 @@ def reproduce(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("reproduce", "reproduce zero_bubble --json", "reproduce --out out/claims --jobs 8"))(
         reproduce
     )

@@ -110,5 +110,5 @@ def _show(report: dict[str, Any]) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("train my.yaml --json > result.json", "rerun result.json"))(rerun)

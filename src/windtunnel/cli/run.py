@@ -107,7 +107,7 @@ def _search(scenario: str, overrides: tuple[str, ...], wanted: _Wanted) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "run examples/llama3-405b-run.yaml",

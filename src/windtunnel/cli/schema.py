@@ -39,5 +39,5 @@ def schema(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("schema > scenario.schema.json", "schema -o scenario.schema.json"))(schema)

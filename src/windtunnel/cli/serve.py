@@ -202,7 +202,7 @@ def _write_table(result: ServingResult, path: Path) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "serve examples/serving/llama3-70b-4xh100.yaml",

@@ -1,4 +1,4 @@
-"""Reading what verbs are given: a scenario, a stored result, or either."""
+"""Reading what commands are given: a scenario, a stored result, or either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windtunnel sweep`: any verb over any fields, resumable, on this machine or on Ray."""
+"""`windtunnel sweep`: any command over any fields, resumable, on this machine or on Ray."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def _elsewhere(id: str) -> dict[str, Any] | None:
 
 
 def _show_elsewhere(found: dict[str, Any], as_json: bool) -> None:
-    """Print what is known of it, and which verbs run it."""
+    """Print what is known of it, and which commands run it."""
     from windtunnel.cli.tables import fields_table
 
     if as_json:

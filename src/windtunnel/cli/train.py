@@ -106,7 +106,7 @@ def _published(text: str | None) -> Published | None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(
         epilog=examples(
             "train examples/llama3-70b-64xh100.yaml",

@@ -104,5 +104,5 @@ def _percent(value: float | None) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command(epilog=examples("validate", "validate --rows rows.json --json", "validate --gate mape=0.12"))(validate)

@@ -1,1 +1,1 @@
-"""Jobs on one machine room: traces, queue policies, placements, an event loop, and what came of it."""
+"""Jobs on one cluster: traces, queue policies, placements, an event loop, and what came of it."""

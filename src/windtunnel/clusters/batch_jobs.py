@@ -24,7 +24,7 @@ def applications_of(spec: JobsSpec, folder: Path) -> Applications | None:
     """The profiles that a scenario names; None: none.
 
     Raises:
-        BadInput: what is wrong with them, or with other settings beside them.
+        BadInput: what is wrong with them, or with other settings next to them.
     """
     if spec.applications is None:
         return None

@@ -1,4 +1,4 @@
-"""Serving fleets beside jobs: replicas that come and go by the hour, as jobs of the loop that never end by themselves.
+"""Serving fleets next to jobs: replicas that come and go by the hour, as jobs of the loop that never end by themselves.
 
 A replica joins the queue with its fleet's priority when an hour needs it, starts with the seconds of its start-up,
 and is withdrawn when an hour does not. What it takes from jobs of lower priority, and what a failed node takes from it,

@@ -28,7 +28,7 @@ _ANY_FRAMEWORK = "generic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPower:
-    """Rows and jobs, before it is known which replicas stand beside them."""
+    """Rows and jobs, before it is known which replicas stand next to them."""
 
     spec: PowerSpec
     row_of: Ints

@@ -135,7 +135,7 @@ class Prepared:
     knobs: Mapping[str, Any]
     measured: slice
     fleets: tuple[Fleet, ...]
-    """Serving beside the jobs."""
+    """Serving next to the jobs."""
     power: JobPower | None
     """Of rows of nodes that share feeds."""
     assumed: tuple[tuple[str, str, str], ...]
@@ -366,7 +366,7 @@ def _jobs(spec: JobsSpec, folder: Path, table: Throughputs | None, room: Room, t
 
 
 def _fleets(spec: JobsSpec, folder: Path, room: Room, policy_id: str, times: StepTimes) -> tuple[Fleet, ...]:
-    """Serving beside the jobs, each fleet's replica simulated on the room's devices.
+    """Serving next to the jobs, each fleet's replica simulated on the room's devices.
 
     Raises:
         BadInput: everything wrong with any of them.

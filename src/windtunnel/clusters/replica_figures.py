@@ -27,7 +27,7 @@ CLOSE = 0.02
 _STEPS_OUT = 20
 """Times that a search doubles or halves its load."""
 _PARTS = (0.1, 0.25, 0.5, 0.75)
-"""Of the sustained rate, at which watts are simulated beside those of the search."""
+"""Of the sustained rate, at which watts are simulated next to those of the search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

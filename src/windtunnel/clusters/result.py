@@ -63,7 +63,7 @@ class ClusterResult:
     feeds: PowerCourse | None = None
     """Rows of nodes under their feeds; None: there are none."""
     serving: tuple[FleetCourse, ...] = ()
-    """Fleets beside the jobs."""
+    """Fleets next to the jobs."""
     assumed: tuple[tuple[str, str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     techniques: tuple[str, ...] = ()

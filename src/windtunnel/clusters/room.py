@@ -1,4 +1,4 @@
-"""The machine room: nodes with their devices, and what a device draws and costs."""
+"""The cluster: nodes with their devices, and what a device draws and costs."""
 
 from __future__ import annotations
 

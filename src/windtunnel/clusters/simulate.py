@@ -124,10 +124,10 @@ def _pods(given: ClusterSource, begun: float) -> PodResult:
 
 
 def _with_fleets(ready: Prepared, twin: bool) -> tuple[Course, tuple[FleetCourse, ...]]:
-    """The course of the jobs beside fleets, whose hours are planned on until the jobs have ended.
+    """The course of the jobs next to fleets, whose hours are planned on until the jobs have ended.
 
     Raises:
-        Infeasible: jobs that never find devices beside the fleets.
+        Infeasible: jobs that never find devices next to the fleets.
     """
     jobs, room, begin = ready.jobs, ready.room, float(ready.jobs.submit_s[0])
     table = filled(ready.table, ready.rules)
@@ -144,7 +144,7 @@ def _with_fleets(ready: Prepared, twin: bool) -> tuple[Course, tuple[FleetCourse
     else:
         stuck = int((~(alone.end_s <= rows.until_s)).sum())
         raise Infeasible(
-            f"{stuck:,} of {len(jobs):,} jobs find no devices beside the fleets in {hours // 2:,} hours",
+            f"{stuck:,} of {len(jobs):,} jobs find no devices besides the fleets in {hours // 2:,} hours",
             "fewer replicas (`most`, `least`), or a lower priority of fleets",
         )
     causes = causes_of(ready.spec.outages, int(room.capacity.max()), ready.spec.seed)

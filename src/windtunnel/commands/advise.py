@@ -31,7 +31,7 @@ def run(
             `serving` section alone.
         overrides: Settings `key=value` as `--set` takes them.
         full: Changes nothing.
-        listener: Is told of the planner's choice, and counts changes tried and to try.
+        listener: Is notified of the planner's choice, and counts changes tried and to try.
         objective: time, memory, energy, money; of serving throughput, goodput, ttft, tpot, e2e, energy, money.
         pairs: Also try promising ones two by two.
 

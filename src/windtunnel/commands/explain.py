@@ -32,7 +32,7 @@ def run(
         source: Path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: Settings `key=value` as `--set` takes them.
         full: Changes nothing.
-        listener: Is told of the planner's search and its choice.
+        listener: Is notified of the planner's search and its choice.
         against: A measured step in seconds (`14.6`, `"950ms"`), or the path of a PyTorch profiler trace of one rank.
 
     Raises:

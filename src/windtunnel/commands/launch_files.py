@@ -1,4 +1,4 @@
-"""Launch files of a scenario, for entry points that predict nothing beside them."""
+"""Launch files of a scenario, for entry points that predict nothing next to them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_launch_files(
         folder: Where the files go.
         overrides: Settings `key=value` as `--set` takes them.
         wrapper: Who puts the script on the nodes.
-        listener: Is told of the planner's choice.
+        listener: Is notified of the planner's choice.
 
     Raises:
         BadInput: everything wrong with the scenario, or what the target refuses.

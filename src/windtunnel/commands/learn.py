@@ -35,7 +35,7 @@ def run(
         source: Path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: Settings `key=value` as `--set` takes them.
         full: Changes nothing.
-        listener: Is told of the plan's choice, and counts curves.
+        listener: Is notified of the plan's choice, and counts curves.
         cache: Take curves that were learned before, and keep new ones.
 
     Raises:

@@ -38,7 +38,7 @@ def run(
         source: Path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
         overrides: Settings `key=value` as `--set` takes them.
         full: Also say why the best plan is the best, unless `explain` says otherwise.
-        listener: Is told how far the search is.
+        listener: Is notified how far the search is.
         free: Search the axes that the scenario's plan sets as well. None: where the plan sets every axis and there is
             no `search` section, so that one plan is all there would be to look at.
         explain: Say why the best plan is the best; None: in spaces of moderate size, if `full`.

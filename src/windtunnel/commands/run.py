@@ -38,7 +38,7 @@ def run(
         source: Path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: Settings `key=value` as `--set` takes them.
         full: Also simulate what would change the days.
-        listener: Is told of the planner's search and its choice.
+        listener: Is notified of the planner's search and its choice.
         log: CSV of steps and incidents so far, of a run under way.
         processes: Processes in which long replications are run; the result is the same.
 

@@ -44,7 +44,7 @@ def run(
         source: Path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: Settings `key=value` as `--set` takes them.
         full: Also simulate with 10 % more of each resource.
-        listener: Is told of the planner's search and its choice.
+        listener: Is notified of the planner's search and its choice.
         trace: Keep the simulated step for Perfetto and the report.
         cache: Prices that several predictions share; the result is the same with and without.
         more: Further options of `windtunnel.training.predict.simulate_training`.

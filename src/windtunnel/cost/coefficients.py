@@ -1,7 +1,8 @@
 """Fitted and data-sheet coefficients of one (software, device) pair, read from `catalog/coefficients/*.yaml`.
 
 Lookup falls back from the device to its generation, to the nearest generation of its vendor that was measured, and to
-the generic values; what was used is recorded with its grade, so that a prediction can say where each number came from.
+the generic values; what was used is recorded with its confidence, so that a prediction can say where each number came
+from.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Coefficients:
     host_drained_power: float = 2.0
     """`host_power` of layers whose host waits for the device, and so loses its lead at each read."""
     moe_sync_s: float = 0.0
-    """Latency of the device-to-host reads of one dropless mixture layer and micro-batch, beside its launches."""
+    """Latency of the device-to-host reads of one dropless mixture layer and micro-batch, next to its launches."""
     optimizer_fraction: float = 0.7
     step_overhead_s: float = 2e-3
     scale_up_scale: float = 1.0
@@ -214,7 +215,7 @@ def _with_section(base: Coefficients, applied: AppliedSection, *, of_device: boo
 
 
 def grade_of(grade: str, applied: AppliedSection) -> str:
-    """Grade of an entry: what was measured on another generation is no measurement of this one."""
+    """Confidence of an entry: what was measured on another generation is no measurement of this one."""
     return "analytic" if applied.inherited and grade in ("measured", "fitted") else grade
 
 

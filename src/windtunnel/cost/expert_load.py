@@ -26,7 +26,7 @@ class ExpertLoad:
     popularity: float
     """Exponent of Zipf's law: the k-th of the experts is drawn in proportion to k to the power of minus this."""
     redundant: int = 0
-    """Copies beside one of each expert, over all ranks."""
+    """Copies next to one of each expert, over all ranks."""
     balanced: bool = False
     """Whether experts are copied and placed by their load."""
     interval: int = 3000

@@ -65,7 +65,7 @@ def spread(load: Floats, ranks: int, redundant: int, apart: Floats) -> Floats:
     Args:
         load: (E,) forecast tokens of each expert.
         ranks: that hold experts.
-        redundant: copies beside one of each.
+        redundant: copies next to one of each.
         apart: (R, R) links between ranks.
     """
     copies = np.ones(len(load), np.int64)

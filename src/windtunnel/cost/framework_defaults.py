@@ -46,7 +46,7 @@ class Behaviour:
     """Gradients live in a buffer through the whole step (Megatron); otherwise they appear during the first backward."""
     reduce_bucket_params: float = 0.0
     """Parameters of a bucket, in 16 bits, that ZeRO copies gradients into before it reduces them; it exists whether
-    they fill it or not, twice where reductions run beside backward (DeepSpeed's `reduce_bucket_size`); 0: none."""
+    they fill it or not, twice where reductions run next to backward (DeepSpeed's `reduce_bucket_size`); 0: none."""
     live_params: float = 0.0
     """Parameters that ZeRO-3 lets be whole at a time; weights of larger layers are gathered one by one (DeepSpeed's
     `stage3_max_live_parameters` and `stage3_max_reuse_distance`); 0: layers are gathered whole."""
@@ -58,7 +58,7 @@ class Behaviour:
     """Weights become one buffer through host memory where the device has no room for them twice (DeepSpeed's ZeRO-1
     and ZeRO-2); otherwise both copies lie on the device until the first is freed (Megatron-Core)."""
     grad_buckets: bool = False
-    """Gradients are copied into buckets that live through the whole step, beside the gradients themselves
+    """Gradients are copied into buckets that live through the whole step, next to the gradients themselves
     (DistributedDataParallel unless `gradient_as_bucket_view`)."""
     early_stop: bool = False
     """Whether recomputing a block stops at the last tensor that backward needs (non-reentrant PyTorch checkpoints)."""
@@ -89,7 +89,7 @@ class Behaviour:
     """Ring attention merges partial outputs operator by operator in fp32."""
     tp_regather: bool = True
     tp_bulk_overlap: bool = False
-    """Backward collectives of the tensor axis beside the other gradient's GEMM, without userbuffers."""
+    """Backward collectives of the tensor axis next to the other gradient's GEMM, without userbuffers."""
     overlap_p2p: bool = True
     overlap_moe_a2a: bool = False
     fsdp_prefetch: bool = True
@@ -150,7 +150,7 @@ class Behaviour:
     def wire_bytes(self, precision: str, reduced_in: str | None = None) -> float:
         """Bytes of one gradient on the wire: as stated, else the framework's own for the training precision.
 
-        Megatron-LM accumulates and reduces in fp32 under bf16 but in fp16 under fp16 unless told otherwise
+        Megatron-LM accumulates and reduces in fp32 under bf16 but in fp16 under fp16 unless stated otherwise
         (`megatron/arguments.py`, v2.2 to v3.0); DeepSpeed's `communication_data_type` defaults to fp16 there.
         """
         stated = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(reduced_in or "")
@@ -203,7 +203,7 @@ class Behaviour:
         return max(self.param_bytes, self.element_bytes)
 
     def master_copy_bytes(self, stated: str | None) -> float:
-        """Bytes of one master weight beside the weight itself: as stated, else the framework's own."""
+        """Bytes of one master weight next to the weight itself: as stated, else the framework's own."""
         if self.element_bytes == 4.0:
             return 0.0
         return {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(stated or "", self.master_bytes)

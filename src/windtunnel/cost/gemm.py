@@ -30,7 +30,7 @@ class Products:
     output_bytes: Floats
     """Bytes of an element that is written."""
     extra_bytes: Floats
-    """Bytes that the launch moves beside operands and outputs, in all."""
+    """Bytes that the launch moves next to operands and outputs, in all."""
     aligned_share: Floats | None = None
     """Rate over that of aligned products, below 1 where rows are no whole 16 bytes (see `aligned`); absent: 1."""
 

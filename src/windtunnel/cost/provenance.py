@@ -1,4 +1,4 @@
-"""Where each coefficient of a (software, device) pair comes from: value, grade, standard error, rows, prior."""
+"""Where each coefficient of a (software, device) pair comes from: value, confidence, standard error, rows, prior."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Provenance:
 
     @property
     def width(self) -> float:
-        """Relative standard error, or what is usual for the grade."""
+        """Relative standard error, or what is usual for the confidence."""
         if self.relative_error is not None:
             return self.relative_error
         if self.name in _CONSTANTS:
@@ -130,5 +130,5 @@ def provenance(framework: str, device: DeviceSpec, cluster: ClusterSpec | None =
 
 
 def weakest(grades: list[str]) -> str:
-    """The grade of a number that was made from others."""
+    """The confidence of a number that was made from others."""
     return max(grades, key=GRADES.index, default="analytic")

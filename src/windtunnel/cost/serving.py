@@ -200,8 +200,8 @@ def serving_coefficients(
     Without `fitted` the priors of a fit come out. Where nothing is `streamed`, or another process does it, iterations
     do not wait for the server.
 
-    Source: `catalog/coefficients/serving/*.yaml`, each value with its grade. Valid for: devices of a generation that
-    has an entry; others take the default level.
+    Source: `catalog/coefficients/serving/*.yaml`, each value with its confidence. Valid for: devices of a generation
+    that has an entry; others take the default level.
     """
     own = (_fitted if fitted else _prior)(release_of(engine, version), device.id, device.generation)
     found = own if streamed and serves_between_steps(engine, version) else replace(own, stream_s=0.0)

@@ -1,4 +1,4 @@
-"""Where each coefficient of a serving engine on a device comes from: value, grade, standard error, rows, prior."""
+"""Where each coefficient of a serving engine on a device comes from: value, confidence, standard error, rows, prior."""
 
 from __future__ import annotations
 

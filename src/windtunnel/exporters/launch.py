@@ -1,4 +1,4 @@
-"""A plan as files that start training or servers: `export` is the door, targets are found by the registry.
+"""A plan as files that start training or servers: `export` is the entry point, targets are found by the registry.
 
 What a target cannot express is written as a comment into every file and returned; nothing is dropped silently. Numbers
 that the target would refuse when it starts are refused here, all at once.

@@ -52,7 +52,7 @@ def activation_offload(prepared: PreparedStep, draft: Draft, *, has_fraction: bo
             draft.lacks(f"{what}: {layers} of {depth} layers are written, fewer than all")
         return ActivationOffload(layers=layers)
     if plan.recompute.policy == "full" and again:
-        draft.lacks(f"{what} beside recomputation of whole layers")
+        draft.lacks(f"{what} next to recomputation of whole layers")
         return ActivationOffload()
     inside = EXPERTS_OFFLOADED if prepared.model.num_experts and "moe" not in plan.recompute.modules else ()
     draft.lacks(f"{what}: inputs of {', '.join(OFFLOADED + inside)} are written; what else a layer keeps stays")
@@ -72,7 +72,7 @@ def unsaid(prepared: PreparedStep, draft: Draft) -> None:
     if plan.pp > 1 and plan.vpp == 1 and not plan.overlap_p2p:
         draft.lacks("overlap.p2p false with one chunk a stage: there is no switch; 1F1B sends as it does")
     if plan.tp > 1 and not plan.overlap_tp and not plan.tp_bulk_overlap:
-        draft.lacks("tensor-parallel communication beside nothing: layers overlap it in backward by themselves")
+        draft.lacks("tensor-parallel communication without overlap: layers overlap it in backward by themselves")
     if plan.zero == 3 and not plan.fsdp_prefetch:
         draft.lacks("overlap.fsdp_prefetch false: Megatron-FSDP fetches the next layer's parameters ahead")
     if plan.zero == 3 and not plan.reshard_after_forward:

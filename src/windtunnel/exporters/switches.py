@@ -1,6 +1,6 @@
 """Switches that launch files state as they stand: options of a target, and notes where a target has no option.
 
-Both are declared beside the fields of the plan and of the workload (`specs.switches.Export`). Fields that depend on
+Both are declared next to the fields of the plan and of the workload (`specs.switches.Export`). Fields that depend on
 others are stated by each target's own writer.
 """
 

@@ -55,7 +55,7 @@ class Draft:
     """What a writer makes; the wrapper turns it into files. Everything that cannot be written goes to `unsupported`."""
 
     files: dict[str, str] = field(default_factory=dict)
-    """Name → text of files beside the launcher."""
+    """Name → text of files next to the launcher."""
     environment: dict[str, str] = field(default_factory=dict)
     setup: list[str] = field(default_factory=list)
     """Lines of shell that run before the program: required variables, arrays of arguments."""
@@ -83,7 +83,7 @@ class Draft:
         return UniformRecompute(how.policy, how.modules, max(counts) * per_stage, how.early_stop)
 
     def megatron_environment(self, prepared: PreparedStep) -> None:
-        """Variables that Megatron-Core asks for: launch order beside tensor traffic, the allocator's segments."""
+        """Variables that Megatron-Core asks for: launch order next to tensor traffic, the allocator's segments."""
         plan = prepared.plan
         if (plan.tp > 1 or plan.cp > 1) and plan.zero < 2 and not plan.overlap_moe_a2a:
             self.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"

@@ -1,6 +1,6 @@
-"""Low-rank adapters beside frozen products: their outputs, and what they keep for backward.
+"""Low-rank adapters next to frozen products: their outputs, and what they keep for backward.
 
-An adapter of rank r beside a product of k inputs and n outputs has r · (k + n) weights. Where the adapter computes in
+An adapter of rank r next to a product of k inputs and n outputs has r · (k + n) weights. Where the adapter computes in
 another format than its input, or drops inputs at random, it keeps a copy of its own; without that it reads the tensor
 that the product reads. DoRA multiplies both branches by a trained magnitude for each output, so both results stay. An
 orthogonal adapter rotates the product's input by blocks of b, each made of b · (b − 1) / 2 weights.
@@ -26,7 +26,7 @@ _PRODUCTS = (Kind.GEMM, Kind.GROUPED_GEMM)
 
 
 def with_adapters(block: Block, rank: int, targets: Collection[str], *, dropout: bool, cast: bool, dora: bool) -> Block:
-    """The block with adapters beside its products, and without tensors that only frozen products would read again.
+    """The block with adapters next to its products, and without tensors that only frozen products would read again.
 
     Args:
         block: A layer, unsharded.
@@ -76,7 +76,7 @@ def _kept(op: Operator, rank: int, *, dropout: bool, own: bool, dora: bool) -> l
 
 
 def _outputs(op: Operator, block: Block, targets: Collection[str]) -> tuple[float, ...]:
-    """Share of a product's outputs that each adapter beside it makes."""
+    """Share of a product's outputs that each adapter next to it makes."""
     if op.kind not in _PRODUCTS or op.number_class != "linear":
         return ()
     named = {MODULE_OF.get(target, target) for target in targets}

@@ -98,7 +98,7 @@ class Operator:
     backward_kernels: float = 2.0
     trainable: bool = True
     adapters: tuple[float, ...] = ()
-    """Share of the outputs that each low-rank adapter beside the product makes."""
+    """Share of the outputs that each low-rank adapter next to the product makes."""
     input_cast_share: float = 1.0
     """Low precision: share of the input that this rank casts; the rest arrives quantised by a gather."""
     grad_cast_share: float = 1.0
@@ -117,7 +117,7 @@ class Operator:
     """COLLECTIVE of two flows: bytes that come back while `size_bytes` go ahead."""
     backward_return_size_bytes: float = 0.0
     overlap_with: str = ""
-    """COLLECTIVE: operator beside which it may run (set by overlap passes)."""
+    """COLLECTIVE: operator next to which it may run (set by overlap passes)."""
     recompute_repeats: bool = True
     """Whether recomputation repeats it."""
 

@@ -58,7 +58,7 @@ PARTS = {
 }
 """Name of a linear layer in model code → product of the graph. `c_proj` (GPT-2) ends both attention and MLP."""
 EVERY = ("q", "k", "v", "proj", "gate", "up", "fc2", "mla_up_proj", "shared_experts")
-"""Products beside which adapters stand where every linear layer has one; experts are no linear layers of their own."""
+"""Products next to which adapters stand where every linear layer has one; experts are no linear layers of their own."""
 ENDS = {"embed_tokens": "embedding", "wte": "embedding", "word_embeddings": "embedding", "lm_head": "head"}
 OPTIMIZERS = {
     "adam": "adam",
@@ -90,7 +90,7 @@ OPTIMIZERS = {
 PAIRED = frozenset({"orpo", "simpo", "cpo"})
 """Objectives on pairs of answers that need no second model: one pass over both."""
 REFERENCED = frozenset({"dpo", "ipo", "sigmoid", "hinge", "dpo_zero"})
-"""Objectives on pairs of answers beside a frozen reference model."""
+"""Objectives on pairs of answers next to a frozen reference model."""
 UNPACKED = "documents are not packed: each row counts as so many tokens, the longest it can be"
 PAGED = "pages move to the host only while the device is full: counted as on the device"
 
@@ -270,7 +270,7 @@ def target_products(launch: Launch, s: Settings, given: Any, names: tuple[str, .
 
 
 def every_product(launch: Launch) -> list[str]:
-    """Products beside which adapters stand where every linear layer has one, as far as the model has them."""
+    """Products next to which adapters stand where every linear layer has one, as far as the model has them."""
     from windtunnel import catalog
 
     name = launch.fields.get("model")
@@ -321,7 +321,7 @@ def beside(file: str, name: str) -> Path | None:
 
 
 def deepspeed(launch: Launch, s: Settings, setting: str, name: str) -> None:
-    """ZeRO stage and offloading of a DeepSpeed file, read where it lies beside the launch file, else by its name."""
+    """ZeRO stage and offloading of a DeepSpeed file, read where it lies next to the launch file, else by its name."""
     import json
 
     path, line = beside(launch.file, name), s.line(setting)
@@ -378,7 +378,7 @@ def single_answers(launch: Launch, name: str, line: int | None) -> None:
 def cluster(
     launch: Launch, wanted: Wanted, per_node: tuple[int, str, int | None] | None, *, several: bool
 ) -> int | None:
-    """One node unless said otherwise; one device unless the file shards over several or says how many."""
+    """One node unless stated otherwise; one device unless the file shards over several or says how many."""
     if wanted.nodes is None:
         launch.assumed.append(("cluster.nodes", "1", "not in the file; --nodes says otherwise"))
     if per_node is None and not several and wanted.devices_per_node is None:

@@ -23,7 +23,7 @@ STARTER = "serve.sh"
 
 @cache
 def _readers() -> dict[str, ModuleType]:
-    """Format → the module beside this one that reads it: those with `FORMAT`, `detect` and `read`."""
+    """Format → the module next to this one that reads it: those with `FORMAT`, `detect` and `read`."""
     found = {}
     for entry in pkgutil.iter_modules(importers.__path__):
         if entry.name in ("torch_module", "torch_file", "kineto", "formats"):
@@ -82,7 +82,7 @@ def page_blocks(text: str, file: str) -> list[Block] | None:
 def launch_folder(folder: Path) -> str:
     """All scripts of a folder that holds launch files and no model; empty for anything else.
 
-    A file `serve.sh` that starts scripts beside it stands for its folder.
+    A file `serve.sh` that starts scripts next to it stands for its folder.
     """
     if folder.name == STARTER and folder.is_file():
         text = folder.read_text("utf-8", errors="replace")

@@ -171,7 +171,7 @@ class _Reader:
             shown = self.model_type or "(none)"
             self.assumed.append(("model.model_type", shown, "not a known type; read as a Llama-like decoder"))
             for field, default in (("norm", "rmsnorm"), ("gated_mlp", "true"), ("position_embedding", "rope")):
-                self.assumed.append((f"model.{field}", default, "not said by the config"))
+                self.assumed.append((f"model.{field}", default, "not stated by the config"))
         fields: dict[str, Any] = dict(traits)
         for field in SPELLINGS:
             value = self.get(field)
@@ -227,8 +227,8 @@ class _Reader:
     def _is_gated(self) -> bool:
         """Whether the file of an unknown type says that its MLP is gated.
 
-        SiLU stands in gated networks alone; the tanh form of GELU stands in gated ones beside root-mean-square norms
-        (Gemma) and in plain ones beside layer norms (StarCoder 2). Files without an activation say it by that norm.
+        SiLU stands in gated networks alone; the tanh form of GELU stands in gated ones next to root-mean-square norms
+        (Gemma) and in plain ones next to layer norms (StarCoder 2). Files without an activation say it by that norm.
         """
         act = self.get("hidden_act")
         return act in GATED or (act in (None, "gelu_pytorch_tanh") and "rms_norm_eps" in self.config)
@@ -247,7 +247,7 @@ class _Reader:
                 fields[field] = value
                 self.assumed.append((f"model.{field}", str(value), f"default of {self.model_type} configs"))
         if not known and self.get("tie_word_embeddings") is None:
-            self.assumed.append(("model.tie_word_embeddings", "false", "not said by the config"))
+            self.assumed.append(("model.tie_word_embeddings", "false", "not stated by the config"))
 
     def _norm(self, fields: dict[str, Any]) -> None:
         if self.model_type not in TRAITS:
@@ -368,7 +368,7 @@ class _Reader:
         if not fields.get("num_experts_per_tok"):
             fields["num_experts_per_tok"] = min(2, fields["num_experts"])
             self.assumed.append(
-                ("model.num_experts_per_tok", str(fields["num_experts_per_tok"]), "not said by the config")
+                ("model.num_experts_per_tok", str(fields["num_experts_per_tok"]), "not stated by the config")
             )
 
     def _family(self, fields: dict[str, Any]) -> None:

@@ -289,7 +289,7 @@ def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
     begin, stop = windows[ranked[(len(ranked) - 1) // 2]]
     if not stop > begin:
         raise BadInput(f"{path}: a step takes no time: time stamps lie beyond what microseconds resolve")
-    # kernels of the step before may still run beside its first ones: what lies in the window counts
+    # kernels of the step before may still run next to its first ones: what lies in the window counts
     inside = (end > begin) & (start < stop)
     since, until = np.maximum(start[inside], begin), np.minimum(end[inside], stop)
     kind = np.array(events.kind, dtype=object)[order][inside]

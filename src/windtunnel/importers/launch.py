@@ -25,7 +25,7 @@ MODEL_RECORD = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the caller says beside the file. None means: what the file says."""
+    """What the caller says next to the file. None means: what the file says."""
 
     device: str | None = None
     nodes: int | None = None

@@ -198,7 +198,7 @@ def _method(launch: Launch, s: Settings, stored: str | None) -> None:
 
 
 def _rotations(launch: Launch, s: Settings, stored: str | None) -> None:
-    """Orthogonal adapters: blocks that rotate inputs, beside weights in 16 bits or in the checkpoint's format."""
+    """Orthogonal adapters: blocks that rotate inputs, next to weights in 16 bits or in the checkpoint's format."""
     s.put("training.phase", "lora", "finetuning_type")
     size = s.number("oft_block_size", least=2)
     launch.set("training.lora.rotation_block", size or 32, *s.said("oft_block_size"))

@@ -1,7 +1,7 @@
 """Settings of load generators alone as a `serving.traffic` section: inference-perf's YAML, guidellm, genai-perf.
 
 Names: kubernetes-sigs/inference-perf `docs/config.md`; vllm-project/guidellm `guidellm benchmark --help`;
-triton-inference-server/perf_analyzer `genai-perf profile --help`. Their commands beside a server are read with it.
+triton-inference-server/perf_analyzer `genai-perf profile --help`. Their commands next to a server are read with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The commands of serving engines in a script: which words they get, as settings with their lines.
 
 Options are named without dashes in front and with hyphens inside, whatever the spelling (`--tp_size` → `tp-size`); keys
-of JSON values and of a YAML file beside the script follow a dot (`kv-transfer-config.kv-role`).
+of JSON values and of a YAML file next to the script follow a dot (`kv-transfer-config.kv-role`).
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def beside(command: Command, option: str, text: str, launch: Launch) -> None:
 
     Args:
         command: takes the settings.
-        option: names the file, which the script writes with a here-document, or which lies beside it.
+        option: names the file, which the script writes with a here-document, or which lies next to it.
         text: the script.
         launch: takes the note that there is no such file.
     """

@@ -26,7 +26,7 @@ TRACES = {"timed_trace", "mooncake_trace"}
 def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
     """Fill in `serving.traffic` from the first load in a script; nothing when there is none.
 
-    A load that replays requests of a file beside the script comes before one that draws lengths.
+    A load that replays requests of a file next to the script comes before one that draws lengths.
     """
     loads = []
     short = {"-m": "--model", "-u": "--url", "-c": "--concurrency"}
@@ -45,7 +45,7 @@ def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
 
 
 def _replayed(launch: Launch, command: Command) -> tuple[Path, str] | None:
-    """The file of requests that a load sends, where it lies beside the script, and the option that names it."""
+    """The file of requests that a load sends, where it lies next to the script, and the option that names it."""
     kinds = {command.values.get("dataset-name"), command.values.get("custom-dataset-type")}
     here = Path(launch.file)
     for name in ("dataset-path", "input-file"):

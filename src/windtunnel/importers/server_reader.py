@@ -26,7 +26,7 @@ class Program:
     """Options that a YAML file of this engine has; a dot and what follows it do not count."""
     least_signs: int = 2
     files: tuple[str, ...] = ("config",)
-    """Options that name a YAML file beside the script."""
+    """Options that name a YAML file next to the script."""
 
     def place(self, text: str) -> int | None:
         """Where a text starts this engine, or 0 for its YAML file; None for anything else."""

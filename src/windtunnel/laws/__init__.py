@@ -9,7 +9,7 @@ LAWS.get("chinchilla-refit").predict({"parameters": 7e9, "tokens": 300e9}).value
 ```
 
 `predict` refuses what lies outside the range that the authors state, unless it is asked to extrapolate; then the
-interval is widened and the answer graded `extrapolated`. Laws here are closed forms over numbers: what comes from our
+interval is widened and the answer marked `extrapolated`. Laws here are closed forms over numbers: what comes from our
 own graph or clock is computed by who asks. `learning.laws` looks up loss by algorithm and workers for
 `windtunnel learn`; its coefficients are those of the law of the same id here.
 """

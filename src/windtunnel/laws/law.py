@@ -51,7 +51,7 @@ class Law:
 
         Args:
             given: quantity → number, name or text as on the command line (`7B`, `1.4T`, `2e22`).
-            extrapolate: answer outside the stated range too, with a wider interval and graded `extrapolated`.
+            extrapolate: answer outside the stated range too, with a wider interval and marked `extrapolated`.
 
         Raises:
             BadInput: a quantity is unknown, missing, not a number, impossible or outside the stated range.

@@ -1,4 +1,4 @@
-"""Figures of an algorithm from its curves and its clock: seed bands, gap, time to target, energy and money."""
+"""Figures of an algorithm from its curves and its clock: seed intervals, gap, time to target, energy and money."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _totals_of_arrivals(x: PreparedLearning, curves: tuple[TimedCurve, ...], fou
 def algorithm_figures(
     x: PreparedLearning, run: AlgorithmRun, baseline: AlgorithmRun | None, verdict: Verdict | None
 ) -> AlgorithmFigures:
-    """What is told of an algorithm.
+    """What is notified of an algorithm.
 
     Args:
         x: The scenario.

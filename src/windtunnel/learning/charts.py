@@ -1,4 +1,4 @@
-"""Charts of learning: loss against steps, simulated hours, bytes and joules, with the band of the seeds."""
+"""Charts of learning: loss against steps, simulated hours, bytes and joules, with the interval of the seeds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def colours(result: Curves) -> dict[str, str]:
 
 
 def loss_chart(result: Curves, across: Across) -> Chart:
-    """Loss of every algorithm against a quantity: mean of the seeds, and the band from lowest to highest."""
+    """Loss of every algorithm against a quantity: mean of the seeds, and the interval from lowest to highest."""
     paint = colours(result)
     layers: list[Layer] = []
     lines: list[Layer] = []

@@ -106,7 +106,7 @@ class ParameterExchange:
     """Whether a fragment is sent `late` steps before its place in the round and merged there, as torchft does; else
     it is sent there and merged afterwards."""
     layerwise: bool = False
-    """Whether each layer leaves as soon as the last backward of the round has passed it, beside the rest of it; else
+    """Whether each layer leaves as soon as the last backward of the round has passed it, next to the rest of it; else
     all leave at the end of the step. It changes the clock alone."""
     local_share: float = 0.0
     """α: share of the worker's own parameters that stays when the outer parameters come back."""

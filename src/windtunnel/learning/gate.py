@@ -1,4 +1,4 @@
-"""What the validity gate needs beside the curves that were asked for, and its verdicts."""
+"""What the validity gate needs next to the curves that were asked for, and its verdicts."""
 
 from __future__ import annotations
 

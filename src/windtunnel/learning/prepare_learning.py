@@ -211,7 +211,7 @@ def _base_key(
     """Key of a curve without its algorithm; None where task or inner optimizer cannot be."""
     before = len(problems)
     task, task_knobs = _looked_up(TASKS, spec.task, "learning.task", problems)
-    if task_knobs.get("file"):  # beside the scenario, as all its files are
+    if task_knobs.get("file"):  # next to the scenario, as all its files are
         task_knobs["file"] = str(folder / str(task_knobs["file"]))
     inner, inner_knobs = _looked_up(INNER, spec.inner, "learning.inner", problems)
     split, split_value = _split(spec)
@@ -363,7 +363,7 @@ _PARTICIPANTS = ("active", "concurrency", "contributors")
 
 
 def _build_problems(spec: LearningSpec, algorithms: tuple[ChosenAlgorithm, ...], job: Job) -> Iterator[Problem]:
-    """Build every algorithm once, so that what does not go together is said before anything is learned."""
+    """Build every algorithm once, so that what does not go together is reported before anything is learned."""
     for at, algorithm in enumerate(algorithms):
         for knob in _PARTICIPANTS:
             asked = algorithm.knobs.get(knob)

@@ -26,7 +26,7 @@ class LearningResult:
     goal: dict[str, float]
     """loss or metric that curves have to reach; empty: none."""
     target: dict[str, Any]
-    """What is timed: model, parameters, step_s, its source and grade."""
+    """What is timed: model, parameters, step_s, its source and confidence."""
     worker_steps_per_s: float | None
     """That this machine learned in a second of one process; None where all curves were kept from before."""
     law: dict[str, Any] = field(default_factory=dict)

@@ -188,7 +188,7 @@ def _alone(a: AlgorithmFigures, workers: int) -> bool:
 
 
 def _never_exchanged(a: AlgorithmFigures, steps: int) -> str:
-    """What is said of a run that is shorter than a round: its loss is that of the start."""
+    """What is stated of a run that is shorter than a round: its loss is that of the start."""
     period = a.knobs.get("period")
     rounds = f"; a round is {period:,} steps (`period`)" if isinstance(period, int) else ""
     return f"{a.label}: workers exchanged nothing in {steps:,} steps{rounds}, so its loss and time say nothing of it"

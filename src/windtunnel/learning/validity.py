@@ -3,7 +3,7 @@
 A small task orders algorithms only where it is far enough from its own limits. Three conditions have to hold: at least
 50 outer rounds ran; one worker alone is worse than data parallelism by more than five noise widths, so that what
 workers give each other shows at all; and a doubled learning rate keeps the order. Where one fails, the order is not
-resolved, and the reason is told. Absolute losses never extrapolate to a larger model.
+resolved, and the reason is reported. Absolute losses never extrapolate to a larger model.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A door for programs that speak the Model Context Protocol: typed tools over `api`, small answers."""
+"""An entry point for programs that speak the Model Context Protocol: typed tools over `api`, small answers."""

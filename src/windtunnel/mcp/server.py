@@ -10,7 +10,7 @@ from windtunnel.mcp.tools import Tools
 INSTRUCTIONS = (
     "Predicts how training and serving of large models run on parallel hardware: time, memory, power, money, failures. "
     "A scenario is a mapping with model, cluster, and training or serving (scenario_schema tells all fields; "
-    "catalog_search finds ids). Every prediction has a band, a grade and what was assumed."
+    "catalog_search finds ids). Every prediction has an interval, a confidence and what was assumed."
 )
 NAMES = (
     "predict_training", "predict_serving", "fit", "run", "cluster", "learn", "reason", "advise", "explain",

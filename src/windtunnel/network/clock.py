@@ -41,9 +41,9 @@ class Rates:
 def rates(cluster: ClusterSpec, place: GroupPlacement, coefficients: NetworkCoefficients) -> Rates:
     """Rates of one rank: its scale-up link, and its part of the NICs that its group gets in a domain.
 
-    The NICs of a domain are shared by the groups that communicate at once; a rank drives at most the NICs beside it.
+    The NICs of a domain are shared by the groups that communicate at once; a rank drives at most the NICs next to it.
     The ring of a group with one rank in a node enters and leaves by that rank's NIC; with all ranks, by one of the
-    ranks beside the NIC. With some of them (strided by the tensor axis) it has to return to its NIC from a rank behind
+    ranks next to the NIC. With some of them (strided by the tensor axis) it has to return to its NIC from a rank behind
     another PCIe switch or socket, or to leave by another NIC: `partial_node_scale` is what that leaves of the rate.
     """
     nodes_per_domain = max(cluster.scale_up_domain / cluster.devices_per_node, 1.0)

@@ -1,4 +1,4 @@
-"""The few physical numbers behind collective times, per link family, each with its source and grade.
+"""The few physical numbers behind collective times, per link family, each with its source and confidence.
 
 Grades: `fact` (stated in a source), `fitted` (to the published rows named), `assumed`.
 """

@@ -1,4 +1,4 @@
-"""Rates of the host beside the devices: its memory, and the links over which tensors are copied.
+"""Rates of the host next to the devices: its memory, and the links over which tensors are copied.
 
 All devices of a node run the same at the same time, so each has an even share of the rates that they share.
 """

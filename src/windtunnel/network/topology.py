@@ -68,7 +68,7 @@ class TwoLevel:
         ).astype(np.float64)
 
     def nic_of(self, device: Ints) -> Ints:
-        """The NIC beside a device (ids count over all domains)."""
+        """The NIC next to a device (ids count over all domains)."""
         local = device % self.per_domain
         return (device // self.per_domain) * self.nics + local * self.nics // self.per_domain
 
@@ -109,7 +109,7 @@ class FatTree:
         return pods * (self.base.nics if self.rails else 1)
 
     def leaf_of(self, device: Ints) -> Ints:
-        """Leaf switch of the NIC beside a device."""
+        """Leaf switch of the NIC next to a device."""
         nic = self.base.nic_of(device)
         pod = nic // self.base.nics // self.leaf_domains
         return pod * self.base.nics + nic % self.base.nics if self.rails else pod

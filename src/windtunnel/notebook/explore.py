@@ -1,4 +1,4 @@
-"""`wt.explore(scenario)`: fields of a scenario beside its prediction, which follows them.
+"""`wt.explore(scenario)`: fields of a scenario next to its prediction, which follows them.
 
 Where `anywidget` is installed (`pip install 'windtunnel[notebook]'`) fields can be changed in the notebook; elsewhere
 the prediction is shown as it is, with one line that says so.

@@ -116,7 +116,7 @@ def _states(op: Operator, plan: ResolvedPlan) -> Operator:
 
 
 def _token_exchange(op: Operator, q_bytes: float, o_bytes: float, ring: int) -> Operator:
-    """Queries go ahead while partial outputs come back: two flows in opposite directions beside attention.
+    """Queries go ahead while partial outputs come back: two flows in opposite directions next to attention.
 
     `size_bytes` is what goes ahead, `return_size_bytes` what comes back, over all steps. Backward queries, their
     outputs' gradients and two statistics a row go ahead, gradients of queries come back.

@@ -62,7 +62,7 @@ class ResolvedPlan:
     tp_regather: bool = True
     """Whether sequence-parallel inputs are kept cut and gathered again for weight gradients (Megatron), or kept."""
     tp_bulk_overlap: bool = False
-    """Whether backward runs the gather beside the data gradient and the scatter beside the weight gradient."""
+    """Whether backward runs the gather next to the data gradient and the scatter next to the weight gradient."""
     collectives: tuple[tuple[str, str], ...] = ()
     """(axis.operation, algorithm) where the library's own choice is not taken."""
     copies: int = 1

@@ -19,7 +19,7 @@ def html(title: str, figures: Sequence[tuple[str, str]], bars: Sequence[tuple[st
     Args:
         title: of the search.
         figures: (name, figure with its unit).
-        bars: (name, value, text beside the bar) of the best plans, best first.
+        bars: (name, value, text next to the bar) of the best plans, best first.
         axis: what a bar's length is, with its unit.
     """
     names: list[str] = []

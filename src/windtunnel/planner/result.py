@@ -132,7 +132,7 @@ class PlanResult:
 
     @property
     def gain(self) -> float | None:
-        """How much shorter the best step is than that of the plan as written, as a share of it."""
+        """How much shorter the best step is than that of the scenario's own plan, as a share of it."""
         return None if self.written is None else 1.0 - self.best.step_time_s / self.written.step_time_s
 
     def to_dict(self) -> dict[str, Any]:

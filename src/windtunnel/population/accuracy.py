@@ -1,4 +1,4 @@
-"""A figure of quality with its band, its grade and where it comes from."""
+"""A figure of quality with its interval, its confidence and where it comes from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.specs.population import Grade
 
 LEVEL = 0.9
-"""Probability that a band is meant to hold."""
+"""Probability that an interval is meant to hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Accuracy:
     mean: float
     low: float
     high: float
-    """Ends of the band at `level`."""
+    """Ends of the interval at `level`."""
     grade: Grade
     why: str
     level: float = LEVEL

@@ -1,8 +1,8 @@
-"""Beta laws from counted successes: the posterior mode, and draws of (a, b) that carry the band.
+"""Beta laws from counted successes: the posterior mode, and draws of (a, b) that carry the interval.
 
 The likelihood is beta-binomial. Two weak priors keep laws from degenerating where few attempts are right:
 ln min(a, b) ~ N(ln 0.25, 0.8) and logit of the mean ~ N(0, 6). docs/internals/population.md has the coverage of the
-band.
+interval.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PRIOR_LOGIT_SD = 6.0
 """Of the mean success probability: public rows go from one right attempt in a million to nine of ten. A narrower one
 draws the mean of rare successes upward."""
 FEWEST_SAMPLES, ENOUGH_SAMPLES = 16, 100
-"""Attempts at a problem: fewer are refused, fewer than the second widen the band."""
+"""Attempts at a problem: fewer are refused, fewer than the second widen the interval."""
 FEWEST_PROBLEMS = 8
 DRAWS = 200
 _GRID, _REACH = 41, 5.0
@@ -141,7 +141,7 @@ def fit_counts(correct: Floats, samples: Floats, *, field: str = "samples") -> F
     Args:
         correct: right attempts of each problem, shape (problems,).
         samples: attempts at each problem, shape (problems,).
-        field: what problems are told of.
+        field: what problems are reported of.
 
     Raises:
         BadInput: counts that cannot be, fewer than 8 problems or than 16 attempts at the middle problem.

@@ -1,7 +1,7 @@
 """Beta laws from published tables: pass@k, pass^k, or pass@1 alone.
 
 A table is fitted in logits: each entry has an error of `READ`, small, so that a law of two entries goes through both.
-The band adds what such tables were off by elsewhere (`FORM`, `ANY_TEMPERATURE`) and the spread of few problems;
+The interval adds what such tables were off by elsewhere (`FORM`, `ANY_TEMPERATURE`) and the spread of few problems;
 docs/internals/population.md has the coverage on models left out. Reliability of agents (pass^k) is that of attempts of
 which a share fails whatever the task (`SPOILED`).
 """
@@ -21,7 +21,7 @@ from windtunnel.population.pass_at_k import all_of_k, pass_at_k
 READ = 0.01
 """Error of an entry in logits, for the law itself."""
 FORM = {"pass_at_k": 0.06, "all_of_k": 0.015}
-"""Error of an entry in logits, for the band."""
+"""Error of an entry in logits, for the interval."""
 ANY_TEMPERATURE = 0.2
 """The same where no temperature is stated: published tables choose one for each k, and their pass@100 is above what
 their pass@1 and pass@10 give."""
@@ -42,12 +42,12 @@ def fit_pass_at_k(table: Mapping[int, float], problems: int | None = None, *, on
     Args:
         table: share of problems by k.
         problems: of the benchmark; absent: 100.
-        one_temperature: whether all entries are known to be of one temperature; otherwise the band is wider.
+        one_temperature: whether all entries are known to be of one temperature; otherwise the interval is wider.
     """
     found = _fit(table, pass_at_k, FORM["pass_at_k"] if one_temperature else ANY_TEMPERATURE, problems)
     if one_temperature or len(table) == 1:
         return found
-    note = "no temperature stated: the band holds tables that choose one for each k"
+    note = "no temperature stated: the interval holds tables that choose one for each k"
     return replace(found, notes=(*found.notes, note))
 
 
@@ -67,7 +67,7 @@ def fit_all_of_k(table: Mapping[int, float], problems: int | None = None, spoile
 
 
 def fit_pass_1(mean: float, concentration: float | None = None, problems: int | None = None) -> Fit:
-    """A law from pass@1 alone: the spread over problems is the stated one, or the prior's with a wide band.
+    """A law from pass@1 alone: the spread over problems is the stated one, or the prior's with a wide interval.
 
     Args:
         mean: share of right attempts, between 0 and 1.

@@ -1,7 +1,7 @@
 """From one greedy attempt at each problem to the mean of sampled ones.
 
 Greedy answers are right more often: sampling takes `COST` off the logit of pass@1, differently for each model. The
-greedy share itself is one draw of few problems. Both make the band.
+greedy share itself is one draw of few problems. Both make the interval.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ COST, COST_SD = 0.55, 0.29
 """Logits between greedy and sampled pass@1, and their spread over models: eight Qwen2.5 models before and after
 reinforcement on AIME 2024, mean of 32 samples."""
 FEWEST_RIGHT = 3
-"""Problems that a greedy attempt must solve: fewer leave a band as wide as what it says."""
+"""Problems that a greedy attempt must solve: fewer leave an interval as wide as what it says."""
 _POINTS = 200
 
 

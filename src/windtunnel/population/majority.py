@@ -3,7 +3,7 @@
 The right answer has probability p, wrong answer j has w_j·(1 − p), and what the histogram w leaves over are answers
 that nobody repeats. Given c right votes of n, the wrong votes are multinomial; counts of all wrong answers stay below c
 with a probability that follows from truncated Poisson laws (Levin 1981), exactly, ties included. Without a histogram,
-which means do not identify, `USUAL_WRONG` is assumed and a band stands for it (docs/internals/population.md).
+which means do not identify, `USUAL_WRONG` is assumed and an interval stands for it (docs/internals/population.md).
 """
 
 from __future__ import annotations

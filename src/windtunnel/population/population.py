@@ -40,11 +40,11 @@ class Population:
         return self.law.points(count)
 
     def accuracy(self, strategy: Strategy, level: float = LEVEL) -> Accuracy:
-        """Mean success of a strategy over the population, with the band of the fit.
+        """Mean success of a strategy over the population, with the interval of the fit.
 
         Args:
             strategy: success probability of a problem by that of its single attempts; called on arrays.
-            level: probability of the band.
+            level: probability of the interval.
         """
         mean = float(np.mean(strategy(self.points())))
         low, high = mean, mean
@@ -77,7 +77,7 @@ def over_laws(laws: tuple[Beta, ...], strategy: Strategy) -> Floats:
 
 
 def stated_draws(spec: OnePopulation, count: int) -> tuple[Beta, ...]:
-    """Laws around a stated (a, b) by the errors beside it, even in probability; empty where none are stated."""
+    """Laws around a stated (a, b) by the errors next to it, even in probability; empty where none are stated."""
     from scipy.special import ndtri
 
     beta = spec.beta

@@ -72,7 +72,7 @@ def prepare(spec: OnePopulation, *, field: str = "population", name: str = "") -
 def _fit(spec: OnePopulation, *, one_temperature: bool) -> Fit:
     if spec.beta is not None:
         draws = stated_draws(spec, DRAWS)
-        why = "stated a and b" + (" with their errors" if draws else "; no band is stated")
+        why = "stated a and b" + (" with their errors" if draws else "; no interval is stated")
         return Fit(law=Beta(spec.beta.a, spec.beta.b), draws=draws, grade="fitted" if draws else "assumed", why=why)
     if spec.pass_at_k is not None:
         return fit_pass_at_k(spec.pass_at_k, spec.problems, one_temperature=one_temperature)

@@ -1,4 +1,4 @@
-"""A further attempt after feedback (the output of tests, a critique): what it is worth beside a fresh one.
+"""A further attempt after feedback (the output of tests, a critique): what it is worth next to a fresh one.
 
 Given that the first attempt at a problem was wrong, the second is right with probability g(p) = 1 − (1 − p)^κ: feedback
 makes an attempt worth κ independent ones with a checker. κ is fitted per task; it depends on the assumed spread of p,

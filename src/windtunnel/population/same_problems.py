@@ -48,12 +48,12 @@ def solved_in_all(law: Beta, correct: Floats, samples: Floats, total: Floats) ->
 def predictive_band(
     laws: Sequence[Beta], of: Callable[[Beta], tuple[float, float]], level: float
 ) -> tuple[float, float]:
-    """Ends of the band of a share: over the laws that the data allow, and over what each leaves to chance.
+    """Ends of the interval of a share: over the laws that the data allow, and over what each leaves to chance.
 
     Args:
         laws: equally likely laws.
         of: mean and standard deviation of the share under a law.
-        level: probability of the band.
+        level: probability of the interval.
     """
     from scipy.special import ndtri
 

@@ -97,7 +97,7 @@ def read_samples(
         model: only its rows; needed where the file holds several.
         task: only its rows.
         temperature: only attempts drawn at it.
-        field: what problems are told of.
+        field: what problems are reported of.
 
     Raises:
         BadInput: the file cannot be read, has damaged rows, or mixes models, tasks or temperatures, a line each.
@@ -120,7 +120,7 @@ def read_samples(
 
 
 class _Problems:
-    """What is wrong with a file; the first twenty are told."""
+    """What is wrong with a file; the first twenty are reported."""
 
     def __init__(self, file: str) -> None:
         self.file, self.found, self.more = file, list[Problem](), 0
@@ -212,7 +212,7 @@ def _json_rows(text: str, told: _Problems) -> Iterator[tuple[int, dict[str, Any]
 
 
 def _json_lines(text: str, told: _Problems) -> list[Any]:
-    """Mappings, one a line; empty where not even the first line is one. Damaged lines are told."""
+    """Mappings, one a line; empty where not even the first line is one. Damaged lines are reported."""
     data: list[Any] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():

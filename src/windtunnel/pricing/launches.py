@@ -53,7 +53,7 @@ class Pricing:
     groups: dict[str, GroupPlacement]
     """Axis name → placement: tp, cp, cp_ring, cp_a2a, ep."""
     weight_accumulate_bytes: float
-    """Bytes per weight that a weight gradient moves beside its own output: fp32 accumulation reads and writes."""
+    """Bytes per weight that a weight gradient moves next to its own output: fp32 accumulation reads and writes."""
     accumulate_kernel_bytes: float = 0.0
     """Bytes per weight of a separate kernel that adds each weight gradient to the gradient buffer."""
     topk: float = 1.0
@@ -67,7 +67,7 @@ class Pricing:
     two_level_a2a: bool = False
     """Expert all-to-alls send one copy of a token to each node, which passes it on."""
     overlap_a2a: bool = False
-    """Expert all-to-alls of one micro-batch run beside the computation of another (steady state of the pair)."""
+    """Expert all-to-alls of one micro-batch run next to the computation of another (steady state of the pair)."""
     fused_grouped_quantise: bool = False
     """Casts of grouped products happen in the kernels that write their operands."""
     fused_experts: bool = False
@@ -131,7 +131,7 @@ class Lowering:
             repeat=[],
         )
         self._pending: list[tuple[int, int]] = []
-        """Exchanges that run beside attention: (launch, number of launches before one waits for it)."""
+        """Exchanges that run next to attention: (launch, number of launches before one waits for it)."""
 
     # -- segments -----------------------------------------------------------------------------------------------------
     def forward(self, name: str, operators: list[Operator]) -> Segment:
@@ -329,7 +329,7 @@ class Lowering:
         return p.lora is not None and multiplied_as_stored(p.lora.base_format, p.recipe.linear)
 
     def _quantise(self, launch: Launch, op: Operator, elements: float, own: float, weight: float, share: float) -> None:
-        """Add the casts beside a product: of its weight, and of the operand's elements that do not arrive quantised.
+        """Add the casts next to a product: of its weight, and of the operand's elements that do not arrive quantised.
 
         Args:
             launch: The product.
@@ -385,7 +385,7 @@ class Lowering:
         return 4.0 * outputs * op.m * op.element_bytes + outputs * op.k * (7.0 * op.element_bytes + again)
 
     def _adapter(self, launch: Launch, op: Operator, passes: tuple[float, float], share: float) -> None:
-        """Add a low-rank adapter beside a frozen product: its thin products and additions are passes over its tensors.
+        """Add a low-rank adapter next to a frozen product: its thin products and additions are passes over its tensors.
 
         Forward: read the input, write the adapter's output, scale and add it to the product's (4 passes of n, one of
         k). Backward: scale and read the gradient twice (4 of n), read the input, write and add its gradient (5 of k).
@@ -549,7 +549,7 @@ class Lowering:
             latency_s=float(cost.latency_s),
         )
         if beside_attention:
-            # forward it precedes the attention that it runs beside, backward it follows that attention
+            # forward it precedes the attention that it runs next to, backward it follows that attention
             follows = last >= 0 and segment.launches[last].name == op.overlap_with
             if follows:
                 launch.after = list(segment.launches[last].after)

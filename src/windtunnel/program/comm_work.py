@@ -16,7 +16,7 @@ class CommWork:
     """Seconds and work of tasks, most of them collectives. All columns have the same shape."""
 
     seconds: Floats
-    """Seconds that each task takes where nothing runs beside it."""
+    """Seconds that each task takes where nothing runs next to it."""
     scale_up_bytes: Floats
     """Bytes that one device sends over the scale-up network."""
     scale_out_bytes: Floats

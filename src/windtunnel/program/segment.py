@@ -44,7 +44,7 @@ class Launch:
     phase: str = "F"
     """F, D (data gradient), W (weight gradient), R (recomputed forward)."""
     beside: str = ""
-    """Collectives: name of the operator that it runs beside, whose input it brings or whose output it takes."""
+    """Collectives: name of the operator that it runs next to, whose input it brings or whose output it takes."""
     splittable: bool = False
     """GEMMs that an overlap pass may cut into chunks."""
     piece_s: Callable[[int], float] | None = None

@@ -172,7 +172,7 @@ def break_even(point: Point, api: ApiPriceSpec) -> dict[str, Any] | None:
     """Tokens a day above which the candidate's own devices are cheaper than a provider; None without prices.
 
     Devices are paid for whether they are busy or not; an API is paid by the token. `tokens_a_day` are generated tokens
-    at which both cost the same; `share_of_capacity` is what part of their capacity that is, with the band of their
+    at which both cost the same; `share_of_capacity` is what part of their capacity that is, with the interval of their
     throughput: above 1 own devices are never cheaper.
     """
     if point.usd_per_day is None or point.capacity_problems_per_s is None or not point.capacity_problems_per_s:

@@ -1,4 +1,4 @@
-"""Bands of a program's seconds, dollars and joules, from those of the deployments that serve it."""
+"""Intervals of a program's seconds, dollars and joules, from those of the deployments that serve it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Band = dict[str, Any]
 
 
 def scaled_band(result: ServingResult, name: str, value: float, *, inverse: bool = False) -> Band | None:
-    """A value's band, as wide in relation as that of a figure of a deployment; None where the figure has none.
+    """A value's interval, as wide in relation as that of a figure of a deployment; None where the figure has none.
 
     Args:
         result: of the deployment.
@@ -31,7 +31,7 @@ def scaled_band(result: ServingResult, name: str, value: float, *, inverse: bool
 
 
 def energy_band(results: Sequence[ServingResult], value: float) -> Band | None:
-    """Band of joules that all deployments use together, as wide in relation as theirs; None where one has none."""
+    """Interval of joules that all deployments use together, as wide in relation as theirs; None where one has none."""
     low = high = total = 0.0
     level = 0.0
     for r in results:
@@ -47,7 +47,7 @@ def energy_band(results: Sequence[ServingResult], value: float) -> Band | None:
 
 
 def widest_band(bands: Sequence[Band | None], value: float) -> Band | None:
-    """The band that holds all of several ones of the same value; None where none is known."""
+    """The interval that holds all of several ones of the same value; None where none is known."""
     known = [b for b in bands if b is not None]
     if not known:
         return None

@@ -29,7 +29,7 @@ def chosen(p: Floats, n: int, selector: str, quality: Quality) -> Floats | Bande
         p: (Q,) chance of one attempt.
         n: attempts, from 1; with one there is nothing to choose.
         selector: of `SELECTORS`.
-        quality: of verifier and votes; what it does not know is a band.
+        quality: of verifier and votes; what it does not know is an interval.
     """
     if n == 1 or selector == "random":
         return p
@@ -44,7 +44,7 @@ def chosen(p: Floats, n: int, selector: str, quality: Quality) -> Floats | Bande
 
 
 def by_majority(p: Floats, n: int, quality: Quality) -> Floats | Banded:
-    """(Q,) chance that the most frequent answer is right; a band where no wrong answers are known."""
+    """(Q,) chance that the most frequent answer is right; an interval where no wrong answers are known."""
     if quality.wrong_answers:
         return majority.majority(p, n, quality.wrong_answers)
     each = [majority.majority(p, n, (shares,)) for shares in majority.WRONG_BAND]
@@ -53,7 +53,7 @@ def by_majority(p: Floats, n: int, quality: Quality) -> Floats | Banded:
 
 
 def by_verifier(p: Floats, n: int, quality: Quality) -> Floats | Banded:
-    """(Q,) chance that the attempt with the highest score is right; a band where the separation is assumed."""
+    """(Q,) chance that the attempt with the highest score is right; an interval where the separation is assumed."""
     own = reward_model.best_of_n(p, n, quality.separation)
     if quality.separation_stated:
         return own

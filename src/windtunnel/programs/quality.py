@@ -1,4 +1,4 @@
-"""What decides whether answers are right beside the success of one attempt: selectors, verifiers, votes, lengths."""
+"""What decides whether answers are right next to the success of one attempt: selectors, verifiers, votes, lengths."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Point:
     """Problems a second that the devices do with all problems there at the start."""
     capacity_interval: dict[str, Any] | None = None
     intervals: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    """Bands of cost_usd, energy_j, latency_p50_s and latency_p99_s: level, low, high; from those of serving."""
+    """Intervals of cost_usd, energy_j, latency_p50_s and latency_p99_s: level, low, high; from those of serving."""
     on_front: bool = False
     """No other candidate is at least as good in accuracy, cost, energy and latency and better in one of them."""
     serving: dict[str, Any] = field(default_factory=dict)

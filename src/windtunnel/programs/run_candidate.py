@@ -282,7 +282,7 @@ def _notes(run: Simulated, lost: int, spec: ProgramsSpec) -> tuple[str, ...]:
 
 
 def _widest(run: Simulated, name: str, value: float, *, inverse: bool = False) -> Band | None:
-    """Band of a value that follows a figure of every deployment."""
+    """Interval of a value that follows a figure of every deployment."""
     return widest_band([scaled_band(r, name, value, inverse=inverse) for r in run.results], value)
 
 

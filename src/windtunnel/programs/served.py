@@ -28,7 +28,7 @@ sequences at once, and nobody would run it."""
 _SECTIONS = ("schema_version", "model", "cluster", "plan", "serving", "techniques")
 """Sections of a scenario that a deployment reads."""
 _OF_ANSWERS = ("autoscale", "mesh", "speculation", "expert_load", "sparse_reads")
-"""Settings of `serving` that are of the instances that answer, and not of other models beside them."""
+"""Settings of `serving` that are of the instances that answer, and not of other models next to them."""
 _OF_ITS_MEMORY = ("tiers", "swap", "lending", "similar")
 """Settings of `kv` likewise."""
 
@@ -215,13 +215,13 @@ class _Wanted:
     fields: dict[str, Any]
     """Of a scenario for `serve`, without pools."""
     pool: dict[str, Any]
-    """Settings of the pool beside plan and replicas."""
+    """Settings of the pool next to plan and replicas."""
     model: ServedModel
     folder: Path
     where: str
     """Field that states them."""
     beside: bool
-    """Whether they serve beside those that answer."""
+    """Whether they serve next to those that answer."""
     taken: int
     """Devices of the cluster that others have."""
 
@@ -311,11 +311,11 @@ def _sized(wanted: _Wanted, assumed: list[tuple[str, Any, str]]) -> Deployment:
         why = f"least tensor parallelism that holds {found.model.name} and leaves a quarter of that to the KV cache"
         assumed.append((f"{wanted.where}.plan", f"tp={plan['tp']}", why))
     if replicas is None and wanted.beside:
-        assumed.append((f"{wanted.where}.replicas", 1, "not stated: one instance, beside those that answer"))
+        assumed.append((f"{wanted.where}.replicas", 1, "not stated: one instance, next to those that answer"))
     elif replicas is None:
         free = found.cluster.num_devices - wanted.taken
         fits = max(free // found.pool.plan.num_devices, 1)
-        others = f" beside {wanted.taken} for the verifier and further models" if wanted.taken else ""
+        others = f" next to {wanted.taken} for the verifier and further models" if wanted.taken else ""
         assumed.append((f"{wanted.where}.replicas", fits, f"as many as the cluster's devices hold{others}"))
         found = wanted.deployment(plan, fits) if fits > 1 else found
     return found

@@ -28,7 +28,7 @@ from windtunnel.specs.serving import ServingPlan
 from windtunnel.techniques import applied
 
 UNKNOWN = PopulationSpec(pass_1=0.5)
-"""Stands for a population that nobody states, where no accuracy is told: lengths of attempts alone depend on it."""
+"""Stands for a population that nobody states, where no accuracy is reported: lengths of attempts alone depend on it."""
 LOAD_UNITS = ("problems a second", "problems at once")
 
 
@@ -109,7 +109,7 @@ def simulate_programs(
     if report is not None:
         report(len(asked.candidates), len(asked.candidates))
     if asked.scenario.population is None:
-        why = "not stated: no accuracy is told, and right attempts are as long as wrong ones"
+        why = "not stated: no accuracy is reported, and right attempts are as long as wrong ones"
         assumed[("population", "")] = ("population", "none", why)
     if not points and not_served:
         raise BadInput(list(dict.fromkeys(problem for own in not_served for problem in own.error.problems)))

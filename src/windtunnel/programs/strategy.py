@@ -41,7 +41,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Banded:
-    """Success with what its form leaves open, beside the band of the population."""
+    """Success with what its form leaves open, next to the interval of the population."""
 
     mean: Floats
     """(Q,) chance that a problem ends right."""

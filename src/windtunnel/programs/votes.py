@@ -115,7 +115,7 @@ def over_points(p: Floats, chance: Callable[[float, int, Generator], float], n: 
         p: (Q,) success probabilities of one attempt.
         chance: (p, draws, random numbers) → mean over the draws.
         n: attempts of a draw, which decide how many draws are made.
-        known_as: everything that the chance depends on beside p, as a text: draws are made once for each.
+        known_as: everything that the chance depends on next to p, as a text: draws are made once for each.
     """
     from scipy.special import expit
 

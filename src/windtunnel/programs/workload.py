@@ -19,7 +19,7 @@ from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.programs import ProgramsSpec, VerifierSpec
 
 DIFFICULTY, RIGHT, TOKENS, SCORES, TOOLS, TEXTS = 31, 32, 33, 34, 35, 36
-"""Streams of random numbers beside a seed; strategies draw theirs from 40 on."""
+"""Streams of random numbers next to a seed; strategies draw theirs from 40 on."""
 ANSWERS, VERIFIER = 0, 1
 """Groups of instances: those of the model that answers, and those of the verifier."""
 

@@ -1,4 +1,4 @@
-"""What a run takes beside time: energy of the building, money, carbon."""
+"""What a run takes next to time: energy of the building, money, carbon."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Rates:
 
     job_nodes: float
     spares: float
-    """Held beside the job: hot spares, or nodes of a spot fleet that it cannot use."""
+    """Held next to the job: hot spares, or nodes of a spot fleet that it cannot use."""
     devices_per_node: int
     idle_w: float
     """Draw of a device that waits."""

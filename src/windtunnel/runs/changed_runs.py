@@ -40,7 +40,7 @@ def replicas_only(x: PreparedRun, run: Runs, own: Sequence[Replication]) -> dict
 
 
 def spot_beside_on_demand(x: PreparedRun, run: Runs, runs: Sequence[Replication]) -> dict[str, object]:
-    """What the result says of a spot fleet, beside the same run on nodes that stay."""
+    """What the result says of a spot fleet, next to the same run on nodes that stay."""
     in_job, held = mean_nodes(runs)
     stays = x.with_program(replace(x.program, draw_market=None))
     count = min(x.run.replications, _SENSITIVITY_RUNS)

@@ -40,7 +40,7 @@ def run_problems(run: RunSpec, folder: Path) -> list[Problem]:
 
 
 def spares_problem(run: RunSpec, nodes: int) -> list[Problem]:
-    """More nodes beside the job than in it."""
+    """More nodes next to the job than in it."""
     extra = run.recovery.spares + run.recovery.pool_nodes + run.recovery.shared_nodes
     if extra <= nodes:
         return []

@@ -18,7 +18,7 @@ from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, Problem
 
 PRIOR_FAILURES = 2.0
-"""Failures that the profile's rate counts for beside those of the log: rates of sites differ by a factor of about two
+"""Failures that the profile's rate counts for next to those of the log: rates of sites differ by a factor of about two
 either way (3 to 24 failures per 1,000 node-days), a gamma prior of this shape."""
 _LEAST_STEPS = 2
 _NO_FAILURE = frozenset({"", "step", "save", "checkpoint", "restart", "start", "end"})

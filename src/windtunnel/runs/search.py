@@ -39,7 +39,7 @@ FIRST = 8
 CLOSED_FORM = 0.12
 """How far behind a choice may be in closed form before it is left out: more than the closed form is ever off by."""
 _LEAST = 2
-"""Replications below which nothing is said of a choice."""
+"""Replications below which nothing is stated of a choice."""
 _SURE, _TAIL = 0.995, 1.2816
 _FACTORS = (0.25, 0.5, 0.7071, 1.0, 1.4142, 2.0, 4.0)
 METRICS = ("days", "run_cost", "carbon_kg")
@@ -47,14 +47,14 @@ METRICS = ("days", "run_cost", "carbon_kg")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSearchResult:
-    """The best choices of a run, what they cost beside others, and how sure that is."""
+    """The best choices of a run, what they cost next to others, and how sure that is."""
 
     scenario_name: str
     objective: str
     best: RunChoice
     runner_up: RunChoice | None
     written: RunChoice | None
-    """The run as written."""
+    """The scenario's own run."""
     front: tuple[RunChoice, ...]
     """Choices that none surely beats in objective, days and money at once, fewest days first."""
     curves: dict[str, tuple[RunChoice, ...]]

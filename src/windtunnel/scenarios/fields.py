@@ -39,7 +39,7 @@ class SourceMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Fields of a scenario, or of a file beside it, as plain data that is not yet checked."""
+    """Fields of a scenario, or of a file next to it, as plain data that is not yet checked."""
 
     data: dict[str, Any]
     """A copy that no caller holds, so that steps may change it."""

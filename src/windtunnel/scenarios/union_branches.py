@@ -83,7 +83,7 @@ def _inside(annotation: Any, part: int | str) -> Any:
 
 
 def _meant(choices: list[Any], value: Any) -> Any:
-    """The branch of a union that a value was written for; None when that cannot be told."""
+    """The branch of a union that a value was written for; None when that cannot be determined."""
     if isinstance(value, dict):
         records = [c for c in choices if _is_record(c)]
         if records:

@@ -1,4 +1,4 @@
-"""Two runs of serving beside each other: figures, what differs, and where an iteration's seconds went."""
+"""Two runs of serving next to each other: figures, what differs, and where an iteration's seconds went."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def _seconds(a: Pool, b: Pool, source: Link, target: Link, pieces: str) -> tuple
 
 
 def _in_pieces(pool: Pool, each: float, wire_s: float, pieces: str) -> float:
-    """Seconds per token of a cache whose blocks lie apart: copies run beside the wire, packing before and after it.
+    """Seconds per token of a cache whose blocks lie apart: copies run next to the wire, packing before and after it.
 
     Args:
         pool: That keeps the cache.

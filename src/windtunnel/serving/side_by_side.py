@@ -84,7 +84,7 @@ def serve_side_by_side(deployments: Sequence[Deployment], requests: Requests) ->
 
 def _of_one_model(d: Deployment) -> list[Problem]:
     """Settings of a deployment that one loop has for one model alone."""
-    rule = "runs for one model alone, and {name} has instances beside another's; leave it out"
+    rule = "runs for one model alone, and {name} has instances next to another's; leave it out"
     serving, pools = d.serving, d.serving.pools
     first = d.pools[0].instance
     stated = (

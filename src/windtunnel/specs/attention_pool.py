@@ -1,4 +1,4 @@
-"""Devices that keep an instance's cache and compute its decode attention, beside those that hold the weights."""
+"""Devices that keep an instance's cache and compute its decode attention, next to those that hold the weights."""
 
 from __future__ import annotations
 

@@ -64,6 +64,6 @@ class LocalSteps(Spec):
     steps: Count = 1
     """Steps of a round."""
     late: bool = False
-    """Whether the average of one round is used at the end of the next, and travels beside its steps."""
+    """Whether the average of one round is used at the end of the next, and travels next to its steps."""
     momentum: bool = True
     """Whether the average goes through a momentum of its own (32 bits a weight)."""

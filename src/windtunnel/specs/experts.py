@@ -18,7 +18,7 @@ class ExpertLoadSpec(Spec):
     eplb: bool = False
     """Experts are placed by their load, and hot ones have copies."""
     num_redundant_experts: int = Field(default=0, ge=0)
-    """Copies beside one of each expert, over all ranks of a layer."""
+    """Copies next to one of each expert, over all ranks of a layer."""
     step_interval: Count = 3000
     """Iterations between two placements."""
     affinity: float = Field(default=0.0, ge=0, le=5)

@@ -1,4 +1,4 @@
-"""Jobs on one machine room: where they come from, who is next, where they are placed, what a start costs."""
+"""Jobs on one cluster: where they come from, who is next, where they are placed, what a start costs."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class PowerSpec(Spec):
     oversubscribed: float | None = Field(default=None, ge=0, le=10)
     """In place of `limit`: share of nodes that each row has more than its feed carries at their design power."""
     beside_devices: Watts = Field(default=0.0, ge=0, le=1e6)
-    """Watts of a node beside its devices (processors, memory, fans) while these draw their design power."""
+    """Watts of a node next to its devices (processors, memory, fans) while these draw their design power."""
     beside_constant: Share = 0.5
     """Share of them that is drawn always; the rest is in proportion to what the devices draw."""
     high_priority: int = Field(default=1, ge=-1000, le=1000)
@@ -203,7 +203,7 @@ class PowerSpec(Spec):
     brake_clock: float = Field(default=0.3, ge=0.3, le=1)
     """The least that is modelled; POLCA's brake goes to 0.2."""
     delay: Seconds = Field(default=40.0, ge=1, le=86400)
-    """Until a lock or its release acts, out of band; one command a row at a time."""
+    """Until a lock or its release acts, out of interval; one command a row at a time."""
     brake_after: Seconds = Field(default=5.0, ge=0, le=86400)
     """From the limit being passed to the brake."""
 
@@ -252,7 +252,7 @@ class JobsSpec(Spec):
     fill: float = Field(default=1.3, gt=0, le=10)
     """GPUs that pods ask for, over all GPUs: pods are drawn from the trace until they do. None leaves."""
     serving: tuple[ServingFleetSpec, ...] = ()
-    """Serving beside the jobs, with policy `priority`."""
+    """Serving next to the jobs, with policy `priority`."""
     policy: Named = "fifo"
     """Who is next: an id, or `{id: {knob: value}}`."""
     placement: Named = "consolidated"

@@ -50,7 +50,7 @@ class SubBlock(Spec):
     index_dim: int = Field(default=0, ge=0)
     """Elements of an indexer's key."""
     compression: int = Field(default=0, ge=0)
-    """Beside those of the window, keys that stand for so many tokens each, over all that came before; 0: none."""
+    """Next to those of the window, keys that stand for so many tokens each, over all that came before; 0: none."""
     picked: bool = False
     """Whether the tokens of `window` are picked one by one, by this layer's indexer or by that of an earlier one."""
     # -- scans and convolutions

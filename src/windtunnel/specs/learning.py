@@ -36,7 +36,7 @@ class SplitSpec(Spec):
 
 
 class TargetSpec(Spec):
-    """What a curve has to reach; time to target is told for each algorithm."""
+    """What a curve has to reach; time to target is reported for each algorithm."""
 
     loss: float | None = Field(default=None, ge=0, le=1e9)
     metric: float | None = Field(default=None, ge=0, le=1)
@@ -62,7 +62,7 @@ LINK_PRESETS: dict[str, dict[str, str]] = {
     "data-centre": {"bandwidth": "400 Gb/s", "latency": "5 us"},
 }
 """Typical links, assumed: a site's way through the public internet to another continent's, a phone, a radio channel
-that all workers share, an office switch, a server's port. A field that is given beside a preset stands for its own."""
+that all workers share, an office switch, a server's port. A field that is given next to a preset stands for its own."""
 
 
 class SiteSpec(Spec):
@@ -177,7 +177,7 @@ class LearningSpec(Spec):
     target: TargetSpec | None = None
     """Value that counts as reached, for times and costs to it."""
     law: str | None = None
-    """Published law that says the loss of a model of the target's size, beside the curves: `diloco-scaling`. The small
+    """Published law that says the loss of a model of the target's size, next to the curves: `diloco-scaling`. The small
     task never does."""
     link: Annotated[WorkerLinkSpec | None, Field(json_schema_extra=_link_or_preset)] = None
     """Absent: messages take no time; a preset's name alone is enough: `wan`."""

@@ -60,7 +60,7 @@ class ModelSpec(Spec):
     """In place of a window: a token attends to those before it in its own chunk of so many (Llama 4)."""
     attention_sinks: bool = False
     global_head_dim: int | None = Field(default=None, gt=0)
-    """Head size of the layers that attend fully beside windowed ones; absent means `head_dim` (Gemma 4)."""
+    """Head size of the layers that attend fully next to windowed ones; absent means `head_dim` (Gemma 4)."""
     num_global_key_value_heads: int | None = Field(default=None, gt=0)
     """Key/value heads of those layers; absent means `num_key_value_heads`."""
     attention_k_eq_v: bool = False

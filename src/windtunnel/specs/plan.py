@@ -226,7 +226,7 @@ class ShardLevels(Spec):
 
 
 class Overlap(Spec):
-    """Communication that runs beside computation. Absent means the framework's default."""
+    """Communication that runs next to computation. Absent means the framework's default."""
 
     tp: Annotated[
         bool | None,
@@ -341,7 +341,7 @@ class CarriedSwitches(Spec):
     collective_sms: Annotated[
         Count | None, Switch(exported=Export(otherwise="collective_sms {value}: NCCL_MAX_CTAS is left as it is"))
     ] = None
-    """SMs that a collective holds at most, on every axis (`NCCL_MAX_CTAS`); the rest stays with kernels beside it. One
+    """SMs that a collective holds at most, on every axis (`NCCL_MAX_CTAS`); the rest stays with kernels next to it. One
     moves no more than its part of the scale-up link's rate under the library's own number. Absent: that number."""
     ddp_bucket_size: Annotated[
         Count | None,
@@ -526,7 +526,7 @@ class PlanSpec(CarriedSwitches):
     offload: Annotated[Offload, Switch(axis="policy", block_prices=False, exported=WRITTEN_BY_TARGETS)] = Offload()
     """What is kept in host memory or on drives."""
     overlap: Annotated[Overlap, Switch(axis="policy", exported=WRITTEN_BY_TARGETS)] = Overlap()
-    """Communication that runs beside computation."""
+    """Communication that runs next to computation."""
     stage_layers: Annotated[
         tuple[int, ...] | None,
         Switch(

@@ -18,7 +18,7 @@ SOURCES = ("beta", "samples", "pass_at_k", "all_of_k", "pass_1")
 class BetaSpec(Spec):
     """Parameters of a Beta law of the success probability over problems; its mean is a/(a + b).
 
-    Errors are those of `windtunnel calibrate --from samples`; without them figures have no band.
+    Errors are those of `windtunnel calibrate --from samples`; without them figures have no interval.
     """
 
     a: Annotated[float, Field(gt=0, le=1e9)]
@@ -71,9 +71,9 @@ class OnePopulation(Spec):
     pass_1: Share | None = None
     """Share of right attempts, alone: the spread over problems is assumed then."""
     concentration: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    """a + b of the Beta law beside `pass_1`; absent: assumed, with a wide band."""
+    """a + b of the Beta law next to `pass_1`; absent: assumed, with a wide interval."""
     problems: Count | None = None
-    """Problems of the benchmark that a table was measured on; few of them widen the band. Absent: 100."""
+    """Problems of the benchmark that a table was measured on; few of them widen the interval. Absent: 100."""
     model: str = ""
     """Which rows of `samples` are read."""
     task: str = ""
@@ -190,7 +190,7 @@ class PopulationSpec(OnePopulation):
     @model_validator(mode="after")
     def _some(self) -> PopulationSpec:
         if self.models and self.sources:
-            rule = f"does not go with `{self.sources[0]}` beside it: give each model its own"
+            rule = f"does not go with `{self.sources[0]}` next to it: give each model its own"
             raise Inconsistent([Problem("models", rule)])
         none = "needs one of " + ", ".join(SOURCES)
         if not self.models and not self.sources:

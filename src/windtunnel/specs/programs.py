@@ -50,13 +50,13 @@ class ServedModel(Spec):
     """A model on instances of its own. What is absent is as the scenario has it."""
 
     model: str = Field(min_length=1)
-    """Catalogue id, or a `config.json` beside the scenario."""
+    """Catalogue id, or a `config.json` next to the scenario."""
     cluster: str | ClusterRef = ""
     """Devices of its own: a cluster's catalogue id, or what `cluster` of a scenario holds; absent: the scenario's."""
     plan: ServingPlan | None = None
     """How one instance is spread over devices; absent: the least tp that holds the model."""
     replicas: Count | None = None
-    """Absent: one of a verifier or a role; of a model that answers as many as the cluster's devices hold beside those,
+    """Absent: one of a verifier or a role; of a model that answers as many as the cluster's devices hold next to those,
     under `rate_per_s` no more of these than the rate keeps busy for `programs.busy` of the time."""
 
 
@@ -66,7 +66,7 @@ class VerifierSpec(ServedModel):
     model: str = ""
     """Absent: the model that answered scores, on its own instances."""
     input_tokens: int | Lengths = 0
-    """Tokens of its instructions beside the problem and the answer that it reads."""
+    """Tokens of its instructions next to the problem and the answer that it reads."""
     output_tokens: int | Lengths = 1
     """Tokens of a score: 1 for a reward model's head, more for one that reasons."""
     separation: Separation | None = None

@@ -63,10 +63,10 @@ class Scenario(Spec):
 
     @property
     def own_verb(self) -> str:
-        """End of a rule: which verb reads the sections that other verbs do not; empty where none is stated."""
+        """End of a rule: which command reads the sections that other commands do not; empty where none is stated."""
         if self.programs is not None:
-            return "; of programs, `reason` is the verb"
-        return "; of learning, `learn` is the verb" if self.learning is not None else ""
+            return "; of programs, `reason` is the command"
+        return "; of learning, `learn` is the command" if self.learning is not None else ""
 
     @model_validator(mode="before")
     @classmethod

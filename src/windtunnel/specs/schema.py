@@ -65,7 +65,7 @@ def with_names(
 
 
 def _tidy(value: Any) -> None:
-    """Quantities above zero: pydantic leaves the bound beside the alternatives; it belongs to the number."""
+    """Quantities above zero: pydantic leaves the bound next to the alternatives; it belongs to the number."""
     if isinstance(value, dict):
         if "gt" in value and "anyOf" in value:
             bound = value.pop("gt")
@@ -80,7 +80,7 @@ def _tidy(value: Any) -> None:
 
 
 def _also(field: dict[str, Any], *forms: dict[str, Any]) -> dict[str, Any]:
-    """A field that takes more forms than its record. The default moves beside the alternatives."""
+    """A field that takes more forms than its record. The default moves next to the alternatives."""
     about = {key: field[key] for key in ("default", "description") if key in field}
     return {"anyOf": [{key: field[key] for key in field if key not in about}, *forms]} | about
 

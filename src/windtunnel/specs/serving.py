@@ -86,7 +86,7 @@ class ServingLimits(Spec):
     free_gpu_memory_fraction: float | None = Field(default=None, gt=0, le=1)
     """TensorRT-LLM: share of what weights and activations leave free that the cache takes."""
     chunked_prefill: bool | None = None
-    """Whether prompts are computed in chunks beside decoding."""
+    """Whether prompts are computed in chunks next to decoding."""
     cuda_graphs: bool | None = None
     """Whether decoding replays CUDA graphs."""
     cuda_graph_sizes: tuple[Count, ...] = ()
@@ -142,7 +142,7 @@ class SwapSpec(Spec):
     copy_s: Seconds = 8e-6
     """Least seconds from the start of one copy to that of the next: a call and its DMA. Assumed."""
     asynchronous: bool = False
-    """Copies run beside iterations; without, the next iteration waits for them."""
+    """Copies run next to iterations; without, the next iteration waits for them."""
     reuse: bool = False
     """Host copies are kept while a request lives: only blocks that are new since then leave again."""
 

@@ -28,7 +28,7 @@ class SmSplitSpec(Spec):
     """Both processes stand still while shares change."""
 
     def for_answers(self, prefill_share: float) -> float:
-        """Most of the SMs that answers take beside a share of prompts."""
+        """Most of the SMs that answers take next to a share of prompts."""
         return 1.0 - prefill_share if self.decode_share is None else self.decode_share
 
     @model_validator(mode="after")

@@ -36,7 +36,7 @@ class SpeculationSpec(Spec):
 
     order: Literal["serial", "dsi", "mirror"] = "serial"
     """`serial`: draft, verify, draft again. `dsi`: several instances of the model verify while the draft goes on.
-    `mirror`: the draft runs on devices of its own beside the model's last layers."""
+    `mirror`: the draft runs on devices of its own next to the model's last layers."""
     verifiers: Count | None = None
     """`dsi`: instances of the model that verify one sequence's tokens together; each is cut as the pool's plan says."""
     draft_device: str | None = None

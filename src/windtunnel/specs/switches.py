@@ -1,4 +1,4 @@
-"""What a field of a plan or of the workload declares beside itself, so that nothing else lists it by hand.
+"""What a field of a plan or of the workload declares next to itself, so that nothing else lists it by hand.
 
 A `Switch` stands in the annotation of its field. Warnings about settings without effect, the list of assumptions, the
 key of the pricing cache, the axes of the planner, launch files and their imports are derived from it. Declarations are
@@ -23,7 +23,7 @@ class StepFacts:
     """Name of the model."""
     has_experts: bool
     has_decoder: bool
-    """Whether the model has a decoder of its own beside an encoder."""
+    """Whether the model has a decoder of its own next to an encoder."""
     framework: str
     release_note: str | None
     """Why the stated release of the framework changes nothing; None where it may."""

@@ -29,7 +29,7 @@ class Tenant(Spec):
 
     name: str = Field(min_length=1)
     share: float | None = Field(default=None, gt=0)
-    """Share of `rate_per_s` and `num_requests`, beside the other tenants' shares; absent: 1."""
+    """Share of `rate_per_s` and `num_requests`, next to the other tenants' shares; absent: 1."""
     rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9)
     """Own rate, in place of a share."""
     concurrency: Count | None = None
@@ -102,7 +102,7 @@ class Agent(Spec):
 
     name: str = Field(min_length=1)
     share: float = Field(default=1.0, gt=0)
-    """Share of the tasks, beside the other agents' shares."""
+    """Share of the tasks, next to the other agents' shares."""
     system_tokens: int = Field(default=0, ge=0)
     """First tokens that the prompts of all its tasks share; they come before those of each call."""
     calls: tuple[AgentCall, ...] = Field(min_length=1)
@@ -163,10 +163,10 @@ class TrafficSpec(Spec):
     sessions: Sessions | None = None
     """Conversations whose turns go on from each other."""
     tenants: tuple[Tenant, ...] = ()
-    """Who sends the requests; absent: one tenant. Their results are reported beside the whole."""
+    """Who sends the requests; absent: one tenant. Their results are reported next to the whole."""
     agents: tuple[Agent, ...] = ()
     """Tasks of several calls in place of single requests; `rate_per_s`, `concurrency` and `num_requests` then count
-    tasks. Their latency from end to end is reported beside that of calls."""
+    tasks. Their latency from end to end is reported next to that of calls."""
     trajectories: Trajectories | None = None
     """Several answers to each prompt that share its blocks; `rate_per_s`, `concurrency` and `num_requests` then count
     prompts."""

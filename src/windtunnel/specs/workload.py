@@ -51,7 +51,7 @@ Framework = Literal[
 AdapterTarget = Literal[
     "qkv", "proj", "fc1", "fc2", "q", "k", "v", "gate", "up", "mla_up_proj", "shared_experts", "experts"
 ]
-"""Products that adapters may stand beside; `q`, `k`, `v` and `gate`, `up` are parts of `qkv` and `fc1`."""
+"""Products that adapters may stand next to; `q`, `k`, `v` and `gate`, `up` are parts of `qkv` and `fc1`."""
 BaseFormat = Literal["nf4", "nf4_single", "int4", "int8", "fp8"]
 
 
@@ -76,7 +76,7 @@ class LoraSpec(Spec):
     """In place of low-rank products, each adapter rotates the product's input by orthogonal blocks of this size (OFT);
     `rank` then says nothing. Absent: low-rank adapters."""
     trained: tuple[Literal["embedding", "head"], ...] = ()
-    """Ends of the model that are trained whole beside the adapters (PEFT's `modules_to_save`)."""
+    """Ends of the model that are trained whole next to the adapters (PEFT's `modules_to_save`)."""
 
     @property
     def base_format(self) -> BaseFormat | None:
@@ -173,7 +173,7 @@ class TrainingSpec(Spec):
     ] = None
     """Low-rank adapters in place of the weights themselves."""
     framework: Annotated[
-        Framework, Switch(assumed=Assumed(origin="default; it sets what is not said below"), exported=NOT_LAUNCHED)
+        Framework, Switch(assumed=Assumed(origin="default; it sets what is not stated below"), exported=NOT_LAUNCHED)
     ] = "megatron_core"
     """Training framework, whose defaults and measured coefficients hold."""
     framework_version: Annotated[str, Switch(ignored_when=lambda x: x.release_note, exported=NOT_LAUNCHED)] = ""
@@ -200,7 +200,7 @@ class TrainingSpec(Spec):
             ),
         ),
     ] = Field(default=0, ge=0, le=8)
-    """Forward passes without backward beside each micro-batch, of a frozen reference model or of the trained one:
+    """Forward passes without backward next to each micro-batch, of a frozen reference model or of the trained one:
     1 under direct preference optimisation, 3 under KTO. The reference is the base without its adapters, else a second
     copy of the weights in 16 bits."""
     optimizer_in_backward: Annotated[bool, Switch(exported=WRITTEN_BY_TARGETS)] = False

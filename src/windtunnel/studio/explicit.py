@@ -1,7 +1,7 @@
 """Assumptions as values that a scenario can state, for the button “make explicit”.
 
 Results tell assumptions in words (`4 each`, `32 bit`). A field is offered where its words name a value that the field
-takes and that changes nothing; the others are told and not offered.
+takes and that changes nothing; the others are reported and not offered.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from windtunnel.studio.explicit import explicit_values
 
 
 def _html_timeline(result: Any, path: Path) -> None:
-    """The timeline alone, and beside it the trace for Perfetto."""
+    """The timeline alone, and next to it the trace for Perfetto."""
     from windtunnel.exporters import perfetto
     from windtunnel.views.timeline import view
     from windtunnel.writers import html
@@ -72,7 +72,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """One answer.
 
     Args:
-        question: id, verb, scenario (fields), folder; `report`: path to write the command's HTML report to;
+        question: id, command, scenario (fields), folder; `report`: path to write the command's HTML report to;
             `options`: of `serve_curve`, axis (as in `rate=1..8`) and points; of `explain`, the command whose figures
             are asked for (`of`), and of a load curve axis and load.
     """

@@ -23,7 +23,7 @@ PHYSICS = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One scenario under one verb and one draw."""
+    """One scenario under one command and one draw."""
 
     id: str
     """32 hexadecimal digits of BLAKE2b over all that the result depends on."""
@@ -37,7 +37,7 @@ def cell_of(base: str, settings: tuple[tuple[str, Any], ...], draw: int | None) 
     """A cell and its name.
 
     Args:
-        base: Canonical JSON of verb, scenario, seed, schema and physics.
+        base: Canonical JSON of command, scenario, seed, schema and physics.
         settings: Fields that differ.
         draw: Its draw.
     """

@@ -1,4 +1,4 @@
-"""Columns of a row: the scalars of a verb's JSON, dots become underscores."""
+"""Columns of a row: the scalars of a command's JSON, dots become underscores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def columns_of(result: Mapping[str, Any]) -> dict[str, Any]:
     """Scalars of a result by column name.
 
     Args:
-        result: What a verb's `--json` prints. Lists are left out; mappings become `outer_inner`.
+        result: What a command's `--json` prints. Lists are left out; mappings become `outer_inner`.
     """
     out: dict[str, Any] = {}
     _collect(result, "", 0, out)

@@ -31,7 +31,7 @@ class Asked:
 
 
 def define(asked: Asked) -> Definition:
-    """Read scenario, axes and verb.
+    """Read scenario, axes and command.
 
     Raises:
         BadInput: what cannot be read or does not go together, all at once. What single combinations have wrong is not

@@ -1,4 +1,4 @@
-"""What a sweep is: its scenario, verb, axes and draws; the manifest that a folder keeps of it."""
+"""What a sweep is: its scenario, command, axes and draws; the manifest that a folder keeps of it."""
 
 from __future__ import annotations
 

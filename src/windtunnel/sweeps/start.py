@@ -76,7 +76,7 @@ def start(
     """Compute a sweep, or what a folder of it lacks.
 
     Args:
-        asked: Scenario, axes, verb and draws.
+        asked: Scenario, axes, command and draws.
         out: Folder; absent: a temporary one.
         where: Where cells are computed.
         extend: Add cells of another definition to what the folder has.

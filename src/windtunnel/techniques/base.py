@@ -247,7 +247,7 @@ class Technique:
     lossless: Mapping[str, Any] = field(default_factory=dict)
     """Knobs under which results stay what they were, where `quality` speaks of its defaults."""
     adds: str = ""
-    """Hardware that it takes beside the cluster's, which a comparison of times alone does not pay for."""
+    """Hardware that it takes next to the cluster's, which a comparison of times alone does not pay for."""
     where: Mapping[str, str] = field(default_factory=dict)
     """Framework or engine → option under which it has it."""
     limits: Limits | None = None

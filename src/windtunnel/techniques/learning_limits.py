@@ -26,7 +26,7 @@ FREE_LINK: dict[str, Any] = {"learning": {"link": {"bandwidth": "100 Tb/s", "lat
 
 
 def limits_of(costly: Mapping[str, Any], costly_scenario: Mapping[str, Any] | None = None) -> Limits:
-    """Hours of an algorithm beside those of data parallelism.
+    """Hours of an algorithm next to those of data parallelism.
 
     Args:
         costly: Knobs at which it takes longer than data parallelism, whose messages hide behind the backward.

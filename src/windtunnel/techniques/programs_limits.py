@@ -27,7 +27,7 @@ ALL_ALIKE_RIGHT: dict[str, Any] = {"population": {"beta": {"a": 1e6, "b": 1.0}}}
 
 
 def more_accurate(scenario: Mapping[str, Any] | None = None) -> Limits:
-    """Accuracy beside that of one attempt, which dollars pay for.
+    """Accuracy next to that of one attempt, which dollars pay for.
 
     Args:
         scenario: merged into the case.

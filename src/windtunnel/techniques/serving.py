@@ -230,7 +230,7 @@ def side_by_side(
     """Parts of a batch through `count` layers, each launch in its queue.
 
     A queue stays with a part until that part has to wait for another queue, then takes the one that has waited longest.
-    Waiting is judged by the launches' own times; the engine then lets them share SMs and memory.
+    Waiting is evaluated by the launches' own times; the engine then lets them share SMs and memory.
 
     Args:
         parts: launches of one layer of each part.

@@ -143,7 +143,7 @@ def explain(result: TrainingResult, against_s: float | None = None) -> Explanati
     """Explain a prediction, and if a measured step time is given, the gap to it, from the result alone.
 
     A gap is never attributed to one cause with certainty: each class of time is listed with the factor by which it
-    would have to be off for the step to match, and the assumptions that the prediction rests on beside it.
+    would have to be off for the step to match, and the assumptions that the prediction rests on next to it.
 
     Args:
         result: the prediction.

@@ -49,7 +49,7 @@ def look_up(
     if scenario.training is None:
         rule = f"is required for `{verb}`: seq_len and global_batch at least"
         if scenario.serving is not None and scenario.programs is None:
-            rule += "; of serving, " + ("search.target: serving" if verb == "plan" else "`serve` is the verb")
+            rule += "; of serving, " + ("search.target: serving" if verb == "plan" else "`serve` is the command")
         problems.extend([Problem(field="training", rule=rule + scenario.own_verb)])
     chosen = applied(scenario.techniques, problems)
     return model, cluster and on_cluster(chosen, cluster, problems), chosen

@@ -36,7 +36,7 @@ from windtunnel.training.uncertainty.step_time_interval import interval_of
 def interval_of_step(
     prepared: PreparedStep, step_time_s: float, shares: Mapping[str, float], *, site_known: bool = False
 ) -> Interval:
-    """80 % band of a step time: the widest of its groups of unlike devices.
+    """80 % interval of a step time: the widest of its groups of unlike devices.
 
     Args:
         prepared: The resolved step.

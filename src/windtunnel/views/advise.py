@@ -40,7 +40,7 @@ _NAMES = {
     "unlike": "not like for like",
 }
 _LONGEST = 46
-"""Characters of a change beside its bar."""
+"""Characters of a change next to its bar."""
 
 
 def view(advice: Advice, *, everything: bool = False) -> View:
@@ -170,7 +170,7 @@ def run_figure(name: str, value: float) -> str:
 
 
 def other_figures(advice: Advice, one: Suggestion) -> dict[str, str]:
-    """Of a run: days, dollars, energy and carbon as they become, beside the objective, with their changes."""
+    """Of a run: days, dollars, energy and carbon as they become, next to the objective, with their changes."""
     return {
         _RUN_COLUMNS[name]: f"{run_figure(name, after)} {signed(after / before - 1.0)}"
         for name, before, after in one.also
@@ -184,7 +184,7 @@ def signed(value: float, digits: int = 1) -> str:
 
 
 def gain_text(advice: Advice, one: Suggestion) -> str:
-    """Gain with its band; of memory, energy and money the change of the figure."""
+    """Gain with its interval; of memory, energy and money the change of the figure."""
     ends = [one.gain, one.low, one.high]
     if not speeds(advice):
         ends = [1.0 / (1.0 + x) - 1.0 for x in (one.gain, one.high, one.low)]
@@ -321,7 +321,7 @@ def refused_lines(refused: Mapping[str, str], *, everything: bool = False) -> li
 
 
 def gains(advice: Advice) -> Chart:
-    """Bars of gains with their bands, best at the top of each kind."""
+    """Bars of gains with their intervals, best at the top of each kind."""
     bars: list[Bar] = []
     for name, _ in GROUPS:
         for one in getattr(advice, name)[: SHOWN[name]]:

@@ -162,11 +162,11 @@ def ends_words(plan: ServingPlan) -> str:
         return ""
     least = f"{_devices(ends.central_devices)} at the central prediction"
     if ends.upper_devices is None:
-        return f"{least}; no candidate keeps the objective at the upper end of the band"
+        return f"{least}; no candidate keeps the objective at the upper end of the interval"
     if ends.central_devices == ends.upper_devices and ends.central == ends.upper:
-        return f"{_devices(ends.central_devices)} at the central prediction and at the upper end of the band alike"
+        return f"{_devices(ends.central_devices)} at the central prediction and at the upper end of the interval alike"
     first = plan.objectives[0]
-    words = f"{least}, {ends.upper_devices:,} at the upper end of the band"
+    words = f"{least}, {ends.upper_devices:,} at the upper end of the interval"
     if first == "devices" or ends.upper is None:
         return words
     return (

@@ -18,7 +18,7 @@ GRADES = {
     "fitted": "fitted to measured attempts",
     "assumed": "assumed, not measured",
 }
-"""What grades of an accuracy mean, in words."""
+"""What confidence of an accuracy mean, in words."""
 _BEST = {
     "accuracy": "most accurate",
     "cost_per_task": "cheapest",
@@ -202,7 +202,7 @@ def accuracy(point: Point) -> str:
 
 
 def with_band(mean: float, low: float, high: float) -> str:
-    """A share with its band, if it has one."""
+    """A share with its interval, if it has one."""
     band = f" ({low * 100:.1f} to {high * 100:.1f})" if high > low else ""
     return f"{mean * 100:.1f} %{band}"
 
@@ -222,7 +222,7 @@ def headline(result: ReasonResult) -> str:
 
 
 def answer_lines(result: ReasonResult) -> list[str]:
-    """Answers to what the scenario asks beside the best candidate, a sentence each, of the first three candidates."""
+    """Answers to what the scenario asks next to the best candidate, a sentence each, of the first three candidates."""
     out = []
     for m in result.answers.get("most_in_time", ())[:3]:
         of = f"{m['label']} on {m['model']}"
@@ -246,7 +246,7 @@ def answer_lines(result: ReasonResult) -> list[str]:
 
 
 def best_lines(result: ReasonResult) -> list[tuple[str, str]]:
-    """Figures of the best candidate with bands and grades: name, and what is known of it."""
+    """Figures of the best candidate with intervals and grades: name, and what is known of it."""
     best = result.best
     if best is None:
         return []
@@ -277,7 +277,7 @@ def _paid(point: Point) -> str:
 
 
 def _band(point: Point, name: str, words: Callable[[float], str]) -> str:
-    """A band as it stands behind a figure."""
+    """An interval as it stands behind a figure."""
     own = point.intervals.get(name)
     if not own or not own["high"] > own["low"]:
         return ""

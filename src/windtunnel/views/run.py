@@ -193,7 +193,7 @@ def checkpoint_rows(result: RunResult) -> list[tuple[str, str, str, str, str, st
 
 
 def checkpoint_line(result: RunResult) -> str:
-    """The interval beside the best one, and the bytes."""
+    """The interval next to the best one, and the bytes."""
     c = result.checkpoint
     line = f"saves every {c['interval_steps']} steps ({duration(c['interval_s'])}), {gib(c['bytes'])} each"
     if abs(c["interval_s"] / c["optimal_interval_s"] - 1.0) < 0.02:

@@ -67,7 +67,7 @@ def headline(result: RunSearchResult) -> str:
 
 
 def gain_line(result: RunSearchResult) -> str:
-    """What the best gains over the run as written; empty where the grid does not have that."""
+    """What the best gains over the scenario's own run; empty where the grid does not have that."""
     own = result.written
     if own is None:
         return ""

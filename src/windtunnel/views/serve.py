@@ -193,7 +193,7 @@ def _power(power: dict[str, Any]) -> str:
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 def _latencies(result: ServingResult) -> Section:
-    """Percentiles of every measure, beside its objective and the interval of its mean."""
+    """Percentiles of every measure, next to its objective and the interval of its mean."""
     slo = slo_of(result)
     known = [
         ("TTFT", "ttft", result.ttft_s),

@@ -167,7 +167,7 @@ def _tiles(result: TrainingResult, published: Published | None, *, interval: boo
 
 
 def _against(result: TrainingResult, published: Published) -> Text:
-    """A measured step time beside the predicted one."""
+    """A measured step time next to the predicted one."""
     if published.low_s <= result.step_time_s <= published.high_s:
         return Text(f"published {published}: inside the published range", "good")
     error = result.step_time_s / published.middle_s - 1

@@ -80,7 +80,7 @@ def test_groups_are_bound_by_the_link_single_blocks_by_their_starts() -> None:
 
 
 def test_each_part_of_fastswitch_lowers_the_tail() -> None:
-    """Groups, then copies beside iterations, then host copies that are kept."""
+    """Groups, then copies next to iterations, then host copies that are kept."""
     tails, moved = [], []
     for parts in (
         {},

@@ -98,7 +98,7 @@ def test_many_tokens_cross_to_a_node_once_and_few_go_straight() -> None:
     layers = Layers(d.model, d.cluster, d.instance.shape, d.iteration.coefficients, d.serving.expert_skew)
     c, nic = layers.c, layers.c.all_to_all_fraction * d.cluster.nic_bytes_per_s_per_device
     up = c.all_to_all_fraction * d.cluster.scale_up.bytes_per_s
-    others = 31 * (1 - (31 / 32) ** 8)  # ranks beside its own that have an expert of a token
+    others = 31 * (1 - (31 / 32) ** 8)  # ranks next to its own that have an expert of a token
     back = 2.0 + d.instance.shape.expert.bytes_dispatched
     for tokens, copies in ((32.0, others * 24 / 31), (32.0 * 16384, 3 * (1 - 0.75**8))):
         size = tokens / 32 * back * d.model.hidden_size

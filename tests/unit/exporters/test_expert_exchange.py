@@ -54,7 +54,7 @@ def test_tensor_parallel_experts_need_no_exchange(tmp_path: Path) -> None:
 
 
 def test_a_context_beyond_the_cache_is_said() -> None:
-    """Llama-3.1-8B's 131,072 tokens of 128 KiB are 16 GiB; beside its weights a card of 24 GB has about 5."""
+    """Llama-3.1-8B's 131,072 tokens of 128 KiB are 16 GiB; next to its weights a card of 24 GB has about 5."""
     scenario = _scenario("vllm", "l4-24gb", [{}]) | {"model": "meta-llama/Llama-3.1-8B"}
     found = [line for line in api.simulate_serving(scenario).warnings if "refuses to start" in line]
     assert found and "131,072" in found[0]

@@ -265,7 +265,7 @@ def test_a_sweep_names_a_view_with_rows(target: object, view: str, tmp_path: Pat
 def test_other_verbs_name_learn() -> None:
     scenario = {"learning": SMALL}
     for simulate in (api.simulate_training, api.simulate_serving, api.simulate_cluster):
-        with pytest.raises(BadInput, match="of learning, `learn` is the verb"):
+        with pytest.raises(BadInput, match="of learning, `learn` is the command"):
             simulate(scenario)
     with pytest.raises(BadInput, match="learning: is required for `learn`"):
         api.simulate_learning({"model": "meta-llama/Llama-3.1-8B", "cluster": "selene"})

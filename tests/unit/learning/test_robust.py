@@ -189,7 +189,7 @@ def test_a_scenario_names_attack_and_rule(tmp_path):
 
 
 def test_the_gate_compares_honest_runs():
-    """One worker alone, and data parallelism beside it, are not attacked: a sole worker would have no honest one."""
+    """One worker alone, and data parallelism next to it, are not attacked: a sole worker would have no honest one."""
     spec = {
         "task": "gaussian-mixture",
         "workers": WORKERS,

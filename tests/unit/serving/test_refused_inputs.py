@@ -169,7 +169,7 @@ def test_an_objective_of_no_time_is_refused(part: str) -> None:
         run(slo={part: 0})
 
 
-@pytest.mark.parametrize(("verb", "said"), [("plan", "search.target: serving"), ("train", "`serve` is the verb")])
+@pytest.mark.parametrize(("verb", "said"), [("plan", "search.target: serving"), ("train", "`serve` is the command")])
 def test_verbs_of_training_name_what_serving_needs(
     verb: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

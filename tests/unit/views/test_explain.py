@@ -49,7 +49,7 @@ def trace_of(chain: Chain, path: Path, scale: dict[str, float] | None = None, *,
     events: list[dict[str, Any]] = []
     at, number = 0.0, 0
     kernels = predicted_kernels(chain)
-    order = {name: i for i, name in enumerate(NAMES)}  # computation first: what is hidden lies beside it
+    order = {name: i for i, name in enumerate(NAMES)}  # computation first: what is hidden lies next to it
     for n in range(4):
         begin = at
         for name, (exposed, busy, count) in sorted(kernels.items(), key=lambda item: order.get(item[0], 99)):

@@ -1,4 +1,4 @@
-"""Measured configurations beside what was predicted of them when they took no part: what the accuracy page counts."""
+"""Measured configurations next to what was predicted of them when they took no part: what the accuracy page counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One configuration, predicted without what `way` names, and the band that it would have been given."""
+    """One configuration, predicted without what `way` names, and the interval that it would have been given."""
 
     residual: Residual
     way: str
@@ -32,18 +32,18 @@ class Judged:
     """Predicted over the median of the measured, minus one; of step time."""
     low: float
     high: float
-    """Edges of the 80 % band of log(predicted / measured)."""
+    """Edges of the 80 % interval of log(predicted / measured)."""
     score: float
-    """Winkler's score of the band, in logarithms."""
+    """Winkler's score of the interval, in logarithms."""
 
     @property
     def inside(self) -> bool:
-        """Whether the measurement lies in the band."""
+        """Whether the measurement lies in the interval."""
         return self.low <= float(np.log1p(self.error)) <= self.high
 
     @property
     def width(self) -> float:
-        """(high − low) / predicted of the band of step time."""
+        """(high − low) / predicted of the interval of step time."""
         return float(np.exp(-self.low) - np.exp(-self.high))
 
 
@@ -72,7 +72,7 @@ def out_of_sample() -> tuple[Judged, ...]:
 
 
 def constant_band(found: Iterable[Judged]) -> list[float]:
-    """Score of one band for all: the central 80 % of the residuals of other (model, cluster) groups."""
+    """Score of one interval for all: the central 80 % of the residuals of other (model, cluster) groups."""
     members = list(found)
     errors = np.log1p([j.error for j in members])
     signatures = np.array([j.residual.subject.signature for j in members])

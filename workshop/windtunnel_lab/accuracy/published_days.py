@@ -27,7 +27,7 @@ _WORDS = Path(__file__).parent / "text/runs.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedDays:
-    """One published run beside its prediction."""
+    """One published run next to its prediction."""
 
     name: str
     days: float
@@ -43,7 +43,7 @@ class PublishedDays:
 
     @property
     def inside(self) -> bool:
-        """Whether the 80 % band holds the published days."""
+        """Whether the 80 % interval holds the published days."""
         return self.result.interval["low"] <= self.days <= self.result.interval["high"]
 
 

@@ -1,4 +1,4 @@
-"""Published runs, row by row: what was measured, what is predicted, and whether the band holds it.
+"""Published runs, row by row: what was measured, what is predicted, and whether the interval holds it.
 
 The rows are `rows/measured/published-runs.json`; they judge and set no coefficient (`fit/priors.yaml`).
 """
@@ -34,18 +34,18 @@ def why_outside() -> dict[str, str]:
 
 @cache
 def published_runs() -> tuple[RowOutcome, ...]:
-    """Every published run, with the band that it would have if its own family were not in the record."""
+    """Every published run, with the interval that it would have if its own family were not in the record."""
     edges = _edges_without_family(frozenset(row["id"] for row in load_rows(_FILE)))
     return tuple(_with_band(row, edges.get(row.id)) for row in validate(_FILE).rows)
 
 
 def inside(run: RowOutcome) -> bool:
-    """Whether the band holds the published value."""
+    """Whether the interval holds the published value."""
     return run.interval is not None and run.interval["low"] <= run.measured <= run.interval["high"]
 
 
 def published_table(runs: Sequence[RowOutcome]) -> str:
-    """One line a run: published and predicted value, band, and why it lies outside where it does."""
+    """One line a run: published and predicted value, interval, and why it lies outside where it does."""
     lines = []
     for run in runs:
         if run.predicted is None or run.interval is None or run.error is None:

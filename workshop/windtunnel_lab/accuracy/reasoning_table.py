@@ -57,7 +57,7 @@ def reasoning_page(
     Args:
         report: of measured rows.
         public: of the tables that come with the package.
-        left_out: figures beside what coefficients of other models say of them.
+        left_out: figures next to what coefficients of other models say of them.
     """
     lines = [_HEAD + _TABLE, *_lines(report)]
     if without := _left_out_lines(left_out):

@@ -1,7 +1,7 @@
 """Published serving results that judge: they are predicted and set no coefficient.
 
 `python -m windtunnel_lab.accuracy.serving_judges` prints docs/accuracy/serving-judges.md: offline throughput of
-MLPerf Inference beside the prediction, what one short prompt takes alone, and releases of one engine on the same load.
+MLPerf Inference next to the prediction, what one short prompt takes alone, and releases of one engine on the same load.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def predicted(row: dict[str, Any], host_of: str = "") -> dict[str, float]:
 
 
 def judged() -> list[Judged]:
-    """Every published figure beside its prediction."""
+    """Every published figure next to its prediction."""
     out = []
     for row in serving_judges():
         values = predicted(row)

@@ -25,7 +25,7 @@ def serving_residuals() -> list[Row]:
 
 
 def errors_table(rows: Sequence[Row], name: str, key: Callable[[Row], str]) -> str:
-    """Markdown: mean, median and bias of out-of-sample errors in percent, beside in-sample ones."""
+    """Markdown: mean, median and bias of out-of-sample errors in percent, next to in-sample ones."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((key(row), row["measure"]), []).append(row)

@@ -1,4 +1,4 @@
-"""Tables of the accuracy page about rows left out of the fits: by family, by what was left out, bands, pairs."""
+"""Tables of the accuracy page about rows left out of the fits: by family, by what was left out, intervals, pairs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def errors_of(members: Sequence[Judged]) -> list[str]:
 
 
 def bands_of(members: Sequence[Judged], rival: dict[tuple[str, ...], float]) -> list[str]:
-    """Coverage, mean width over mean error, score of the bands and of one constant band."""
+    """Coverage, mean width over mean error, score of the intervals and of one constant interval."""
     if not members:
         return ["–"] * 4
     error = float(np.mean([abs(j.error) for j in members]))
@@ -279,7 +279,7 @@ _BINS = ((0.5, 0.65), (0.65, 0.8), (0.8, 0.9), (0.9, 0.97), (0.97, 1.0))
 
 
 def _chances(report: ValidationReport, found: Pairs) -> str:
-    """Are stated probabilities and bands right? Each pair without its own group; every group counts once."""
+    """Are stated probabilities and intervals right? Each pair without its own group; every group counts once."""
     pairs = _judged_pairs(report, found)
     if not pairs:
         return "No pair of measured times in these rows."
@@ -304,7 +304,7 @@ class _JudgedPair:
     """What was said of a pair of plans whose step times were both measured, and whether it was right."""
 
     in_band: bool
-    """Whether the error of the predicted difference lies in its 80 % band."""
+    """Whether the error of the predicted difference lies in its 80 % interval."""
     chance: float
     """Stated probability that the plan called faster is the faster one, 0.5 to 1."""
     agrees: bool

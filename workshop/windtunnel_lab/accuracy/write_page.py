@@ -122,7 +122,7 @@ def _micro(report: ValidationReport) -> str:
 
 
 def _memory_bands() -> str:
-    """How often the 80 % bands around memory peaks hold, each with its model and cluster left out."""
+    """How often the 80 % intervals around memory peaks hold, each with its model and cluster left out."""
     lines = [
         [metric, str(count), percent(inside), percent(width)] for metric, (count, inside, width) in coverage().items()
     ]

@@ -1,8 +1,8 @@
-"""How far each difference between two runs sets them apart: the distances that make bands narrow and right.
+"""How far each difference between two runs sets them apart: the distances that make intervals narrow and right.
 
-Coordinate descent on the mean interval score (Winkler) of bands around the residuals out of fold, each row's (model,
-cluster) group left out of its own band. The score is the width plus 2/(1 − level) times what is missed, so neither a
-wide nor a lucky band wins; a family of which too few rows are covered counts against a choice.
+Coordinate descent on the mean interval score (Winkler) of intervals around the residuals out of fold, each row's
+(model, cluster) group left out of its own interval. The score is the width plus 2/(1 − level) times what is missed,
+so neither a wide nor a lucky interval wins; a family of which too few rows are covered counts against a choice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FLOOR = 0.66
 def bands(table: Table, way: str, apart: dict[str, float]) -> Floats:
     """(low, high) of log(predicted / measured) of each residual, its own group left out; shape (n, 2).
 
-    Bands of unseen units have the terms of what was assumed of the run; residuals out of fold have them inside.
+    Intervals of unseen units have the terms of what was assumed of the run; residuals out of fold have them inside.
     """
     out = np.zeros((len(table.members), 2))
     seen: dict[tuple[Any, ...], tuple[float, float]] = {}
@@ -125,7 +125,7 @@ def best_distances(members: Sequence[Residual], rounds: int = 2) -> dict[str, fl
 
 
 def _best_settings(pairs: Pairs, apart: dict[str, float]) -> float:
-    """Distance for each setting by which the number of differing settings differs: least score of paired bands."""
+    """Distance for each setting by which the number of differing settings differs: least score of paired intervals."""
     chosen = sampled(pairs)
     scores = {}
     for value in _SETTINGS:
@@ -152,7 +152,7 @@ def sampled(pairs: Pairs, most: int = 16) -> list[tuple[int, float]]:
 
 
 def _width(table: Table, edges: Floats) -> float:
-    """Mean relative width of the bands over the mean error."""
+    """Mean relative width of the intervals over the mean error."""
     widths, errors = np.exp(-edges[:, 0]) - np.exp(-edges[:, 1]), np.abs(np.expm1(table.errors))
     return float((table.measurements * widths).sum() / (table.measurements * errors).sum())
 
@@ -174,7 +174,7 @@ def _amiss_unseen(table: Table, apart: dict[str, float], level: float) -> float:
 
 
 def unseen_coverage(table: Table, apart: dict[str, float]) -> float:
-    """Mean over sites of the share of their rows inside bands that rest on the other sites."""
+    """Mean over sites of the share of their rows inside intervals that rest on the other sites."""
     return _by_unit(table, _held(table, bands(table, "family", apart)))
 
 

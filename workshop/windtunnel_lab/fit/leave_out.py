@@ -254,7 +254,7 @@ def errors_without(
 def assumed_of(
     rows: list[dict[str, Any]], half: tuple[int, int] = (0, 1)
 ) -> dict[tuple[str, ...], tuple[float, float]]:
-    """Rows of a configuration → what its assumed settings add to its band, where they add anything.
+    """Rows of a configuration → what its assumed settings add to its interval, where they add anything.
 
     Args:
         rows: measured rows.

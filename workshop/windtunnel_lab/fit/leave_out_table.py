@@ -39,13 +39,13 @@ class UnitErrors:
     bias: float
     """Mean error."""
     coverage: float
-    """Share of the measurements inside the 80 % band."""
+    """Share of the measurements inside the 80 % interval."""
     width: float
-    """Mean width of the band, relative to the prediction."""
+    """Mean width of the interval, relative to the prediction."""
 
 
 def unit_errors(members: Sequence[Residual], way: str) -> list[UnitErrors]:
-    """Errors and coverage of every unit, the unit's own errors left out of its bands.
+    """Errors and coverage of every unit, the unit's own errors left out of its intervals.
 
     Args:
         members: residuals with an error under that way.

@@ -1,7 +1,8 @@
 """Residuals of measured memory peaks: `python -m windtunnel_lab.fit.memory_residuals ROWS`.
 
-Writes `catalog/residuals/memory.json`, from which `training.memory_interval` computes its bands, and prints how often
-the bands hold and how wide they are. No coefficient is set by a memory peak, so a residual is one of an unseen row.
+Writes `catalog/residuals/memory.json`, from which `training.memory_interval` computes its intervals, and prints how
+often the intervals hold and how wide they are. No coefficient is set by a memory peak, so a residual is one of an
+unseen row.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What a second attempt after feedback is worth (`population.revision`), what a higher temperature costs
 (`population.temperature_per_k`), how far reward models separate (`population.selectors`), how many attempts of agents
-fail whatever the task (`population.fit_tables.SPOILED`), and what sampling costs beside greedy (`population.greedy`).
+fail whatever the task (`population.fit_tables.SPOILED`), and what sampling costs next to greedy (`population.greedy`).
 On the rows, the functions `fit_…` give the constants of those modules; `left_out` refits them without each model, or
 without each task where all rows are of one model.
 """
@@ -41,7 +41,7 @@ _Z80 = 1.2816
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """One figure beside what coefficients of other models say of it."""
+    """One figure next to what coefficients of other models say of it."""
 
     what: str
     """Coefficient and task."""

@@ -202,7 +202,7 @@ def _line(
 
 
 def _spread(errors: Floats) -> float:
-    """Root mean square of log errors: what a band around the prediction has to hold, bias included."""
+    """Root mean square of log errors: what an interval around the prediction has to hold, bias included."""
     known = np.log1p(errors[np.isfinite(errors)])
     return float(np.sqrt((known**2).mean()))
 

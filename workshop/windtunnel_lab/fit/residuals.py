@@ -1,4 +1,4 @@
-"""Out-of-sample residuals as data: what `training.uncertainty` compute their bands from."""
+"""Out-of-sample residuals as data: what `training.uncertainty` compute their intervals from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(
     Args:
         found: configurations with way of leaving out → predicted / median of the measured − 1.
         sites: families that share a site.
-        assumed: rows of a configuration → what its assumed settings add to a band, where they add anything.
+        assumed: rows of a configuration → what its assumed settings add to an interval, where they add anything.
         composed: families whose values were computed from fewer measurements (`measurements`).
     """
     together = site_names(sites)

@@ -274,7 +274,7 @@ def _weight(errors: Floats, scale: Floats) -> Floats:
 
 
 def _forward(slopes: Floats, errors: Floats, weights: Floats, sigma: Floats, groups: Ints) -> list[int]:
-    """Up to `FREE` columns, each the one that helps groups most that it is not fitted to, beside those before it.
+    """Up to `FREE` columns, each the one that helps groups most that it is not fitted to, next to those before it.
 
     What is compared are squares of the linearised errors: each group's with columns fitted to the others' and held to
     their priors, or, of few groups, their own.

@@ -2,7 +2,7 @@
 
 A set is what one record measured with one release line on one device (`residual_bands.set_of`). Its rows leave the fit,
 coefficients of its release line and generation are fitted to what is left, or taken from other sets where fewer than
-two models are left; bands know neither the set nor its part in the deviation between sets.
+two models are left; intervals know neither the set nor its part in the deviation between sets.
 
 `python -m windtunnel_lab.fit.serving_leave_out [ROWS.json]` prints the table: of the residuals that ship, or of
 a new fit to the rows (ten minutes); `--page` writes docs/accuracy/serving-left-out.md.
@@ -86,7 +86,7 @@ def left_out_sets(
 
 
 FEW_SETS = 4
-"""Sets below which nothing is said of a correlation between them."""
+"""Sets below which nothing is stated of a correlation between them."""
 
 
 def between_sets(rows: Sequence[Residual]) -> float:
@@ -155,13 +155,13 @@ class SetResult:
     errors: Floats
     """log(predicted / measured)."""
     inside: float
-    """Share of the values inside their bands."""
+    """Share of the values inside their intervals."""
     width: float
-    """Mean width of the bands, as a logarithm."""
+    """Mean width of the intervals, as a logarithm."""
 
 
 def results(rows: Sequence[Residual]) -> list[SetResult]:
-    """Errors and bands of every set, from what the others say."""
+    """Errors and intervals of every set, from what the others say."""
     kept: dict[tuple[Set, str], list[Residual]] = defaultdict(list)
     for row in rows:
         kept[set_of(row), str(row[FORM])].append(row)

@@ -93,7 +93,7 @@ class Outcome:
     parts: tuple[tuple[str, float], ...] = ()
     """Class of time → what the planner's plan saves of it, as a share of the row's step; largest first."""
     told_apart: bool = False
-    """Whether the paired band of the two step times leaves out 1."""
+    """Whether the paired interval of the two step times leaves out 1."""
     low: float = 0.0
     """Lower edge of that band: row over planner."""
     candidates: int = 0

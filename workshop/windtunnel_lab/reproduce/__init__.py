@@ -24,7 +24,7 @@ ACTS_ON = ("training", "serving", "run", "cluster", "learning", "programs", "law
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimResult:
-    """One published figure beside the simulated one.
+    """One published figure next to the simulated one.
 
     `low` and `high` span the simulated values over the range of settings that the paper leaves open; only the central
     value `simulated` decides `within`. Units are those of the claim's text.

@@ -1,4 +1,4 @@
-"""Claims as text: numbers, bands, Markdown.
+"""Claims as text: numbers, intervals, Markdown.
 
 `python -m windtunnel_lab.reproduce.claim_tables megatron_3d` prints one paper.
 """

@@ -1,6 +1,6 @@
 """Judge simulated values by the claims of a paper's `claims.yaml`, and simulate the scenarios that claims share.
 
-Bands come from the research catalogue or from the noise of the measurement, never from the simulated value.
+Intervals come from the research catalogue or from the noise of the measurement, never from the simulated value.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _end(outcomes: Sequence[Outcome], claims: Sequence[ClaimResult], gate: float
     if failed:
         raise typer.Exit(1)
     if gate is not None and share < gate:
-        raise GateFailed(f"{share:.3f} of the claims are within their bands, below --gate {gate:g}")
+        raise GateFailed(f"{share:.3f} of the claims are within their intervals, below --gate {gate:g}")
 
 
 def _cores() -> int:

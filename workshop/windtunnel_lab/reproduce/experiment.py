@@ -20,7 +20,7 @@ class Experiment:
     """
 
     module: str
-    """Name of the module beside `claims.yaml`."""
+    """Name of the module next to `claims.yaml`."""
     prefix: str = ""
     """First part of the claims' ids; absent: the folder's name."""
 

@@ -1,4 +1,4 @@
-"""Figures of papers: simulated lines beside published points, bars of claims, claims over what is published."""
+"""Figures of papers: simulated lines next to published points, bars of claims, claims over what is published."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def beside(
         x: title of the horizontal axes.
         y: title of the vertical axis.
         log_x: equal factors evenly spaced.
-        levels: published values that say no place, as "up to", by what stands beside their dotted line.
+        levels: published values that say no place, as "up to", by what stands next to their dotted line.
     """
     names = list(dict.fromkeys(name for series in panels.values() for name in series))
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
@@ -96,7 +96,7 @@ _IN, _OUT, _BAND, _PUBLISHED = "#2a7f62", "#c0392b", "#9aa8b2", "#9aa5ae"
 
 
 def limits(claim: ClaimResult) -> tuple[float, float]:
-    """What its band allows, least and most; infinite where it is open, NaN where the claim has none."""
+    """What its interval allows, least and most; infinite where it is open, NaN where the claim has none."""
     low, high = -math.inf, math.inf
     for part in claim.band.split(", ") if claim.band else ():
         first, _, last = part.partition(" to ")
@@ -109,7 +109,7 @@ def limits(claim: ClaimResult) -> tuple[float, float]:
 
 
 def bars(panels: Mapping[str, Mapping[str, ClaimResult]], y: str) -> Panels:
-    """Published and simulated bars of claims with one unit; the line on a bar is low to high, the box the band.
+    """Published and simulated bars of claims with one unit; the line on a bar is low to high, the box the interval.
 
     Args:
         panels: title → name of the pair of bars → claim.
@@ -157,7 +157,7 @@ def bars(panels: Mapping[str, Mapping[str, ClaimResult]], y: str) -> Panels:
 
 
 def ratios(claims: Sequence[ClaimResult]) -> Chart:
-    """Every claim over its published figure: a bar from 1, its range, its band behind it, figures beside it.
+    """Every claim over its published figure: a bar from 1, its range, its interval behind it, figures next to it.
 
     Claims without such a ratio (published or simulated as nothing) stand in a row of figures alone.
     """

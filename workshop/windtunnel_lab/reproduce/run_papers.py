@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def within(self) -> int:
-        """Claims inside their bands."""
+        """Claims inside their intervals."""
         return sum(c.within for c in self.claims)
 
 

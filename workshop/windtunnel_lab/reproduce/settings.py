@@ -22,7 +22,7 @@ Values = dict[str, Any]
 
 @lru_cache(maxsize=16)
 def load(package: str) -> Values:
-    """The `claims.yaml` beside an experiment, with its `paper` (title, year, link) from the card of its `system`."""
+    """The `claims.yaml` next to an experiment, with its `paper` (title, year, link) from the card of its `system`."""
     loaded: Values = yaml.safe_load(files(package).joinpath("claims.yaml").read_text(encoding="utf-8"))
     paper = card(loaded["system"])
     return loaded | {"paper": {"title": paper.title, "year": paper.year, "link": paper.link}}

@@ -1,4 +1,4 @@
-"""A job takes the node with least room beside it, or those with most room where no single one has enough."""
+"""A job takes the node with least room next to it, or those with most room where no single one has enough."""
 
 from windtunnel.clusters.event_loop.records import BEST_FIT
 from windtunnel.clusters.placements.base import PLACEMENTS, Placement

@@ -95,7 +95,7 @@ POD_POLICIES: Registry[PodPolicy] = Registry(
 
 
 def tightest_gpu(room: Rooms, ask: Ask, nodes: Ints) -> Ints:
-    """The GPU of each node that has least room beside the pod."""
+    """The GPU of each node that has least room next to the pod."""
     left = room.gpu[nodes]
     out: Ints = np.where(left >= ask.share, left, 2 * WHOLE).argmin(axis=1)
     return out

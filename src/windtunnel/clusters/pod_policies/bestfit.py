@@ -1,4 +1,4 @@
-"""Best fit: the node with the smallest weighted sum of CPU and GPU left beside the pod."""
+"""Best fit: the node with the smallest weighted sum of CPU and GPU left next to the pod."""
 
 import numpy as np
 

@@ -32,7 +32,7 @@ class Group:
 
 
 def group_s(stages: Kind, slower: tuple[float, ...]) -> float:
-    """Seconds in which each job of a group does one iteration, with what sharing costs beside the turns."""
+    """Seconds in which each job of a group does one iteration, with what sharing costs next to the turns."""
     return together_s(stages) * (slower[len(stages) - 2] if len(stages) > 1 else 1.0)
 
 

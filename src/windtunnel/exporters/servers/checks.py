@@ -72,7 +72,7 @@ def splits(deployed: Deployed, problems: ProblemList) -> None:
         if role in roles and other not in roles:
             problems.add("serving.pools", sorted(roles), f"has {role} and no {other}: one is needed for the other")
     if "mixed" in roles and len(roles) > 1:
-        problems.add("serving.pools", sorted(roles), "mixed pools beside prefill and decode pools cannot be launched")
+        problems.add("serving.pools", sorted(roles), "mixed pools next to prefill and decode pools cannot be launched")
 
 
 def whole_ranks(pool: Pool, problems: ProblemList) -> None:

@@ -48,7 +48,7 @@ def cast(deployed: Deployed, draft: ServerDraft, online: tuple[str, ...]) -> str
         have = ", ".join(f"{part} in {format}" for part, format in released.formats.items())
         draft.note(f"the checkpoint is released with {have}: MODEL must name a copy of it in 16 bits")
     if experts and experts != weights and not stored(deployed, experts):
-        draft.note(f"experts in {experts} beside weights in {weights} come with the checkpoint alone")
+        draft.note(f"experts in {experts} next to weights in {weights} come with the checkpoint alone")
     if weights in ("bf16", "fp16") or stored(deployed, weights):
         return None
     if weights in online:

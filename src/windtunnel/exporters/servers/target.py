@@ -36,7 +36,7 @@ class Server:
     """Lines of shell that run before the program."""
     environment: dict[str, Word] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
-    """Name → text of files that it reads, which lie beside the script (`$HERE`)."""
+    """Name → text of files that it reads, which lie next to the script (`$HERE`)."""
     hosts: str = ""
     """Variable that names all nodes of an instance with their devices, as mpirun takes them; empty: not needed."""
     port: int = 8000

@@ -253,8 +253,8 @@ def _parallelism(prepared: PreparedStep, to: TomlConfig) -> None:
         if plan.overlap_moe_a2a and plan.ep > 1:
             draft.lacks("expert all-to-all during computation: only DualPipeV overlaps it")
     for given, what in (
-        (replicate * shard * plan.cp > 1 and not plan.overlap_grad_reduce, "gradients reduced beside nothing"),
-        (plan.zero in (1, 2) and not plan.overlap_param_gather, "parameters gathered beside nothing"),
+        (replicate * shard * plan.cp > 1 and not plan.overlap_grad_reduce, "gradients reduced without overlap"),
+        (plan.zero in (1, 2) and not plan.overlap_param_gather, "parameters gathered without overlap"),
         (plan.zero == 3 and not plan.fsdp_prefetch, "overlap.fsdp_prefetch false: FSDP prefetches"),
         (plan.pp > 1 and not plan.overlap_p2p, "overlap.p2p false: pipelines send during computation"),
     ):

@@ -6,7 +6,7 @@ from windtunnel.specs.layers import SubBlock
 
 
 def rg_lru(hidden: int, width: int, heads: int, *, conv: int = 4) -> SubBlock:
-    """Real-gated linear recurrent unit beside a gate: two projections, convolution, recurrence, output.
+    """Real-gated linear recurrent unit next to a gate: two projections, convolution, recurrence, output.
 
     Source: De et al. 2024 (arXiv 2402.19427), section 2.4.
 

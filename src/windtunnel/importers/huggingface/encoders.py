@@ -45,7 +45,7 @@ def rembert(c: Config) -> ModelSpec:
 
 
 def roc_bert(c: Config) -> ModelSpec:
-    """RoCBert: tables of pronunciations and glyph shapes beside that of tokens, joined by a projection."""
+    """RoCBert: tables of pronunciations and glyph shapes next to that of tokens, joined by a projection."""
     h, v = c.need("hidden_size"), c.need("vocab_size")
     inputs, joined = _tables(c, h), h
     for name, size, rows in (("pronunciation", h, 910), ("shape", 512, 24858)):

@@ -133,7 +133,7 @@ def hunyuan_4(c: Config) -> ModelSpec:
 
 
 def _compressed_attention(c: Config, h: int) -> dict[str, SubBlock]:
-    """Attention of each kind of layer of DeepSeek-V4: in a window, beside tokens compressed heavily or sparsely."""
+    """Attention of each kind of layer of DeepSeek-V4: in a window, next to tokens compressed heavily or sparsely."""
     heads, d = c.need("num_attention_heads"), c.need("head_dim")
     q_rank, groups, o_rank = c.need("q_lora_rank"), c.need("o_groups"), c.need("o_lora_rank")
     index_heads, index_dim = c.need("index_n_heads"), c.need("index_head_dim")

@@ -11,7 +11,7 @@ from windtunnel.specs.model import ModelSpec
 
 
 def jetmoe(c: Config) -> ModelSpec:
-    """JetMoE: experts for queries and outputs of attention beside shared keys and values, experts for the MLP."""
+    """JetMoE: experts for queries and outputs of attention next to shared keys and values, experts for the MLP."""
     h, kv_heads, size = c.need("hidden_size"), c.need("num_key_value_heads"), c.number("kv_channels", 128)
     experts, per_token, inner = c.need("num_local_experts"), c.need("num_experts_per_tok"), kv_heads * size
     mixer = SubBlock(

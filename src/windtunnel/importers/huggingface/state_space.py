@@ -1,4 +1,4 @@
-"""Readers of state-space models and of hybrids with attention beside or between state-space layers."""
+"""Readers of state-space models and of hybrids with attention next to or between state-space layers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def bamba(c: Config) -> ModelSpec:
 
 
 def falcon_h1(c: Config) -> ModelSpec:
-    """Falcon-H1: Mamba-2 and attention beside one another in every layer, then a gated MLP."""
+    """Falcon-H1: Mamba-2 and attention next to one another in every layer, then a gated MLP."""
     h = c.need("hidden_size")
     beside = _grouped_attention(c, h).model_copy(update={"parallel": True})
     layer = (

@@ -108,7 +108,7 @@ def tower_parameters(config: Mapping[str, Any], text_hidden: int) -> int | None:
 
 
 def git(c: Config) -> ModelSpec:
-    """GIT: a text decoder in the manner of BERT that reads patches of a CLIP tower beside its tokens."""
+    """GIT: a text decoder in the manner of BERT that reads patches of a CLIP tower next to its tokens."""
     h, v, heads = c.need("hidden_size"), c.need("vocab_size"), c.need("num_attention_heads")
     vision = c.part("vision_config")
     w, f, patch = vision.need("hidden_size"), vision.need("intermediate_size"), vision.need("patch_size")

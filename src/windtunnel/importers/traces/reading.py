@@ -198,7 +198,7 @@ class Source:
             sure: the file itself names the unit, so that odd rates are no doubt.
 
         Raises:
-            BadInput: the unit cannot be told; asks for it in one line.
+            BadInput: the unit cannot be determined; asks for it in one line.
         """
         unit = self.options.time_unit or own
         if self.options.time_unit is None and not sure:

@@ -12,7 +12,7 @@ LAWS.add(
     "diloco-scaling",
     Law(
         id="diloco-scaling",
-        title="DiLoCo: loss over parameters and workers, beside data parallelism",
+        title="DiLoCo: loss over parameters and workers, compared with data parallelism",
         source="Charles et al. 2025, Communication-Efficient Language Model Training Scales Reliably, tables 7 to 10",
         link="https://arxiv.org/abs/2503.09799",
         confirmed="as in learning.laws, which takes its coefficients from here",

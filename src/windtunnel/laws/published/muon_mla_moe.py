@@ -1,4 +1,4 @@
-"""Muon beside AdamW: FLOP to a loss, FLOP of a step's Newton–Schulz products, bytes of optimizer state.
+"""Muon next to AdamW: FLOP to a loss, FLOP of a step's Newton–Schulz products, bytes of optimizer state.
 
 Source: Mehta et al. 2025 (arXiv 2509.24406): a target loss
 with 48 to 52 % of AdamW's training for decoders of 30M to 200M parameters. A Newton–Schulz iteration on an m × n matrix
@@ -35,7 +35,7 @@ LAWS.add(
     "muon-mla-moe",
     Law(
         id="muon-mla-moe",
-        title="Muon: FLOP to a loss and of a step, beside AdamW",
+        title="Muon: FLOP to a loss and of a step, compared with AdamW",
         source=f"Mehta et al. 2025, {card('muon-mla-moe').title}, abstract",
         link="https://arxiv.org/abs/2509.24406",
         confirmed="48 to 52 % on four public pages; FLOP of a step are counted",
@@ -58,7 +58,7 @@ LAWS.add(
             ),
             Question(
                 id="step",
-                summary="FLOP and optimizer bytes that a matrix adds to a step, beside its training FLOP.",
+                summary="FLOP and optimizer bytes that a matrix adds to a step, besides its training FLOP.",
                 needs=("rows", "columns", "batch_tokens"),
                 may=("iterations",),
                 units={"step_flop": "FLOP", "share_of_training": "share", "state_bytes": "B", "adamw_state_bytes": "B"},

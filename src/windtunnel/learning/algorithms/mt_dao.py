@@ -1,4 +1,4 @@
-"""MT-DAO: Adam with slow momenta beside the gradient; slow states survive long rounds.
+"""MT-DAO: Adam with slow momenta next to the gradient; slow states survive long rounds.
 
 x ← x − η·((1 − Σω_j)g + Σω_j u_j)/(√v + ε), u_j ← β_j u_j + (1 − β_j)g; parameters, momenta and v are averaged at
 periods of their own.

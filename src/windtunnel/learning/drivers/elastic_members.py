@@ -29,7 +29,7 @@ def may_be_elastic(algorithm: Any) -> bool:
     """Whether rounds of an algorithm go on without those that fail.
 
     Its workers meet once a round, all at the same step, with their parameters alone: nothing is late or in parts, no
-    state is averaged beside them, and no gradient is exchanged between rounds.
+    state is averaged next to them, and no gradient is exchanged between rounds.
     """
     if type(algorithm) is not Composed or algorithm.gradients is not None or algorithm.parameters is None:
         return False

@@ -24,7 +24,7 @@ class TaskKind:
     """Ways in which its samples can be given to workers."""
     source: str = ""
     packages: tuple[str, ...] = ()
-    """Distributions beside NumPy whose versions curves depend on."""
+    """Distributions next to NumPy whose versions curves depend on."""
 
 
 TASKS: Registry[TaskKind] = Registry("learning_tasks", package="windtunnel.learning.tasks", noun="task")

@@ -73,7 +73,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskSetting:
-    """What every task is built from, beside knobs of its own."""
+    """What every task is built from, next to knobs of its own."""
 
     workers: int
     batch: int

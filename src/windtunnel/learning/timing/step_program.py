@@ -1,7 +1,7 @@
 """Local steps and messages of lock-step workers as tasks of the engine.
 
 A *lane* is a worker, or all workers where one stands for all. It has a compute stream and its link's two directions:
-messages of one direction leave one after the other, latencies pass beside them. A step is cut only where a message
+messages of one direction leave one after the other, latencies pass next to them. A step is cut only where a message
 leaves or is waited for, and into layers only where a message leaves or arrives layer by layer.
 """
 

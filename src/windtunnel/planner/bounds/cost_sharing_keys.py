@@ -154,9 +154,9 @@ class PolicyGroup:
     """Their numbers among all policies."""
     policies: list[Policy]
     blocks: Unique
-    """Ways to cut a block, with whether hops run beside computation."""
+    """Ways to cut a block, with whether hops run next to computation."""
     p2p: Ints
-    """Whether hops run beside computation in each way: 1 yes, 0 no, −1 as the framework does."""
+    """Whether hops run next to computation in each way: 1 yes, 0 no, −1 as the framework does."""
     holds: list[Hashable]
     sends: list[Hashable]
     updates: list[Hashable]

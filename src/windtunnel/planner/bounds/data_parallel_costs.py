@@ -189,7 +189,7 @@ class DataParallelCosts:
     def _data_parallel(
         self, traffic: DataParallelComm, plan: ResolvedPlan, stage_costs: StageCosts, pipe: Pipe
     ) -> GradientComm:
-        """What travels before, beside and after the instructions of a step."""
+        """What travels before, next to and after the instructions of a step."""
         first = np.full(plan.pp, -1)  # the first part of each stage
         for k in range(len(pipe.stage_of) - 1, -1, -1):
             first[pipe.stage_of[k]] = k

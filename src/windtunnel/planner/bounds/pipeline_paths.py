@@ -24,7 +24,7 @@ class Paths:
             block_costs: One a layout.
             pipe: How parts follow one another.
             m: Micro-batches of each layout.
-            p2p: Whether hops run beside computation, of each.
+            p2p: Whether hops run next to computation, of each.
             schedule: Its id.
         """
         self.block_costs, self.pipe, self.m, self.schedule = block_costs, pipe, m, schedule
@@ -61,7 +61,7 @@ class Paths:
         return latest
 
     def with_copies(self, weights: Floats, link: float, pieces: Floats) -> tuple[Floats, Floats]:
-        """Ends of stages and of everything where copies from host memory run beside.
+        """Ends of stages and of everything where copies from host memory run next to.
 
         A copy in may start when the layer two before its use is done, so that a backward that follows a forward cannot
         have copied ahead more than the forward's last layer lasts; and all copies of a stage are one stream.

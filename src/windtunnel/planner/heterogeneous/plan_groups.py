@@ -1,4 +1,4 @@
-"""`plan` on a mixed cluster: the best plan over all groups, beside an even share and the best group alone."""
+"""`plan` on a mixed cluster: the best plan over all groups, next to an even share and the best group alone."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 
 SEQUENCES = (8, 16, 32, 64, 128, 256, 512, 1024)
 TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
-"""Batch limits that are tried where the scenario says none, beside the engine's own."""
+"""Batch limits that are tried where the scenario says none, next to the engine's own."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a search found at both ends of the band, and what one measured run would settle between them."""
+"""What a search found at both ends of the interval, and what one measured run would settle between them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Simulated(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """What the objective takes at the central prediction and at the upper end of its band."""
+    """What the objective takes at the central prediction and at the upper end of its interval."""
 
     central_devices: int
     upper_devices: int | None
@@ -73,8 +73,8 @@ def measure_next(
 ) -> ServingMeasurement | None:
     """One load test of one instance of the best at the central prediction, and what it would leave.
 
-    Deployments that the search simulated are judged anew by the narrower band; others might do with fewer devices.
-    None where both ends agree, and where the test would leave the band as it is.
+    Deployments that the search simulated are evaluated anew by the narrower interval; others might do with fewer
+    devices. None where both ends agree, and where the test would leave the interval as it is.
 
     Args:
         ends: devices at both ends.

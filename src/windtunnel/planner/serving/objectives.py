@@ -193,7 +193,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """What a search makes best, and what its deployments keep to beside the scenario's objective."""
+    """What a search makes best, and what its deployments keep to next to the scenario's objective."""
 
     objectives: tuple[Metric, ...]
     limits: tuple[Limit, ...]

@@ -386,7 +386,7 @@ def _result(
 def _ends(
     question: Question, one: Searched, other: Searched | None, chosen: Deployment, central: Deployment | None
 ) -> Ends | None:
-    """What both ends of the band take; None where the upper end was not asked for, or not looked at to the end."""
+    """What both ends of the interval take; None where the upper end was not asked for, or not looked at to the end."""
     if question.wanted.slo_at != "upper" or not _has_slo(question) or (one.upper and other is None):
         return None
     first = question.goals.objectives[0].name

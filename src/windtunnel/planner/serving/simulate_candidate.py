@@ -33,7 +33,7 @@ from windtunnel.serving.traffic import Traffic
 from windtunnel.specs.serving import SloSpec
 
 PARTS = {"ttft_s": "ttft", "tpot_s": "tpot", "e2e_s": "e2e"}
-"""Parts of an objective, and the measures whose bands they take."""
+"""Parts of an objective, and the measures whose intervals they take."""
 SHARES = tuple(float(x) for x in np.linspace(0.0, 1.0, 11))
 """Shares of the first token in a whole answer that a bound goes through, where the run is not known."""
 

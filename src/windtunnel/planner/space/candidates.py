@@ -36,7 +36,7 @@ _NOT_SEARCHED = tuple(name for name in Overlap.model_fields if name not in OVERL
 
 
 V_SHAPED = "dualpipev"
-"""Schedule that the default space of a model with experts has beside the framework's: it hides exchanges of experts
+"""Schedule that the default space of a model with experts has next to the framework's: it hides exchanges of experts
 behind products of another micro-batch. Its two chunks a stage need not divide the layers evenly."""
 
 
@@ -134,7 +134,7 @@ def divisors(n: int) -> list[int]:
 
 
 def chunk_counts(depth: int) -> list[int]:
-    """Chunks a stage that are tried when nothing is said: divisors of the layers, the ends counted or not."""
+    """Chunks a stage that are tried when nothing is stated: divisors of the layers, the ends counted or not."""
     return divisors(depth) if (depth + 2) % 2 else sorted({*divisors(depth), *divisors(depth + 2)})
 
 
@@ -256,7 +256,7 @@ def v_shaped(model: ModelSpec, plan: PlanSpec, space: Space) -> bool:
 
 
 def overlapped_experts(model: ModelSpec, plan: PlanSpec, space: Space) -> bool:
-    """Whether the default space has exchanges of experts beside computation as well."""
+    """Whether the default space has exchanges of experts next to computation as well."""
     return bool(model.num_experts and space.overlap_moe_a2a is None and "overlap" not in plan.model_fields_set)
 
 
@@ -352,7 +352,7 @@ class _LegalCells:
         *,
         split: bool,
     ) -> None:
-        """Nothing is judged yet.
+        """Nothing is evaluated yet.
 
         Args:
             sizes: Axis sizes, replicas and micro-batches of the layouts.
@@ -523,7 +523,7 @@ def _same_mesh(order: tuple[str, ...], earlier: list[tuple[str, ...]], sizes: di
 
 
 def _exchanges_overlap(sizes: dict[str, Ints], policies: tuple[Policy, ...]) -> Mask:
-    """(N, P): where exchanges of experts are as the framework does, or can run beside computation.
+    """(N, P): where exchanges of experts are as the framework does, or can run next to computation.
 
     Source: Megatron-LM, `megatron/training/arguments.py`: `--overlap-moe-expert-parallel-comm` takes expert
     parallelism, an interleaved pipeline or none, and no recomputation of whole layers. Paired schedules do it by

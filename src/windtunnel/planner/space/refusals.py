@@ -16,7 +16,7 @@ from windtunnel.training.step_setup import schedule_case
 
 @dataclass(slots=True)
 class Refusals:
-    """Says why plans cannot run; reasons that differ in figures alone are told as the first of them."""
+    """Says why plans cannot run; reasons that differ in figures alone are reported as the first of them."""
 
     case: Case
     _schedules: dict[Hashable, tuple[Problem, ...]] = field(default_factory=dict)

@@ -39,7 +39,7 @@ Decided = dict[Hashable, dict[str, Any]]
 
 
 def effective(case: Case, plan: PlanSpec, decided: Decided | None = None) -> PlanSpec | None:
-    """The plan that runs; None where that cannot be told without running it.
+    """The plan that runs; None where that cannot be determined without running it.
 
     Args:
         case: what all candidates share.

@@ -1,9 +1,9 @@
 """Budget forcing: an attempt's thinking is cut at a budget of tokens, or goes on where it would have ended.
 
 A cut attempt is made to answer with what it has: it was right if it had ended, and is between wrong and as good as
-ever otherwise, which is the band. Each `wait` appends a text that keeps the model thinking for `extension` times the
-tokens it has spent; what that gains is not known without measured curves: between nothing and a further attempt with
-a checker.
+ever otherwise, which is the interval. Each `wait` appends a text that keeps the model thinking for `extension` times
+the tokens it has spent; what that gains is not known without measured curves: between nothing and a further attempt
+with a checker.
 
 Source: Muennighoff et al. 2025 (arXiv 2501.19393), section 3.1, budget forcing.
 """
@@ -48,7 +48,7 @@ def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
 
 
 def success(p: Floats, knobs: Knobs, quality: Quality) -> Floats | Banded:
-    """Those that end within the budget, and a band for the forced answers and for what waiting gains."""
+    """Those that end within the budget, and an interval for the forced answers and for what waiting gains."""
     cap, waits = knobs["max_tokens"], knobs["waits"]
     ended = 1.0 if cap is None or quality.attempts is None else quality.attempts.finished(cap)[0]
     if ended == 1.0 and not waits:

@@ -391,7 +391,7 @@ def tools_of(knobs: Knobs) -> tuple[str, ...]:
 
 
 def roles_of(knobs: Knobs) -> tuple[str, ...]:
-    """Models beside those that answer and verify that nodes name."""
+    """Models next to those that answer and verify that nodes name."""
     named = [one.get("model", "") for one in _listed_nodes(knobs["nodes"])]
     return tuple(dict.fromkeys(str(n) for n in named if n and n not in ("answers", "verifier")))
 

@@ -40,7 +40,7 @@ STRATEGIES.add(
         knobs={
             "candidates": Knob(10, 1, 10_000, doc="documents that are reranked"),
             "candidate_tokens": Knob(200, 1, 1_000_000, doc="tokens of a document"),
-            "criteria": Knob(1, 0, 100, doc="criteria beside the question; 0: order alone"),
+            "criteria": Knob(1, 0, 100, doc="criteria besides the question; 0: order alone"),
             "score_tokens": Knob(20, 1, 10_000, doc="tokens of reasoning for a document and a criterion"),
             "turns": Knob(1, 1, 100, doc="calls of the reranker, each of which reads those before"),
             "kept": Knob(3, 1, 10_000, doc="documents that the answer reads"),

@@ -1,8 +1,8 @@
 """Revision: an attempt, then up to so many further ones, each of which reads those before and what tests said of them.
 
 A checker ends it as soon as an attempt is right. A further attempt after feedback is worth κ fresh ones
-(`population.revision`): κ is fitted on aider's two attempts, or stated; it is a band elsewhere. Tests take the seconds
-of `programs.tools.tests` where the scenario has that tool, and their output is the tool's `result_tokens`.
+(`population.revision`): κ is fitted on aider's two attempts, or stated; it is an interval elsewhere. Tests take the
+seconds of `programs.tools.tests` where the scenario has that tool, and their output is the tool's `result_tokens`.
 
 Source: Madaan et al. 2023 (arXiv 2303.17651), iterative refinement; Chen et al. 2023 (arXiv 2304.05128), with tests.
 """
@@ -22,7 +22,7 @@ from windtunnel.techniques.base import Knob
 
 TESTS = "tests"
 LEVEL = 1.645
-"""Standard deviations to the ends of a band of 90 %."""
+"""Standard deviations to the ends of an interval of 90 %."""
 
 
 def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
@@ -54,7 +54,7 @@ def build(graph: ProgramGraph, work: Workload, knobs: Knobs) -> Built:
 
 
 def success(p: Floats, knobs: Knobs, quality: Quality) -> Floats | Banded:
-    """1 − (1 − p)^(1 + κ·rounds), with a band for κ unless it is stated."""
+    """1 − (1 − p)^(1 + κ·rounds), with an interval for κ unless it is stated."""
     rounds = knobs["rounds"]
     if rounds == 0:
         return p

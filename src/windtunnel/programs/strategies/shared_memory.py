@@ -8,7 +8,7 @@ they come, and a useless entry is opened now and then: both are what lax admissi
 
 Scores are normal with a separation d between steps that others may meet and steps that they do not. Of useless steps
 the share `admission` is admitted, of useful ones Φ(d + Φ⁻¹(admission)). The controller is the verifier of `programs`: a
-call that reads the question and the step, beside the team's own work; an entry is there once it has answered.
+call that reads the question and the step, next to the team's own work; an entry is there once it has answered.
 
 Source: Fioresi et al. 2026, Learning to share (arXiv 2602.05965). What sharing does to success is not known here:
 accuracy is not stated.

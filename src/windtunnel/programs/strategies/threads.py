@@ -5,7 +5,7 @@ has), and the parent's next request holds the text of all threads, whose KV is c
 thread equals serial generation with a prefill at the join.
 
 Source: ThreadWeaver (Lian et al. 2025), orchestrated threads on an unchanged engine; its rows keep accuracy within
-1.5 points of serial answers on the three tasks that are public, which is the band here.
+1.5 points of serial answers on the three tasks that are public, which is the interval here.
 """
 
 from __future__ import annotations

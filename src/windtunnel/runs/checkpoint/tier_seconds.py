@@ -47,7 +47,7 @@ class TierSeconds:
     """From the end of the stop to a copy that can be loaded."""
     load_s: float
     slowed_s: float = 0.0
-    """Seconds that steps lose while the rest of a save runs beside them."""
+    """Seconds that steps lose while the rest of a save runs next to them."""
     assumed: tuple[tuple[str, str, str], ...] = ()
     """(field, value, why)."""
 

@@ -28,7 +28,7 @@ class BatchPolicy(Policy):
     reserves_longest: ClassVar[bool] = False
     """Whether a request takes the blocks of the longest answer that the engine allows, not of its own."""
     watermark: ClassVar[float] = 0.0
-    """Share of blocks that stays free when a request is admitted beside others."""
+    """Share of blocks that stays free when a request is admitted next to others."""
 
     @classmethod
     def jitted(cls) -> bool:

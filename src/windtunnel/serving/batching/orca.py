@@ -1,4 +1,4 @@
-"""Orca: requests join and leave between iterations; whole prompts run beside decodes; answers have room reserved."""
+"""Orca: requests join and leave between iterations; whole prompts run next to decodes; answers have room reserved."""
 
 from __future__ import annotations
 

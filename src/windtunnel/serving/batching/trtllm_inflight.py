@@ -1,4 +1,4 @@
-"""TensorRT-LLM: whole prompts run beside decodes; a request enters with room for its answer and is never evicted."""
+"""TensorRT-LLM: whole prompts run next to decodes; a request enters with room for its answer and is never evicted."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def check(requests: Requests, fleet: Fleet, rules: LoopRules | None = None) -> N
 
     Raises:
         BadInput: graphs that no run could end; groups that the fleet does not have; calls to be cancelled where caches
-            move between pools, are copied to the host beside iterations, or wait in a queue that has lines of its own.
+            move between pools, are copied to the host next to iterations, or wait in a queue that has lines of its own.
     """
     problems = _column_problems(requests, fleet)
     if requests.after is not None:

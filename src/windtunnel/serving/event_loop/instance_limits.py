@@ -40,7 +40,7 @@ class Limits:
     block: int = 16
     blocks: int = 1 << 30
     watermark: int = 0
-    """Blocks that stay free when a request is admitted beside others."""
+    """Blocks that stay free when a request is admitted next to others."""
     poll: int = 1
     """Decode steps between two looks at the queue."""
     mixed: bool = True
@@ -64,7 +64,7 @@ class Limits:
     reserve_length: int = 0
     """With `reserve`: tokens that every request takes at least (Orca's longest answer)."""
     sequence_blocks: int = 0
-    """Blocks that every sequence takes beside those of its tokens: recurrent states."""
+    """Blocks that every sequence takes next to those of its tokens: recurrent states."""
     window_share: float = 0.0
     """Cache of windowed layers over that of the others, per token inside the window."""
     ratio_start: int = 0

@@ -1,4 +1,4 @@
-"""What the reference loop records beside the requests' times: sums, histogram and events, as the jitted loop does."""
+"""What the reference loop records next to the requests' times: sums, histogram and events, as the jitted loop does."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Requests:
     """Group of instances (`Fleet.groups`) that each is routed in: the model that it asks for."""
     reused_tokens: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """Prompt tokens whose keys and values are taken over from other calls and not computed (branches merged into one
-    context), beside those of a common prefix. They take blocks of their own. A preempted request computes them."""
+    context), next to those of a common prefix. They take blocks of their own. A preempted request computes them."""
     keep_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Seconds for which prompt and answer of a call that is done stay in the prefix cache whatever happens, or until a
     call that waits for it is scheduled. 0: they stay until others need the room; −1: they are dropped at once, but for

@@ -2,7 +2,7 @@
 
 A paged cache is not contiguous: every block has keys and values in every layer, and each of these is a copy of its own
 whose start costs time. Blocks that are allocated in groups are copied together. Copies are waited for, or run on the
-link beside iterations; a request joins the batch when its cache has come. A host copy that is kept holds full blocks
+link next to iterations; a request joins the batch when its cache has come. A host copy that is kept holds full blocks
 that never change, so that the next time only newer ones leave.
 
 Left out: blocks that leave while iterations run are free at once (Shen et al. wait for a copy only where a new owner
@@ -52,7 +52,7 @@ class Swaps:
         copies: of one block: keys and values of every layer.
         copy_s: at least, of one copy, from its start to the next one's.
         group: blocks that one copy moves.
-        asynchronous: whether copies run beside iterations.
+        asynchronous: whether copies run during iterations.
         reuse: whether host copies are kept while a request lives.
     """
 

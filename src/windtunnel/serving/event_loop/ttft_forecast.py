@@ -19,7 +19,7 @@ FIRST_GUESS = 256.0
 
 
 class Forecast:
-    """One object a run; `ended` is told of every answer."""
+    """One object a run; `ended` is notified of every answer."""
 
     def __init__(self, instances: Sequence[Instance]) -> None:
         self.instances = instances
@@ -42,7 +42,7 @@ class Forecast:
         return float(one.linear[_within(one, count)]) + limits.per_sequence_s * count + limits.kv_s * each * count
 
     def prefill_s(self, one: Instance, tokens: float, decoding: int) -> float:
-        """Prompt tokens in iterations that are filled to the budget, beside sequences that decode."""
+        """Prompt tokens in iterations that are filled to the budget, next to sequences that decode."""
         limits = one.limits
         beside = decoding if limits.mixed else 0
         room = max(limits.budget - beside, 1)

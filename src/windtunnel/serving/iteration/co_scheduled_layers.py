@@ -48,7 +48,7 @@ MEMORY_SM_SHARE = 0.5
 
 Source: bytes in flight = rate · latency (Little's law): 2.0 TB/s · 0.6 µs = 1.2 MB on A100, of which an SM's streaming
 kernels hold 16 to 32 kB, so 35 to 70 of 108 SMs; 3.35 TB/s · 0.6 µs = 2.0 MB of 132 SMs on H100. Prior 0.5, standard
-error 0.15. Valid for: GPUs; grade assumed.
+error 0.15. Valid for: GPUs; confidence assumed.
 """
 NORM_PASSES = 4.0 / 5.0
 """Passes over memory of a norm that adds the residual in the same kernel (reads both, writes both), over those of the
@@ -450,7 +450,7 @@ def _gap_s(layers: Layers, cuda_graphs: bool) -> float:
 def _attention_shares(layers: Layers) -> dict[str, float]:
     """Kind → share of the instance's attention seconds that one layer of it has, at equal reach.
 
-    Layers with a window or a state share the seconds of all attention by what they cost beside full ones, at as many
+    Layers with a window or a state share the seconds of all attention by what they cost next to full ones, at as many
     tokens as the window holds.
     """
     model = layers.model

@@ -1,4 +1,4 @@
-"""Seconds of one iteration in closed form: a table over tokens from the engine, and what grows evenly beside it.
+"""Seconds of one iteration in closed form: a table over tokens from the engine, and what grows evenly next to it.
 
     T = linear(n) + pairs · prefill_pair + kv · decode_kv + window · window_kv + sequences · per_sequence [+ prompts]
         [- what techniques save by running launches side by side]
@@ -33,7 +33,7 @@ class Drafts:
     steps_s: Floats
     """(G,) seconds of the passes that draft for so many decoding sequences."""
     sequence_s: float
-    """Seconds that verifying adds for each decoding sequence beside its tokens: logits, recurrent states."""
+    """Seconds that verifying adds for each decoding sequence next to its tokens: logits, recurrent states."""
     prompts_s: Floats
     """(G,) seconds of the pass over so many tokens of prompts."""
     kv_s: float
@@ -198,7 +198,7 @@ def iteration_model(
 
 
 def _hidden(c: ServingCoefficients, shape: Shape, linear: Linear) -> ServingCoefficients:
-    """Coefficients where the host works beside the device: what it needs longer than any batch takes is left.
+    """Coefficients where the host works next to the device: what it needs longer than any batch takes is left.
 
     A batch of n tokens has at most n sequences, and takes at least its linear layers.
     """

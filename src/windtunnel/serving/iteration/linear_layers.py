@@ -417,7 +417,7 @@ class Layers:
         return np.asarray(seconds)
 
     def _other_ranks(self) -> float:
-        """Ranks beside its own that have an expert of a token, on average, experts drawn alike."""
+        """Ranks next to its own that have an expert of a token, on average, experts drawn alike."""
         ranks = float(self.shape.ranks)
         return float((ranks - 1.0) * (1.0 - (1.0 - 1.0 / ranks) ** float(self.model.num_experts_per_tok)))
 

@@ -1,6 +1,6 @@
 """Sparse attention by an indexer (DeepSeek-V3.2, GLM-5): a light scorer picks the tokens that attention then reads.
 
-Every query scores every token before it with a few small heads over keys of their own, kept in 8 bits beside the
+Every query scores every token before it with a few small heads over keys of their own, kept in 8 bits next to the
 latents; attention reads the `index_topk` best ones. Source: DeepSeek-V3.2-Exp report, section 2 (lightning indexer,
 token selection); sizes are the model's `index_n_heads`, `index_head_dim`, `index_topk`.
 """
@@ -28,7 +28,7 @@ def pair_flop(model: ModelSpec) -> float:
 
 
 def operators(model: ModelSpec) -> list[Operator]:
-    """What the indexer computes for one token beside the scores: three projections, and what comes between.
+    """What the indexer computes for one token next to the scores: three projections, and what comes between.
 
     Ranks of the tensor axis repeat it (SGLang, vLLM: replicated projections). Between: norm and rotary part of the key,
     rotation and cast of queries and keys, the write of the key, the scores' launch and the selection's.

@@ -1,7 +1,7 @@
 """How much cache an instance has: what every engine's memory rule starts from, and what comes out.
 
 A device holds weights, the peak of activations, what lies outside of the framework (contexts, communicators) and the
-cache. Engines differ in which of these their memory knob covers; each rule is one file beside this one.
+cache. Engines differ in which of these their memory knob covers; each rule is one file next to this one.
 """
 
 from __future__ import annotations

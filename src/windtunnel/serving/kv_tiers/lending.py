@@ -3,7 +3,7 @@
 An instance whose cache is full takes blocks of the one with the most free ones, and gives them back when it has room of
 its own. At every step that reads lent blocks the borrower sends the queries of the sequences concerned, layer by layer,
 and gets partial outputs with their normalisers back; the lender reads those keys and values in its own iterations,
-beside what it computes itself. Both sides read at the same time.
+next to what it computes itself. Both sides read at the same time.
 
 Source: Lin et al. 2024 (Infinite-LLM, DistAttention): sub-blocks of the cache on any instance, queries and partial
 results exchanged instead of keys and values, a manager that lends from instances with short contexts.

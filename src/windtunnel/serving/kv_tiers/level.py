@@ -33,7 +33,7 @@ class Line:
 
 
 def pipelined(compute_s: float, load_s: float, layers: int) -> float:
-    """Seconds of layers that are loaded and computed in turn, one layer's load beside the one before.
+    """Seconds of layers that are loaded and computed in turn, one layer's load next to the one before.
 
     Of two equal chains of so many steps: the longer, and one step of the shorter.
 

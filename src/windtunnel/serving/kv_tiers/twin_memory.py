@@ -35,7 +35,7 @@ class Memory:
     plans: tuple[tuple[LevelPlan, ...], ...]
     """By pool; empty where a pool has none."""
     layers: tuple[int, ...]
-    """Layers of one pipeline stage, by pool: loads run beside the layers before. 1: they do not."""
+    """Layers of one pipeline stage, by pool: loads run next to the layers before. 1: they do not."""
     pool: Sequence[int]
     """Pool of each instance of the loop."""
     block_tokens: int

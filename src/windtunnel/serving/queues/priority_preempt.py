@@ -47,7 +47,7 @@ class PriorityPreempt(Keyed):
 
 
 def room_for(one: Instance, q: Request) -> bool:
-    """Whether places and free blocks suffice for a request beside those that run."""
+    """Whether places and free blocks suffice for a request next to those that run."""
     if one.running >= one.limits.max_seqs:
         return False
     need = one.wanted(q) + one.extra(q) + (one.growth() if one.limits.mixed else 0)

@@ -1,4 +1,4 @@
-"""A served run → its result: latencies, throughput, cache, power, bands, and where each value comes from."""
+"""A served run → its result: latencies, throughput, cache, power, intervals, and where each value comes from."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def drawn_result(run: ServedRun, drawn: Drawn) -> ServingResult:
     """The result of the same run on a server that is as far off its prediction as drawn; the loop does not run again.
 
     First tokens and steps are so many times as long, answers as both say, and tokens a second follow (ADR 30). Watts
-    stay, so that energy and cost of a token go with the inverse of tokens a second. A drawn server has no band.
+    stay, so that energy and cost of a token go with the inverse of tokens a second. A drawn server has no interval.
 
     Args:
         run: What the loop did.
@@ -132,7 +132,7 @@ def build_result(run: ServedRun, factors: Mapping[str, float] | None = None) -> 
     Args:
         run: What the loop did.
         factors: Measured over predicted first tokens, steps and tokens a second of one drawn server
-            (`joint_draws.MEASURES`); absent: the prediction with its bands.
+            (`joint_draws.MEASURES`); absent: the prediction with its intervals.
     """
     d = run.deployment
     sums = _sums(run)

@@ -2,7 +2,7 @@
 
 A draw is what one server that nobody measured may do: by how much its first tokens and the time between its tokens are
 longer than predicted, both taken from one measured case. Whole answers and tokens a second follow from the same draw,
-so that the bands of one run cannot contradict each other:
+so that the intervals of one run cannot contradict each other:
 
 * an answer takes its first token and the rest, each times its own factor;
 * where requests wait for answers (closed loop, offline, saturated), tokens a second are the inverse of answers
@@ -43,7 +43,7 @@ DRAWS = 4096
 LEVEL = 0.8
 TAIL = 0.05
 """Share beyond each end of a band at a site that the record knows, whose groups are few and do not show the worst: with
-this share 81 % of all measured values lie inside bands that their whole group is left out of (70 % with 0.1)."""
+this share 81 % of all measured values lie inside intervals that their whole group is left out of (70 % with 0.1)."""
 FEW_CASES = 3
 """Cases below which a group says nothing of how its cases scatter."""
 FULL_BATCH = ("offline", "saturated")
@@ -107,7 +107,7 @@ class Draws:
     full_batch: Floats | None
     """Of whole answers where all requests come at once, sorted; None: no row measured that."""
     tail: float
-    """Share beyond each end of a band."""
+    """Share beyond each end of an interval."""
     basis: str
     grade: str
     scatter: Floats | None = None
@@ -202,7 +202,7 @@ class Draws:
         return dict(zip(MEASURES, (first, step, answer, min(rate, shape.offered)), strict=True))
 
     def bands(self, shape: RunShape) -> dict[str, Band]:
-        """The band of each measure under a load; every prediction lies inside its own."""
+        """The interval of each measure under a load; every prediction lies inside its own."""
         out = {}
         for name, logs in self.of(shape).items():
             low, high = np.exp(np.quantile(logs, [self.tail, 1.0 - self.tail]))
@@ -380,7 +380,7 @@ def _uniform() -> Floats:
 
 
 def widest(found: Sequence[Mapping[str, Band]], grades: Sequence[str]) -> dict[str, Band]:
-    """Of several pools' bands the widest, measure by measure."""
+    """Of several pools' intervals the widest, measure by measure."""
     out: dict[str, Band] = {}
     for name in dict.fromkeys(n for own in found for n in own):
         own = [one[name] for one in found if name in one]

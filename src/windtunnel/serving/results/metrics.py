@@ -180,7 +180,7 @@ def sessions_outlast_arrivals(requests: Requests) -> tuple[float, float] | None:
     """
     if not (requests.follow >= 0).any() or not np.isfinite(requests.finish_s).any():
         return None
-    member = requests.follow >= 0  # requests beside conversations may share a group for their prefix
+    member = requests.follow >= 0  # requests next to conversations may share a group for their prefix
     member[requests.follow[member]] = True
     heads = requests.order()
     heads = heads[member[heads]]

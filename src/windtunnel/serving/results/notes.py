@@ -1,4 +1,4 @@
-"""What a result says beside its figures: values that the scenario left open, and warnings."""
+"""What a result says next to its figures: values that the scenario left open, and warnings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pipelines(by_pool: Iterable[tuple[Pool, Any]]) -> list[str]:
         if stages > 1 and share >= TOLD_WAIT_SHARE:
             out.append(
                 f"{pool.name}: micro-batches wait {share:.0%} of their time for others in the {stages} stages of their "
-                "pipeline: they are uneven (prompts beside decodes), or one stage is slower; published pipelines "
+                "pipeline: they are uneven (prompts next to decodes), or one stage is slower; published pipelines "
                 "ran up to a quarter slower than simulated: small gains of pp over tp are not settled"
             )
     return out

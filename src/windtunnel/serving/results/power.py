@@ -155,9 +155,9 @@ class PowerReport:
     cost_per_million_output_tokens: float | None
     """In the currency of the device's price, None without one."""
     interval: dict[str, Any] | None
-    """Band of `mean_w_per_device`, given the run's times: level, low, high, basis, grade."""
+    """Interval of `mean_w_per_device`, given the run's times: level, low, high, basis, grade."""
     energy_interval: dict[str, Any] | None
-    """Band of `energy_per_output_token_j`, whose times are predicted too."""
+    """Interval of `energy_per_output_token_j`, whose times are predicted too."""
     grades: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def for_held_share(report: PowerReport, share: float, duration_s: float) -> Powe
 
 
 def _interval(mean: float, idle: float, limit: float, c: PowerCoefficients, shares: Sequence[float]) -> dict[str, Any]:
-    """80 % band of the mean power: the spread of models left out of the fit, on the share of time under way."""
+    """80 % interval of the mean power: the spread of models left out of the fit, on the share of time under way."""
     spread = math.exp(_Z * c.spread)
     busy = sum(shares)
     active = (mean - (1.0 - busy) * idle) / busy if busy else 0.0

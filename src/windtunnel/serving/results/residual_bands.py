@@ -1,9 +1,9 @@
-"""How far predictions of serving have been from measured rows: multiplicative bands from out-of-sample residuals.
+"""How far predictions of serving have been from measured rows: multiplicative intervals from out-of-sample residuals.
 
 Cases of the same release line on the same generation come first; where they are fewer than enough, those of the same
-kind of model on any engine, then all. A band's own (model, device) group is left out.
+kind of model on any engine, then all. An interval's own (model, device) group is left out.
 
-A site that nobody measured is off as a whole beside that, by as much as whole sets of rows (one record of one release
+A site that nobody measured is off as a whole next to that, by as much as whole sets of rows (one record of one release
 line on one device) are when no row of theirs is in the fit. That deviation between sets is estimated from them
 (`windtunnel_lab.fit.serving_leave_out`), stands in the residual file and is part of each draw, unless a row of the same
 set is in the record, or the machine's own measurements stand above the fits.
@@ -69,8 +69,8 @@ _MOST_KNOWN = 512
 def paired_band(measure: str, form: str = "whole") -> Band | None:
     """Factors on the ratio of two predictions of one model on one device, each with its group left out of the fit.
 
-    Two rows of one group share what the prediction gets wrong about model, device and engine, so that ratios are judged
-    by differences of residuals inside groups; each group counts once. None without a group of two rows.
+    Two rows of one group share what the prediction gets wrong about model, device and engine, so that ratios are
+    evaluated by differences of residuals inside groups; each group counts once. None without a group of two rows.
 
     Args:
         measure: ttft, tpot, e2e or throughput.

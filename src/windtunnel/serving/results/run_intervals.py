@@ -1,8 +1,8 @@
-"""Bands of a run's means, from residuals of measured rows, for one pool and for several.
+"""Intervals of a run's means, from residuals of measured rows, for one pool and for several.
 
 One pool and split pools have measured rows of their own. First tokens and steps are drawn together from them, and whole
 answers and tokens a second follow from the same draw (`joint_draws`). Heterogeneous pools take the widest of their
-bands.
+intervals.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MEASURE_OF = {
 def intervals(
     d: Deployment, predicted: Mapping[str, float], shape: RunShape, *, cache_full: bool
 ) -> dict[str, dict[str, Any]]:
-    """Each mean with the ends of its band.
+    """Each mean with the ends of its interval.
 
     No token takes less than what one sequence needs to read its weights at the memory's peak.
 
@@ -78,7 +78,7 @@ def draws_of(d: Deployment, *, cache_full: bool = False) -> list[Draws]:
 
 
 def form_of(d: Deployment) -> str:
-    """Form of the measured rows that a deployment is judged by: `split` pools, or `whole`."""
+    """Form of the measured rows that a deployment is evaluated by: `split` pools, or `whole`."""
     return "split" if d.pools[-1].spec.role == "decode" else "whole"
 
 

@@ -35,7 +35,7 @@ ROUTERS.add(
         "NVIDIA Dynamo, lib/llm kv_router/scheduler: overlap_score_weight",
         None,
         KvAware,
-        {"overlap_weight": Knob(1.0, 0.0, 1e6, "of prompt blocks to compute, beside blocks in use")},
+        {"overlap_weight": Knob(1.0, 0.0, 1e6, "of prompt blocks to compute, next to blocks in use")},
     ),
     aliases=("dynamo",),
 )

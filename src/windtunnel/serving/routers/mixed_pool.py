@@ -1,7 +1,7 @@
 """Instances that lend themselves to the other phase while its queue is long.
 
 A prompt goes to the prefill instance with fewest tokens to do. Where even that one has too many prompt tokens ahead,
-the request goes whole to the decode instance with fewest: it computes the prompt beside its answers and keeps the
+the request goes whole to the decode instance with fewest: it computes the prompt next to its answers and keeps the
 answer. Where every decode instance has a queue, the prefill instance answers what it has computed itself. Nothing moves
 then. Each request decides anew, so instances return to their own phase as soon as the queue is empty.
 """

@@ -58,7 +58,7 @@ ROUTERS.add(
         None,
         SpeedAndQueue,
         {
-            "alpha": Knob(0.2, 0.0, 1.0, "weight of the call's own seconds, beside the queue's"),
+            "alpha": Knob(0.2, 0.0, 1.0, "weight of the call's own seconds, next to the queue's"),
             "beta": Knob(1.0, 0.0, 1e9, "square seconds that scale the queue's part"),
         },
     ),

@@ -53,7 +53,7 @@ ROUTERS.add(
         None,
         WorkloadBalance,
         {
-            "alpha": Knob(0.2, 0.0, 1.0, "weight of speed, beside balance"),
+            "alpha": Knob(0.2, 0.0, 1.0, "weight of speed, next to balance"),
             "slower_share": Knob(1.0, 0.0, 1.0, "what a second of work counts on an instance slower than the first"),
         },
     ),

@@ -24,7 +24,7 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 
 SYNC_S = 20e-6
-"""Tokens from one device to another: a copy to the host and one back, beside nothing else (assumed)."""
+"""Tokens from one device to another: a copy to the host and one back, next to nothing else (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from windtunnel.serving.traffic.single_source import sent
 from windtunnel.specs.traffic import Agent, TrafficSpec
 
 WHICH = 13
-"""Stream of random numbers beside a seed."""
+"""Stream of random numbers next to a seed."""
 _BYTES_A_CALL = 3000.0
 """Memory of a call: its columns, and the object that the reference loop makes of it."""
 

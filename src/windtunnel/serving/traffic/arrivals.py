@@ -16,7 +16,7 @@ from windtunnel.machine_memory import require_bytes
 from windtunnel.specs.traffic import TrafficSpec
 
 GAPS, KEPT = 1, 2
-"""Streams of random numbers beside a seed (see `lengths` for the others)."""
+"""Streams of random numbers next to a seed (see `lengths` for the others)."""
 
 BYTES_A_REQUEST = 600.0
 """Memory of a request: its lengths and times, what the loop keeps of it and what metrics take."""

@@ -10,7 +10,7 @@ from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.specs.lengths import Lengths
 
 INPUT, OUTPUT, TURNS, THINK, RANKS = 3, 4, 5, 6, 7
-"""Streams of random numbers beside a seed."""
+"""Streams of random numbers next to a seed."""
 
 
 def draw(spec: int | Lengths, count: int, seed: int, which: int) -> Int32s:

@@ -55,7 +55,7 @@ _COLUMNS: tuple[tuple[str, type, float], ...] = (
     ("first_cancelled", np.int64, NONE),
     ("last_cancelled", np.int64, NONE),
 )
-"""Columns of nodes: name, type, value where nothing is said. `depth` counts the texts and calls that a prompt is made
+"""Columns of nodes: name, type, value where nothing is stated. `depth` counts the texts and calls that a prompt is made
 of, `hops` the calls on the longest way to a node, itself included."""
 
 

@@ -21,7 +21,7 @@ from windtunnel.serving.traffic.program_outcomes import Choice, Chosen, Outcomes
 from windtunnel.specs.lengths import Lengths
 
 TOOLS, BRANCHES = 14, 15
-"""Streams of random numbers beside a seed."""
+"""Streams of random numbers next to a seed."""
 SEEDS_APART = 1_000_003
 Context = Literal["history", "fresh", "joined"]
 Law = Literal["fixed", "exponential"]
@@ -89,7 +89,7 @@ class Added:
     source: Ints
     """(T,) call that history goes on from; −1: none."""
     answers: list[Ints]
-    """(T,) calls whose answers it hands on, beside the source's history."""
+    """(T,) calls whose answers it hands on, next to the source's history."""
     results: Ints
     """(T,) tokens of tools' results that it hands on."""
     waits: list[Ints]

@@ -15,7 +15,7 @@ from windtunnel.serving.traffic.single_source import drawn_alone
 from windtunnel.specs.traffic import Tenant, TrafficSpec
 
 PREFIX, CLASS = 8, 9
-"""Streams of random numbers beside a seed."""
+"""Streams of random numbers next to a seed."""
 _SEEDS_APART = 1_000_003
 """Between the seeds of two tenants."""
 OWN = ("process", "burstiness", "period_s", "peak_to_mean", "input_tokens", "output_tokens", "sessions")

@@ -1,4 +1,4 @@
-"""A trace as a commented `serving.traffic` section: the file, and the laws fitted to it beside."""
+"""A trace as a commented `serving.traffic` section: the file, and the laws fitted to it next to."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def as_dict(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Opti
 
 
 def _notes(fitted: FittedTraffic) -> dict[str, str]:
-    """What stands beside a law: how near it is."""
+    """What stands next to a law: how near it is."""
     notes = {"input_tokens": _near(fitted.input_tokens)}
     if fitted.output_tokens is not None:
         notes["output_tokens"] = _near(fitted.output_tokens)

@@ -1,4 +1,4 @@
-// Where a number comes from: a panel with data sheet × coefficients, sources, grade, band and assumptions. Any figure of a page opens it.
+// Where a number comes from: a panel with data sheet × coefficients, sources, confidence, interval and assumptions. Any figure of a page opens it.
 import { h, fill, tell } from "./dom.js";
 import { call } from "./api.js";
 import { at as pick, digits, rate, seconds, shown } from "./format.js";
@@ -76,13 +76,13 @@ async function show(dialog, asked, label) {
   tell(`Where ${label || path} comes from`);
 }
 
-/** Grade and band of a figure. @param {any} result @param {string} path */
+/** Confidence and interval of a figure. @param {any} result @param {string} path */
 function band(result, path) {
   const head = path.split(".")[0], at = path.match(/^(candidates\.\d+|front\.\d+|best)\.(accuracy|cost_usd|energy_j|latency_s\.(p50|p99))$/), grade = result.grades?.[path] || result.grades?.[head] || (at?.[2] === "accuracy" ? pick(result, `${at[1]}.accuracy_grade`) : null);
   const one = at ? pick(result, at[2] === "accuracy" ? `${at[1]}.accuracy_interval` : `${at[1]}.intervals.${at[3] ? `latency_${at[3]}_s` : at[2]}`) : pick(result, `intervals.${path.replace(/\.mean$/, "")}`) || ({ step_time_s: result.interval, "days.mean": result.interval, peak_memory_reserved_bytes: result.memory?.reserved_interval, peak_memory_allocated_bytes: result.memory?.allocated_interval }[path]) || null;
   const unit = unitOf(path);
-  return [grade ? h("p", {}, "Grade: ", h("strong", {}, grade), ".") : null,
-    one && typeof one.low === "number" ? h("p", {}, `${digits(100 * (one.level || 0.8), 2)} % band: ${shown(one.low, unit)} – ${shown(one.high, unit)}.`, one.basis ? h("span", { class: "muted" }, ` ${one.basis}.`) : null) : null];
+  return [grade ? h("p", {}, "Confidence: ", h("strong", {}, grade), ".") : null,
+    one && typeof one.low === "number" ? h("p", {}, `${digits(100 * (one.level || 0.8), 2)} % interval: ${shown(one.low, unit)} – ${shown(one.high, unit)}.`, one.basis ? h("span", { class: "muted" }, ` ${one.basis}.`) : null) : null];
 }
 
 /** Figures that one is computed from; each opens in turn. @param {string[]} names @param {any} result @param {any} asked @param {string} point */

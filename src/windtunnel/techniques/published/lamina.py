@@ -19,7 +19,7 @@ OUT, BACK, POOL = f"{COMM}:out", f"{COMM}:back", "attention pool"
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     try:
-        catalog.device(knobs["device"])  # an unknown one is said before anything is priced
+        catalog.device(knobs["device"])  # an unknown one is reported before anything is priced
     except BadInput as error:
         raise BadInput([replace(p, field="techniques.lamina.device") for p in error.problems]) from None
     spec = AttentionPoolSpec(

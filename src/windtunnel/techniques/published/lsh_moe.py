@@ -38,7 +38,7 @@ def segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Se
         after = [moved[j] for j in x.after]
         exchange = x.operation == "all_to_all" and x.tag == "ep"
         if exchange:
-            # hashing beside the exchange's own rows: what it would carry, passed over and rotated
+            # hashing next to the exchange's own rows: what it would carry, passed over and rotated
             rows_bytes = x.hbm_bytes / 2.0
             flop = rows_bytes / 2.0 * 2.0 * knobs["hashes"] * knobs["rotations"]
             rate = max(cluster.device.peak_flop_per_s.values()) * 0.3

@@ -79,7 +79,7 @@ class DataParallelComm(ABC):
         return np.minimum(np.maximum(stages.layers, 1), options.buckets_per_chunk).astype(np.int64)
 
     def launched(self) -> tuple[float, float]:
-        """Seconds of one layer in which the device waits for the host: beside its gather, and its reduction."""
+        """Seconds of one layer in which the device waits for the host: next to its gather, and its reduction."""
         if self.lists is None:
             return 0.0, 0.0
         each = self.lists.host_s(self.plan.shard_group)

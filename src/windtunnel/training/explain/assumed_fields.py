@@ -1,8 +1,8 @@
 """Settings that a scenario leaves open and that usually vary: their plausible alternatives, simulated.
 
-Each becomes a term of the step's band (`training.uncertainty.band_terms`). Alternatives are those that a run of the
+Each becomes a term of the step's interval (`training.uncertainty.band_terms`). Alternatives are those that a run of the
 same software on the same devices would plausibly have used: the next heavier recomputation, a narrower format that the
-device multiplies, half of the network's ports, mappings beside the one that the planner chose, as far as they fit.
+device multiplies, half of the network's ports, mappings next to the one that the planner chose, as far as they fit.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def ports_text(out: ScaleOut) -> str:
 
 
 def mappings(of: Predicted, axes: Sequence[str]) -> Iterator[Alternative]:
-    """Mappings beside the one of the prediction that fit: each of the axes doubled or halved."""
+    """Mappings next to the one of the prediction that fit: each of the axes doubled or halved."""
     for axis, value, other, update in neighbours(of.step.plan, axes):
         yield Alternative(name=PLAN, value=f"{axis} {value}", alternative=f"{axis} {other}", plan=update, must_fit=True)
 

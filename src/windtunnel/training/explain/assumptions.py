@@ -24,7 +24,7 @@ SEARCHED = ("plan.recompute", "plan.zero")
 _DECIDED_BY = {"attention": "attention", "grad_reduce_precision": "grad_bytes"}
 """Fields of the workload without a `framework_default` of their own → field of the framework's behaviour."""
 IN_BULK = "in bulk"
-"""Collectives of the backward pass beside the gradients, whole: what layers do until the overlap is stated."""
+"""Collectives of the backward pass next to the gradients, whole: what layers do until the overlap is stated."""
 
 
 def assumptions(scenario: Scenario, prepared: PreparedStep, folder: Path) -> tuple[Assumption, ...]:

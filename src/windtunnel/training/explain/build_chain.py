@@ -249,8 +249,8 @@ class _ChainBuilder:
             self._host(times.host_s, times.sync_s, times.total_s - times.device_s, float(count[s]))
 
     def _beside_products(self) -> str:
-        """What products of forward and of input gradients move beside their operands."""
-        return "adapters" if self.prepared.training.phase == "lora" else "bytes beside operands"
+        """What products of forward and of input gradients move next to their operands."""
+        return "adapters" if self.prepared.training.phase == "lora" else "bytes next to operands"
 
     def _launch(self, launch: Launch, seconds: list[float], count: float, exposed: float) -> None:
         full, no_start, no_cast, no_stream, no_accumulate, no_limit = seconds
@@ -265,7 +265,7 @@ class _ChainBuilder:
             note = (
                 f"{self.prepared.coefficients.accumulate_exposed:g} of the bytes of the gradient buffer are waited for"
             )
-            name = "accumulation beside products"
+            name = "accumulation next to products"
             term = Term(
                 time_class=time_class,
                 name=name,

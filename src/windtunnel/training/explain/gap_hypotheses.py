@@ -1,7 +1,7 @@
 """Hypotheses for the gap between a measured and a predicted step: settings left open, and errors of coefficients.
 
 Every candidate is simulated. A setting counts as open when the scenario does not state it; a coefficient may move by
-its standard error (or what is usual for its grade).
+its standard error (or what is usual for its confidence).
 """
 
 from __future__ import annotations

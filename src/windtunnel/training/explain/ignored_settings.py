@@ -1,6 +1,6 @@
 """Settings that a scenario states and that do not act on its prediction: each is named in a warning.
 
-Fields of the plan and of the workload declare when they do nothing beside themselves (`specs.switches.Switch`); here
+Fields of the plan and of the workload declare when they do nothing next to themselves (`specs.switches.Switch`); here
 are the settings that act in part, and those of the cluster.
 """
 

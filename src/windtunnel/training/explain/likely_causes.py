@@ -24,11 +24,11 @@ MODEL_ERROR = 0.04
 """Standard deviation of log(predicted / measured) where the configuration is known: the model leaves a median of 3 to
 4 % (docs/accuracy/training.md), and runs of one job lie 1 to 3 % apart."""
 OTHER_ERROR = 0.2
-"""The same for runs whose family nobody measured: the 80 % band between families is ± 0.26 wide."""
+"""The same for runs whose family nobody measured: the 80 % interval between families is ± 0.26 wide."""
 DOUBTFUL = 0.2
-"""Weight of an alternative to what the scenario states, or that would not fit in memory, beside one that is open."""
+"""Weight of an alternative to what the scenario states, or that would not fit in memory, next to one that is open."""
 AS_WRITTEN = 4.0
-"""Weight of a run as predicted, beside one in which a given subject differs: a default is right four times in five."""
+"""Weight of a run as predicted, next to one in which a given subject differs: a default is right four times in five."""
 _RARE = ("cluster.power_cap_w",)
 """Settings that are left open because they are seldom used; they weigh as what is stated."""
 _AS_MEASURED = 0.002

@@ -71,7 +71,7 @@ class Term:
 
     @property
     def grade(self) -> str:
-        """The weakest grade among its data-sheet rate and coefficients."""
+        """The weakest confidence among its data-sheet rate and coefficients."""
         return weakest([c.grade for c in self.coefficients] + ([self.sheet.grade] if self.sheet else []))
 
     def to_dict(self) -> dict[str, Any]:

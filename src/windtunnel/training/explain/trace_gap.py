@@ -1,8 +1,9 @@
-"""A prediction beside a profiler's trace, by kind of kernel, and what could account for the difference.
+"""A prediction next to a profiler's trace, by kind of kernel, and what could account for the difference.
 
 A trace knows kernels, not purposes: recomputed products are products, and a gather of tensor parallelism looks like one
 of data parallelism. So both sides are summed by kind of kernel. Waiting for another stage shows as a send-receive
-kernel that spins, so the predicted bubble stands beside it; time without any kernel stands beside what the host costs.
+kernel that spins, so the predicted bubble stands next to it; time without any kernel stands next to what the host
+costs.
 """
 
 from __future__ import annotations

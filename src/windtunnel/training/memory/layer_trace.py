@@ -53,7 +53,7 @@ from windtunnel.training.stage_costs.autocast import cast_elements
 _COLUMN = frozenset({"qkv", "cross_q", "cross_kv", "fc1", "shared_fc1", "in_proj", "q_proj", "lm_head"})
 _ROW = frozenset({"proj", "cross_proj", "fc2", "shared_fc2", "out_proj"})
 NORM_COPIES = 2
-"""Tensors of a weight's size, beside an unpacked one, that exist while the norm of its rows is taken."""
+"""Tensors of a weight's size, next to an unpacked one, that exist while the norm of its rows is taken."""
 _BRANCH_ENDS = frozenset({"proj", "cross_proj", "fc2", "out_proj", "unpermute"})
 
 
@@ -280,7 +280,7 @@ class LayerTraceWriter:
         return own + [t for t in self.tensors if t.producer == op.module and plain_name(t.name) not in outputs]
 
     def _written_bytes(self, tensors: list[Tensor]) -> float:
-        """Bytes of an operator's kept results, without what adapters beside it keep."""
+        """Bytes of an operator's kept results, without what adapters next to it keep."""
         return sum(self.size_bytes[t.name] for t in tensors if not t.name.startswith(ADAPTER))
 
     def _last_of_module(self, i: int) -> int:
@@ -384,7 +384,7 @@ class LayerTraceWriter:
         return events.new(size) if quantised else NONE
 
     def _gather_one(self, events: TensorEvents, params: float) -> int:
-        """Allocate a weight that is gathered by itself, and others that may be whole beside it."""
+        """Allocate a weight that is gathered by itself, and others that may be whole next to it."""
         limit = self.settings.by_weight
         return events.new((params if params > limit else params + limit) * self.gathered_width, kind=GATHERED)
 
@@ -397,7 +397,7 @@ class LayerTraceWriter:
             events.free(copy)
 
     def _exchange(self, events: TensorEvents) -> None:
-        """Allocate what an exchange holds beside a rank's rows: copies before and after it, or all gathered tokens."""
+        """Allocate what an exchange holds next to a rank's rows: copies before and after it, or all gathered tokens."""
         settings = self.settings
         if settings.exchanged:
             sent = events.new(self.routed_bytes)

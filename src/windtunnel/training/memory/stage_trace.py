@@ -488,7 +488,7 @@ class StageTraceWriter:
         """Allocate the master copy of every parameter.
 
         Returns:
-            Bytes of the optimizer state of each parameter beside its master copy.
+            Bytes of the optimizer state of each parameter next to its master copy.
         """
         master = self.framework.master_copy_bytes(self.training.master_weights)
         state = self.framework.state_bytes if self.training.optimizer == "adam" else 4.0

@@ -1,4 +1,4 @@
-"""Grade of each figure of a training result: measured, fitted, analytic or assumed."""
+"""Confidence of each figure of a training result: measured, fitted, analytic or assumed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _TIMES = (
 def figure_grades(interval: Interval, memory: MemoryReport, cluster: ClusterSpec) -> dict[str, str]:
     """Figure of a training result → grade.
 
-    Times, and figures that follow from them, have the grade of the step time's band. Memory has the grade of its band;
-    without a band the layout of tensors is analytic. Traffic and FLOPs are counted, hence analytic. Watts and joules
-    follow from the power of the data sheet and the energy of operations, money from the price of a device-hour: a price
-    given with the cluster counts as measured, a list price of the catalogue as assumed.
+    Times, and figures that follow from them, have the confidence of the step time's interval. Memory has the
+    confidence of its interval; without an interval the layout of tensors is analytic. Traffic and FLOPs are counted,
+    hence analytic. Watts and joules follow from the power of the data sheet and the energy of operations, money from
+    the price of a device-hour: a price given with the cluster counts as measured, a list price of the catalogue as
+    assumed.
     """
     time = interval.grade
     allocated, reserved = memory.allocated_interval, memory.reserved_interval
@@ -48,7 +49,7 @@ def figure_grades(interval: Interval, memory: MemoryReport, cluster: ClusterSpec
 
 
 def grade_line(grades: dict[str, str]) -> str:
-    """One line with the grades of time, memory, traffic, power and cost."""
+    """One line with the confidence of time, memory, traffic, power and cost."""
     shown = {
         "time": "step_time_s",
         "memory": "peak_memory_reserved_bytes",

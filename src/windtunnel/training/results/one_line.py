@@ -76,7 +76,7 @@ def fit_line(result: TrainingResult) -> str:
 
 
 def band_text(band: Interval | None) -> str:
-    """A band of bytes in words; empty without one."""
+    """An interval of bytes in words; empty without one."""
     return "" if band is None else f"{100 * band.level:.0f} %: {gib(band.low)} to {gib(band.high)}"
 
 

@@ -55,7 +55,7 @@ def frozen_share(g: ModelGraph, training: TrainingSpec, behaviour: Behaviour, tr
 
 
 def adapted_graph(g: ModelGraph, lora: LoraSpec, behaviour: Behaviour) -> dict[str, Block]:
-    """Block kind → block with adapters beside its products."""
+    """Block kind → block with adapters next to its products."""
     cast = adapter_bytes(behaviour) > behaviour.element_bytes
     rank = lora.rank if lora.rotation_block is None else 0
     return {
@@ -71,7 +71,7 @@ def is_trained(block: Block, training: TrainingSpec) -> bool:
 
 
 def trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
-    """Trained over all parameters: 1, or those of adapters and of the ends that are trained whole beside them.
+    """Trained over all parameters: 1, or those of adapters and of the ends that are trained whole next to them.
 
     Source: Hu et al. 2021 (arXiv 2106.09685), section 4.
     """

@@ -183,7 +183,7 @@ def _lower(case: BlockCase, model_graph: ModelGraph, batch: Batch, pricing: Pric
 
 
 def _add_weight_passes(case: BlockCase, lowered: _Lowered) -> None:
-    """Add what passes do to weights beside products: FSDP's copies and autocast's casts."""
+    """Add what passes do to weights next to products: FSDP's copies and autocast's casts."""
     inputs = case.inputs
     device, coefficients = inputs.cluster.device, inputs.coefficients
     for segment in (segment for segment in lowered.segments if segment.direction != "W"):

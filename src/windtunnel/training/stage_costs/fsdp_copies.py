@@ -1,4 +1,4 @@
-"""Copies that FSDP makes beside its collectives, on the stream that computes.
+"""Copies that FSDP makes next to its collectives, on the stream that computes.
 
 A gathered buffer holds the ranks' shards one after the other, so per-parameter sharding (FSDP2) copies it out into the
 layer's weights before the layer runs, and copies the layer's gradients into a buffer of the reduction's format before

@@ -48,7 +48,7 @@ class BlockCost:
     kept_bytes: dict[str, float]
     """Activation kind → bytes that are kept from forward to backward of a micro-batch."""
     transient_backward_bytes: float
-    """Most bytes that backward holds beside what forward kept."""
+    """Most bytes that backward holds next to what forward kept."""
     dense_params: float
     """Parameters on this rank outside experts."""
     expert_params: float
@@ -80,7 +80,7 @@ class BlockSum:
     expert: float
     """Parameters of experts on this rank."""
     transient: float
-    """Most bytes that backward of a block holds beside what forward kept."""
+    """Most bytes that backward of a block holds next to what forward kept."""
     shapes: dict[tuple[float, float], float]
     """Shape of each distinct dense weight → its elements on this rank."""
 

@@ -1,4 +1,4 @@
-"""Forward passes without backward beside every micro-batch: a frozen reference model, or answers of other prompts.
+"""Forward passes without backward next to every micro-batch: a frozen reference model, or answers of other prompts.
 
 Direct preference optimisation needs the reference's log-probabilities of both answers: one pass. KTO needs those of the
 answers, and of mismatched ones under both models: three. The passes keep nothing for backward. Under sharded parameters
@@ -28,7 +28,7 @@ def with_reference(stages: StageCosts, tokens: float, passes: int) -> StageCosts
     Args:
         stages: Virtual stages of the step without a reference.
         tokens: Number of tokens of one micro-batch.
-        passes: Number of passes beside the one that backward follows.
+        passes: Number of passes next to the one that backward follows.
     """
     runs = 1.0 + passes
 

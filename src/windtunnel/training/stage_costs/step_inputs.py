@@ -1,4 +1,4 @@
-"""What the virtual stages of a step are priced from, beside the plan."""
+"""What the virtual stages of a step are priced from, next to the plan."""
 
 from __future__ import annotations
 

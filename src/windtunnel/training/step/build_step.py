@@ -132,7 +132,7 @@ def add_tied_embedding_allreduce(tasks: TaskBuilder, replica: ReplicaTasks, key:
 
 
 def _add_host_gradients(tasks: TaskBuilder, replica: ReplicaTasks) -> list[Rows]:
-    """Add the last gradients' way to the host, and its updates beside backward.
+    """Add the last gradients' way to the host, and its updates next to backward.
 
     Returns:
         Tasks of each stage without which the step has not ended; empty where gradients stay on the device.

@@ -20,7 +20,7 @@ _LEAST_GAP = 0.003
 def add_compute_tasks(tasks: TaskBuilder, group: ReplicaGroup) -> ReplicaTasks:
     """Add the pieces of all instructions, each with the mean demands of its segments on shared rates.
 
-    Where other communication runs beside a piece, it is two tasks: a phase of kernels, which give way to that
+    Where other communication runs next to a piece, it is two tasks: a phase of kernels, which give way to that
     communication, and a phase of exposed transfers.
     """
     instructions = build_instructions(group)
@@ -50,7 +50,7 @@ def add_compute_tasks(tasks: TaskBuilder, group: ReplicaGroup) -> ReplicaTasks:
 
 
 def rows_beside_comm(group: ReplicaGroup) -> Mask:
-    """(n,): instructions that data-parallel communication can run beside.
+    """(n,): instructions that data-parallel communication can run next to.
 
     These are the first and the last micro-batches, and all of them where every micro-batch gathers or reduces.
     """
@@ -96,7 +96,7 @@ def _exposed_s(
     gap_share = group.stages.gap_share()[instructions.kind, instructions.virtual_stage][row]
     gap = np.where(share > 0, seconds * gap_share, 0.0)
     gap = np.where(gap > _LEAST_GAP * seconds, gap, 0.0)
-    if pair_of is not None:  # exchanges of a pair run beside kernels already
+    if pair_of is not None:  # exchanges of a pair run next to kernels already
         gap = np.where(pair_of[row] >= 0, 0.0, gap)
     return gap
 

@@ -1,4 +1,4 @@
-"""Gradients that leave a device, and optimizer steps of the host that run beside the device, as tasks."""
+"""Gradients that leave a device, and optimizer steps of the host that run next to the device, as tasks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Instructions of a pipeline schedule as rows, and the pieces that each is cut into: layers, buckets or the whole.
 
 Tasks are put in launch order by keys: an instruction owns `KEYS_OF_ROW` of them and each of its pieces `KEYS_OF_PIECE`,
-so that what belongs to a piece (its gather, its reduction, its copies) finds room beside it.
+so that what belongs to a piece (its gather, its reduction, its copies) finds room next to it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from windtunnel.training.task_builder import S_REDUCE, T_REDUCE, TaskBuilder
 
 
 def add_local_sgd_tasks(tasks: TaskBuilder, replica: ReplicaTasks) -> None:
-    """Add this step's share of the round's average: beside the whole step if late, else after the last backward."""
+    """Add this step's share of the round's average: next to the whole step if late, else after the last backward."""
     comm, schedule = replica.group.comm, replica.group.schedule
     assert comm.local is not None
     work, stage_of = comm.averaged(), replica.instructions.stage_of

@@ -132,7 +132,7 @@ class Copies:
 def add_offload_tasks(tasks: TaskBuilder, replica: ReplicaTasks, gathers: Rows) -> None:
     """Copy kept activations out after forward and back before backward, and weights in before every use.
 
-    Layer by layer, beside computation; logits and the head's input are used at once and stay. A copy in may start
+    Layer by layer, next to computation; logits and the head's input are used at once and stay. A copy in may start
     `prefetch_layers` ahead; sharded weights come in shard by shard and are gathered then. What the host link cannot
     hide delays computation.
 

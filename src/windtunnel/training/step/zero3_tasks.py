@@ -26,7 +26,7 @@ class _Timing:
     """Share of each gather and reduction that computation waits for: 1 where each waits for the whole device."""
     gather_host_s: float
     reduce_host_s: float
-    """Seconds of one layer in which the device waits for the host, beside its gather and beside its reduction."""
+    """Seconds of one layer in which the device waits for the host, next to its gather and next to its reduction."""
 
     @classmethod
     def of(cls, group: ReplicaGroup) -> _Timing:

@@ -1,4 +1,4 @@
-"""Terms that settings which were assumed add to the band of a step time, in quadrature.
+"""Terms that settings which were assumed add to the interval of a step time, in quadrature.
 
 Residuals of measured runs tell how far the model is off where the configuration is known. What a scenario leaves open
 is another source of error, independent of it: the run may have used another value than the one that was assumed.
@@ -18,7 +18,7 @@ _SIGMAS = 1.2816
 
 @dataclass(frozen=True, slots=True)
 class BandTerm:
-    """What one assumed setting adds to the band of a step time."""
+    """What one assumed setting adds to the interval of a step time."""
 
     name: str
     """Field of the scenario that was assumed, such as plan.recompute."""
@@ -53,7 +53,7 @@ def term_of(name: str, changes: Sequence[float], text: str) -> BandTerm:
 
 
 def with_terms(band: Interval, step_time_s: float, terms: Sequence[BandTerm]) -> Interval:
-    """The band of a step time with the terms of assumed settings added in quadrature, and named in its basis.
+    """The interval of a step time with the terms of assumed settings added in quadrature, and named in its basis.
 
     Args:
         band: The band where every setting is known.

@@ -84,7 +84,7 @@ class Residual:
     measurements: float = 1.0
     """How many measurements it stands for: less than one where several values were composed from one."""
     assumed: tuple[float, float] = (0.0, 0.0)
-    """What assumed settings add to the band of the step time towards shorter and longer steps, in logarithms."""
+    """What assumed settings add to the interval of the step time towards shorter and longer steps, in logarithms."""
     errors: tuple[float | None, ...]
     """One a way of leaving out, in the order of `WAYS`."""
 

@@ -1,6 +1,6 @@
-"""The one measurement that would narrow the band of a step time most, and by how much.
+"""The one measurement that would narrow the interval of a step time most, and by how much.
 
-Each candidate is a band that the same code makes of the same run with that measurement: with the coverage that a
+Each candidate is an interval that the same code makes of the same run with that measurement: with the coverage that a
 profile of it would have (`profile_coverage`), or without the term of a setting that would then be stated.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from windtunnel.specs.workload import TrainingSpec
 
 WIDE = math.log(1.1)
-"""Half-width of a band, as a logarithm, from which on a measurement is proposed: 10 % to either side."""
+"""Half-width of an interval, as a logarithm, from which on a measurement is proposed: 10 % to either side."""
 _WORTH = 0.95
 """A measurement is proposed where it leaves less than this share of the half-width."""
 _RATE_ERROR = 0.03
@@ -59,7 +59,7 @@ _STATED = {
 
 
 class Member(Protocol):
-    """The parts of a prepared step that the band depends on."""
+    """The parts of a prepared step that the interval depends on."""
 
     @property
     def model(self) -> ModelSpec:
@@ -79,7 +79,7 @@ class Member(Protocol):
 
 
 class Timed(Protocol):
-    """The figures of a result that the band depends on."""
+    """The figures of a result that the interval depends on."""
 
     @property
     def step_time_s(self) -> float:
@@ -91,7 +91,7 @@ class Timed(Protocol):
 
 
 def half_width(band: Interval) -> float:
-    """Half the logarithm of a band's upper over its lower end."""
+    """Half the logarithm of an interval's upper over its lower end."""
     return 0.5 * math.log(band.high / band.low)
 
 
@@ -104,14 +104,14 @@ def measure_next(
         members: The step, or its groups of unlike devices.
         result: Seconds of the step by class of time.
         band: The band, with terms.
-        terms: Terms of assumed settings in the band.
+        terms: Terms of assumed settings in the interval.
     """
     now = half_width(band)
     if not now > WIDE:
         return None
 
     def after(known: Mapping[str, Coverage] | None, kept: Sequence[BandTerm]) -> float:
-        """Half-width of the widest member's band under other coverages and terms."""
+        """Half-width of the widest member's interval under other coverages and terms."""
         found = []
         for one in members:
             profile = one.cluster.device.profile

@@ -2,7 +2,7 @@
 
 No coefficient is fitted to a memory peak, so every measured row counts as unseen; rows of the model and cluster in
 question are left out all the same. Rows of one (software, device) count together as one unit, so that the offset
-between units sets the width. A band rests on the closest class that has enough rows, and enough units where the
+between units sets the width. An interval rests on the closest class that has enough rows, and enough units where the
 software was not measured on the device: the same software, software that allocates the same way, all software.
 
 Residuals: `catalog/residuals/memory.json`, written by `windtunnel_lab.fit.memory_residuals`.
@@ -31,7 +31,7 @@ _ENOUGH = 6
 _UNITS = 3
 """Least number of units of a class where the software was not measured on the device: one unit shows no offset."""
 _UNKNOWN = 0.25
-"""Half-width of the band, as a logarithm, where no measured peak is comparable."""
+"""Half-width of the interval, as a logarithm, where no measured peak is comparable."""
 _STACK = {
     "megatron": (
         "megatron_core",
@@ -81,7 +81,7 @@ def residuals() -> tuple[MemoryResidual, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ResidualSample:
-    """Residuals that a band rests on."""
+    """Residuals that an interval rests on."""
 
     errors: Floats
     """log(predicted / measured), shape (n,)."""
@@ -153,7 +153,7 @@ def comparable_residuals(software: str, device: str, own: str, metric: str) -> R
 
 
 def coverage() -> dict[str, tuple[int, float, float]]:
-    """Metric → (distinct peaks, share of them inside the band that leaves their group out, mean relative width)."""
+    """Metric → (distinct peaks, share of them inside the interval that leaves their group out, mean relative width)."""
     inside: dict[str, list[tuple[bool, float]]] = {}
     for r in residuals():
         low, high = comparable_residuals(r.software, r.device, r.signature, r.metric).band(1.0 + r.error)
@@ -165,9 +165,9 @@ def coverage() -> dict[str, tuple[int, float, float]]:
 
 
 def with_bands(report: MemoryReport, software: str, cluster: ClusterSpec, model: ModelSpec) -> MemoryReport:
-    """Add bands and the probability that the plan fits to a memory report.
+    """Add intervals and the probability that the plan fits to a memory report.
 
-    The band of the reserved peak is that of the framework's allocator plus context and communication buffers.
+    The interval of the reserved peak is that of the framework's allocator plus context and communication buffers.
     """
     own = signature(model, cluster)
     found = {

@@ -1,10 +1,11 @@
 """Probability that one plan is faster than another, from measured pairs of plans that were predicted unseen.
 
 Two runs of one model on one cluster with one software share the prediction's errors about all three, so their
-difference is judged by differences: log(predicted/measured) of one run minus that of the other, over pairs of measured
-configurations that share (model, cluster, software). A pair's weight depends on the distance of its group from the one
-in question (`step_time_interval`) and on the number of settings in which its plans differ; each group counts once,
-however many pairs it has. For runs that do not share all three, the bands of both step times count as independent.
+difference is evaluated by differences: log(predicted/measured) of one run minus that of the other, over pairs of
+measured configurations that share (model, cluster, software). A pair's weight depends on the distance of its group
+from the one in question (`step_time_interval`) and on the number of settings in which its plans differ; each group
+counts once, however many pairs it has. For runs that do not share all three, the intervals of both step times count
+as independent.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from windtunnel.training.uncertainty.comparable_runs import Residual, Subject, d
 from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, distance, table_of
 
 _ENOUGH = 16.0
-"""Least effective number of groups that a paired band rests on."""
+"""Least effective number of groups that a paired interval rests on."""
 MOST_APART = 6
 """Largest number of differing settings that is told apart; more count as this many."""
 _QUANTILE = 1.2816
-"""Normal deviate of the 90th percentile: half-width of an 80 % band in standard deviations."""
+"""Normal deviate of the 90th percentile: half-width of an 80 % interval in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class PairedDifference:
     level: float
     probability_a_faster: float
     told_apart: bool
-    """Whether the band of the ratio excludes 1."""
+    """Whether the interval of the ratio excludes 1."""
     pairs: int
     """Measured pairs that take part, 0 without a common (model, cluster, software)."""
     basis: str
@@ -178,15 +179,15 @@ def below(errors: Floats, weights: Floats, effective: float, value: float) -> fl
 def paired_difference(
     a: Subject, b: Subject, seconds_a: float, seconds_b: float, interval_a: Interval, interval_b: Interval
 ) -> PairedDifference:
-    """Probability that A is faster than B, and the band of the ratio of their step times (B over A).
+    """Probability that A is faster than B, and the interval of the ratio of their step times (B over A).
 
     Args:
         a: One run.
         b: The other run.
         seconds_a: Predicted step time of A.
         seconds_b: Predicted step time of B.
-        interval_a: Band of the step time of A.
-        interval_b: Band of the step time of B.
+        interval_a: Interval of the step time of A.
+        interval_b: Interval of the step time of B.
     """
     ratio = seconds_b / seconds_a
     found = spread(a, b, measured_pairs(), distances()) if group_key(a) == group_key(b) else None
@@ -216,12 +217,12 @@ def paired_difference(
 def _independent(
     ratio: float, seconds_a: float, seconds_b: float, interval_a: Interval, interval_b: Interval
 ) -> PairedDifference:
-    """Difference from the two bands, taken as independent."""
+    """Difference from the two intervals, taken as independent."""
     up = math.hypot(math.log(interval_b.high / seconds_b), math.log(seconds_a / interval_a.low))
     down = math.hypot(math.log(seconds_b / interval_b.low), math.log(interval_a.high / seconds_a))
     width = max(down if ratio > 1 else up, 1e-9)
     chance = 0.5 * (1.0 + math.erf(math.log(ratio) / width * _QUANTILE / math.sqrt(2.0)))
-    basis = "the bands of the two step times, taken as independent: they share no (model, cluster, software)"
+    basis = "the intervals of the two step times, taken as independent: they share no (model, cluster, software)"
     order = ("measured", "fitted", "analytic", "assumed")
     grade = max(interval_a.grade, interval_b.grade, key=order.index)
     return _difference(ratio, (ratio * math.exp(-down), ratio * math.exp(up)), chance, 0, basis, grade)

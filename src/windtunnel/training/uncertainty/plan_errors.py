@@ -79,16 +79,16 @@ def _fitted(variances: np.ndarray) -> OwnError:
 
 
 def drawn_error(subject: Subject | None, seconds: float, interval: Interval, normal: Callable[[str], float]) -> float:
-    """Factor on a predicted step time: one draw from its band, correlated with the draws of other plans.
+    """Factor on a predicted step time: one draw from its interval, correlated with the draws of other plans.
 
-    The band of the step time is kept as it is. Of its variance, the own part has what `own_error` says, all of it at
-    most; the rest is one number that plans of a group share. Plans of two groups (another model, cluster, software or
-    sequence length) share nothing, as `paired_difference` takes them.
+    The interval of the step time is kept as it is. Of its variance, the own part has what `own_error` says, all of it
+    at most; the rest is one number that plans of a group share. Plans of two groups (another model, cluster, software
+    or sequence length) share nothing, as `paired_difference` takes them.
 
     Args:
         subject: The plan's run; None: it is comparable with no other.
         seconds: Predicted step time.
-        interval: Its band.
+        interval: Its interval.
         normal: Standard normal number of a text, the same for every plan of one draw.
     """
     low, high = math.log(interval.low / seconds), math.log(interval.high / seconds)

@@ -1,9 +1,9 @@
 """Coverage of a step by a machine's own profile: the share of the step at measured rates, and their error.
 
-The band of software or of a device without measured rows is wide because their rates are not known: the errors of one
-unit go together. A profile states rates of the machine itself, each with its error. So the spread between units counts
-only for the part of the step whose rates the profile does not state, and the profile's own errors count for the rest.
-The error of the model itself, which remains where rates are known, stays in the band.
+The interval of software or of a device without measured rows is wide because their rates are not known: the errors of
+one unit go together. A profile states rates of the machine itself, each with its error. So the spread between units
+counts only for the part of the step whose rates the profile does not state, and the profile's own errors count for
+the rest. The error of the model itself, which remains where rates are known, stays in the interval.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Band around a predicted step time, from errors of comparable measured runs that were predicted unseen.
+"""Interval around a predicted step time, from errors of comparable measured runs that were predicted unseen.
 
 Every measured configuration has the weight exp(−distance), where each difference in software, device, model class,
-precision, scale, length, width or micro-batch adds its own distance. The distances are those that make bands narrow
-and right on the residuals themselves (`windtunnel_lab.fit.interval_width`); none is set by hand. A band consists of the
-weighted quantiles of the residuals, at the level that a finite sample needs to cover 80 % of new draws.
+precision, scale, length, width or micro-batch adds its own distance. The distances are those that make intervals narrow
+and right on the residuals themselves (`windtunnel_lab.fit.interval_width`); none is set by hand. An interval consists
+of the weighted quantiles of the residuals, at the level that a finite sample needs to cover 80 % of new draws.
 
 The residuals that count depend on what was measured. At a site of the record, with software and device measured
 there, they are the errors out of fold. Everywhere else, which is every user's own cluster, they are errors of rows that
 were predicted as if their whole family, a site with its software, had never been measured; each family is one unit, so
 that the spread between sites sets the width. For a device without any row, errors with whole devices left out count
-too, and so do the bands of devices whose coefficients it takes: the widest holds.
+too, and so do the intervals of devices whose coefficients it takes: the widest holds.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ class Band:
 def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> Band | None:
     """Band under one way of leaving out; None without residuals of other (model, cluster) groups.
 
-    Bands of unseen units are symmetric in the logarithm: a dozen of families do not tell their two tails apart.
-    `apart` may hold `level` and `level_family`: nominal levels at which bands cover 80 %.
+    Intervals of unseen units are symmetric in the logarithm: a dozen of families do not tell their two tails apart.
+    `apart` may hold `level` and `level_family`: nominal levels at which intervals cover 80 %.
     """
     used = table.words["signature"] != subject.signature
     if not used.any():
@@ -227,16 +227,16 @@ def _basis_of(subject: Subject, way: str) -> tuple[str, list[str]]:
 def interval_of(
     subject: Subject, step_time_s: float, measured: Coverage = NOTHING, *, site_known: bool = False
 ) -> Interval:
-    """80 % band of a step time. Rows of the same model and cluster are left out, so no row supports itself.
+    """80 % interval of a step time. Rows of the same model and cluster are left out, so no row supports itself.
 
     Args:
         subject: The run.
         step_time_s: Its predicted step time.
-        measured: Coverage by the machine's own profile, which takes the spread between sites out of the band.
+        measured: Coverage by the machine's own profile, which takes the spread between sites out of the interval.
         site_known: Whether the run's site is one of the record's: two plans on one cluster, rows of a known family.
     """
     fold = _table("fold")
-    subject = replace(subject, plan="")  # bands do not depend on it, and plans of one run share them
+    subject = replace(subject, plan="")  # intervals do not depend on it, and plans of one run share them
     low = high = 0.0
     texts: list[str] = []
     rows: list[str] = []
@@ -279,7 +279,7 @@ def _with_profile(unmeasured: float, model: float, measured: Coverage) -> float:
 
 
 def _basis(table: Table, found: Band, way: str) -> tuple[str, list[str]]:
-    """The residuals that a band rests on, in words, and the rows that count most."""
+    """The residuals that an interval rests on, in words, and the rows that count most."""
     weights = found.weights / found.weights.sum()
     members = [r for r, used in zip(table.members, found.used, strict=True) if used]
     by: dict[str, float] = {}

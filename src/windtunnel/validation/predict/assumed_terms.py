@@ -1,4 +1,4 @@
-"""What the settings that a row leaves open add to the band of its step time."""
+"""What the settings that a row leaves open add to the interval of its step time."""
 
 from __future__ import annotations
 

@@ -202,11 +202,11 @@ def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
 
 
 def _watts_and_joules(report: PowerReport, *, given_itl: bool) -> dict[str, tuple[float, float, float]] | None:
-    """Metric → value with the low and the high end of its band; None where the board's power is not known.
+    """Metric → value with the low and the high end of its interval; None where the board's power is not known.
 
     Args:
         report: power of the run.
-        given_itl: whether the time between tokens was given; the band of joules is then that of watts.
+        given_itl: whether the time between tokens was given; the interval of joules is then that of watts.
     """
     mean, each = report.mean_w_per_device, report.energy_per_output_token_j
     band, own = report.interval, report.energy_interval

@@ -15,7 +15,7 @@ SAMPLE_S = 0.1
 def with_power(ready: Ready, served: Served) -> Served:
     """The run with its power, where one pool served it and the device's data sheet states a board power.
 
-    A peak is the largest mean over `SAMPLE_S`: of prompts, and of the decode steps beside shorter ones.
+    A peak is the largest mean over `SAMPLE_S`: of prompts, and of the decode steps next to shorter ones.
     """
     board = ready.cluster.device.tdp_w
     if served.totals is None or not board:

@@ -16,7 +16,7 @@ LEVEL = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What is said of one metric."""
+    """What is stated of one metric."""
 
     value: float | None = None
     low: float = math.nan

@@ -131,5 +131,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _about(value: float, width: float, basis: str) -> Prediction:
-    """A value with a band of a fraction of it to each side."""
+    """A value with an interval of a fraction of it to each side."""
     return Prediction(value=value, low=value * (1 - width), high=value * (1 + width), basis=basis, grade="analytic")

@@ -220,7 +220,7 @@ def _two_attempts(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[st
 
 
 def second_attempts(first: float, cases: float, feedback: Feedback) -> tuple[float, float, float]:
-    """Share of cases that are right after the second attempt, and the ends of its band.
+    """Share of cases that are right after the second attempt, and the ends of its interval.
 
     Args:
         first: share that is right after the first attempt.
@@ -260,7 +260,7 @@ def _single_attempt(row: dict[str, Any], numbers: tuple[Measured, ...]) -> dict[
             continue
         means = 100 * sampled_means(float(right), problems)
         low, middle, high = (float(x) for x in np.quantile(means, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]))
-        why = "the row states none; what sampling cost other models beside greedy"
+        why = "the row states none; what sampling cost other models next to greedy"
         out[name] = INPUT
         out[mean] = Prediction(
             value=middle,

@@ -14,7 +14,7 @@ from windtunnel.errors import BadInput, GateFailed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOutcome:
-    """One measured quantity beside the prediction."""
+    """One measured quantity next to the prediction."""
 
     id: str
     row_kind: str

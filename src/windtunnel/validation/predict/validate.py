@@ -53,9 +53,9 @@ def simulate_row(
 
     Args:
         scenario: what a row says.
-        site_known: whether the row's family is part of the record: its band has no spread between sites then, and
+        site_known: whether the row's family is part of the record: its interval has no spread between sites then, and
             what its rows leave open is part of its residuals.
-        left_open: settings that the row leaves open (`RowCase.assumed_fields`); alternatives widen the band.
+        left_open: settings that the row leaves open (`RowCase.assumed_fields`); alternatives widen the interval.
     """
     from windtunnel.training.prepare_step import prepare
     from windtunnel.training.simulate_step import interval_of_step, simulate_step

@@ -53,7 +53,7 @@ class HostNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
-    """A device beside the host."""
+    """A device next to the host."""
 
     flop_per_s: float
     memory_bytes_per_s: float

@@ -7,7 +7,7 @@ search takes the move that saves most overload over those steps less the price o
 none pays.
 
 Source: Clark et al., Live Migration of Virtual Machines, NSDI 2005 (pre-copy rounds); the thesis of card
-`intelligent-lb-cloud`: migration cost beside overload in one objective.
+`intelligent-lb-cloud`: migration cost next to overload in one objective.
 """
 
 from __future__ import annotations

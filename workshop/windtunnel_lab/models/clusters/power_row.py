@@ -47,7 +47,7 @@ class RowRules:
     release: float = 0.05
     """How far below its threshold the row has to fall before a lock is taken back."""
     delay_s: float = 40.0
-    """Until a lock acts, out of band."""
+    """Until a lock acts, out of interval."""
     read_s: float = 2.0
     """Between two readings of the row's watts."""
     brake_s: float = 5.0

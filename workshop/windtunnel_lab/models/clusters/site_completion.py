@@ -20,7 +20,7 @@ from windtunnel.engine.flows import simulate_flows
 MOST_BYTES_IN_FLIGHT = 4e6
 """Window of a TCP connection: its rate is at most this over the round trip."""
 SHUFFLES = 10.0
-"""Round trips that a gigabyte of shuffled data waits for beside its bytes (fetches of blocks in turn)."""
+"""Round trips that a gigabyte of shuffled data waits for next to its bytes (fetches of blocks in turn)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def completion_s(state: Sites, job: DataJob, site: int) -> float:
 
 
 def _transfer_s(state: Sites, pairs: list[tuple[int, int]], nbytes: float) -> float:
-    """Until the last of some transfers has ended, beside flows of others that do not end."""
+    """Until the last of some transfers has ended, next to flows of others that do not end."""
     n = len(state.link_bytes_per_s)
     apart = [(a, b) for a, b in pairs if a != b]
     if not apart:

@@ -2,8 +2,8 @@
 
 Settings stand here and were written before the first run: AdamW at a constant learning rate of 2e-3, eight workers with
 batches of eight, 1,500 local steps, rounds of 25, seeds 1 and 2, unless a contender says otherwise. Every contender
-also runs at twice its learning rate, one worker alone and data parallelism run beside it, and the validity gate has its
-say. What was changed after a first run is a row of its own that says so (`changed`).
+also runs at twice its learning rate, one worker alone and data parallelism run next to it, and the validity gate has
+its say. What was changed after a first run is a row of its own that says so (`changed`).
 """
 
 from __future__ import annotations

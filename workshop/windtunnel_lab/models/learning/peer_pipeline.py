@@ -32,7 +32,7 @@ class PeerStage:
     held: int = 4
     """Micro-batches that a peer has at a time, so that one is computed while others travel."""
     away_s: float = 0.0
-    """Between sending an activation on and the return of its gradient, beside the peer's own links."""
+    """Between sending an activation on and the return of its gradient, next to the peer's own links."""
 
 
 def transformer_stage(

@@ -45,7 +45,7 @@ def run_of(model: str, trace: str, plan: Values, values: Values, clock: float = 
 
 
 def plans(model: str) -> list[Values]:
-    """All ways to use all devices alike; models with experts also with attention data parallel beside them."""
+    """All ways to use all devices alike; models with experts also with attention data parallel next to them."""
     nodes, node = fixed("cluster")["nodes"], fixed("cluster")["devices_per_node"]
     out = [{"tp": tp, "pp": pp, "replicas": nodes * node // (tp * pp)} for tp, pp in product(fixed("tp"), fixed("pp"))]
     if model in fixed("cells")["models"]:

@@ -1,4 +1,4 @@
-"""Throughput from 8 to 128 GPUs with local steps whose average travels beside them, and with gradients every step."""
+"""Throughput from 8 to 128 GPUs with local steps whose average travels next to them, and with gradients every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges that hide behind a round, and those that are longer; the loss beside data parallelism."""
+"""Exchanges that hide behind a round, and those that are longer; the loss next to data parallelism."""
 
 from __future__ import annotations
 

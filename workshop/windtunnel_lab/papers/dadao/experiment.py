@@ -1,4 +1,4 @@
-"""Accelerated gossip as Poisson clocks beside plain gossip, on a ring."""
+"""Accelerated gossip as Poisson clocks next to plain gossip, on a ring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of parameters and moments at periods of their own, and the loss beside local Adam."""
+"""Bytes of parameters and moments at periods of their own, and the loss next to local Adam."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates and objectives of split instances beside vLLM's whole ones, as the artifact's scripts measure them."""
+"""Rates and objectives of split instances next to vLLM's whole ones, as the artifact's scripts measure them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients with documents of their own: fair and local scheduling beside fair, and beside local scheduling."""
+"""Clients with documents of their own: fair and local scheduling next to fair, and next to local scheduling."""
 
 from __future__ import annotations
 

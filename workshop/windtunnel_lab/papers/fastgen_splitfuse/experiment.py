@@ -71,7 +71,7 @@ def latency_at(system: str, values: Values, rate_per_s: float) -> float:
 def gaps(result: ServingResult) -> list[Floats]:
     """Seconds between the tokens of each request, from the events of the run.
 
-    An iteration with prompts gives a token to sequences that decode beside them, and holds them up elsewhere.
+    An iteration with prompts gives a token to sequences that decode next to them, and holds them up elsewhere.
     """
     record = result.record
     assert record is not None

@@ -1,4 +1,4 @@
-"""Tails under changing priorities: swapping block by block, beside groups of blocks that move beside iterations."""
+"""Tails under changing priorities: swapping block by block, next to groups of blocks that move next to iterations."""
 
 from __future__ import annotations
 

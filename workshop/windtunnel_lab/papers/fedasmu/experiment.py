@@ -1,4 +1,4 @@
-"""Time to a loss of learned weights and fetches midway, beside FedBuff and FedAsync."""
+"""Time to a loss of learned weights and fetches midway, next to FedBuff and FedAsync."""
 
 from __future__ import annotations
 

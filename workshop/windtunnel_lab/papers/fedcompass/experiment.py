@@ -1,4 +1,4 @@
-"""Steps by speed: staleness beside FedBuff, waiting beside rounds."""
+"""Steps by speed: staleness next to FedBuff, waiting next to rounds."""
 
 from __future__ import annotations
 

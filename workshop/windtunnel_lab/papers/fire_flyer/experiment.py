@@ -1,4 +1,4 @@
-"""What host reduction is worth on PCIe servers, and what such a cluster costs and draws beside DGX-A100 servers."""
+"""What host reduction is worth on PCIe servers, and what such a cluster costs and draws next to DGX-A100 servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates of drawn gradients, some of them wrong, beside the true one."""
+"""Aggregates of drawn gradients, some of them wrong, next to the true one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training with some wrong gradients: the flag aggregate beside mean and median."""
+"""Training with some wrong gradients: the flag aggregate next to mean and median."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests fused into one running batch, beside one request after the other."""
+"""Requests fused into one running batch, next to one request after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens per second and dollar with attention on cheaper devices, beside devices of one kind."""
+"""Tokens per second and dollar with attention on cheaper devices, next to devices of one kind."""
 
 from __future__ import annotations
 

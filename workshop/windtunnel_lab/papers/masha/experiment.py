@@ -1,4 +1,4 @@
-"""Bits of compressed extra-gradient to a distance, beside plain extra-gradient, on a game."""
+"""Bits of compressed extra-gradient to a distance, next to plain extra-gradient, on a game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One request on an M2 Ultra: drafts beside the model's last layers, drafts in line, EAGLE, and none."""
+"""One request on an M2 Ultra: drafts next to the model's last layers, drafts in line, EAGLE, and none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow momenta beside fast ones: bytes, loss and time."""
+"""Slow momenta next to fast ones: bytes, loss and time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def byte_ratio() -> float:
 
 
 def slower(values: Values) -> float:
-    """Loss of local Adam, which has a fast momentum alone, over that with a slow one beside it."""
+    """Loss of local Adam, which has a fast momentum alone, over that with a slow one next to it."""
     period = {"period": values["period"]}
     return loss_ratio(proxy(EXPERIMENT.setting, {}, [{"local_adam": period}, {"mt-dao": period}]))
 

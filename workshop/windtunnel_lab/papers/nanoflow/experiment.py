@@ -1,4 +1,4 @@
-"""Offline throughput with nano-batches, beside engines that run one kernel after the other."""
+"""Offline throughput with nano-batches, next to engines that run one kernel after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One exchange over the internet: an all-reduce beside pairs; losses of both."""
+"""One exchange over the internet: an all-reduce next to pairs; losses of both."""
 
 from __future__ import annotations
 

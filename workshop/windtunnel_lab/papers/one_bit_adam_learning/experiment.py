@@ -1,4 +1,4 @@
-"""Volume with a warm-up of uncompressed steps, and the loss beside Adam."""
+"""Volume with a warm-up of uncompressed steps, and the loss next to Adam."""
 
 from __future__ import annotations
 

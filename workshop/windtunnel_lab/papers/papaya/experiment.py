@@ -1,4 +1,4 @@
-"""Time and uploads to a loss: synchronous rounds with over-selection beside buffered arrivals."""
+"""Time and uploads to a loss: synchronous rounds with over-selection next to buffered arrivals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds and bytes of eight streams beside those of a larger model with the same loss."""
+"""Seconds and bytes of eight streams next to those of a larger model with the same loss."""
 
 from __future__ import annotations
 

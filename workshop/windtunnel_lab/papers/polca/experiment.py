@@ -47,7 +47,7 @@ def scenario(prompt: int, clock: float) -> Values:
 
 
 def server_w(device_w: Floats, constant: float) -> Floats:
-    """Watts of a whole server whose devices draw so much each: what is beside them is partly in proportion."""
+    """Watts of a whole server whose devices draw so much each: what is next to them is partly in proportion."""
     device = catalog.device(fixed("server")["device"])
     devices, most = fixed("server")["devices_per_node"], float(device.tdp_w or 0.0)
     beside = fixed("server_w") - devices * most
@@ -158,7 +158,7 @@ def peak_training(values: Values) -> float:
 
 
 def _beside(constant: float) -> Values:
-    """Watts of a server beside its devices, as `jobs.power` states them."""
+    """Watts of a server next to its devices, as `jobs.power` states them."""
     device = catalog.device(fixed("server")["device"])
     watts = fixed("server_w") - fixed("server")["devices_per_node"] * float(device.tdp_w or 0.0)
     return {"beside_devices": watts, "beside_constant": constant}

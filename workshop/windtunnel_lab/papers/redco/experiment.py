@@ -1,4 +1,4 @@
-"""Which architectures two rules split as by hand, and a fine-tuning step on one server beside FSDP's."""
+"""Which architectures two rules split as by hand, and a fine-tuning step on one server next to FSDP's."""
 
 from __future__ import annotations
 

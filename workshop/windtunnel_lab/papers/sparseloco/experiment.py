@@ -1,4 +1,4 @@
-"""Sparse outer gradients in two bits: bits of a kept value, losses beside dense ones and without feedback."""
+"""Sparse outer gradients in two bits: bits of a kept value, losses next to dense ones and without feedback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ternary against 32-bit gradients over workers, bandwidth and weights beside computation."""
+"""Ternary against 32-bit gradients over workers, bandwidth and weights next to computation."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def measures() -> dict[str, Measure]:
 
 
 def plot(_: list[ClaimResult]) -> Any:
-    """Gain over GPUs on both networks, with many and with few weights beside computation."""
+    """Gain over GPUs on both networks, with many and with few weights next to computation."""
     values = central(EXPERIMENT.setting)
     networks = {"1 Gb/s Ethernet": values["ethernet_gbit"], "100 Gb/s InfiniBand": fixed("infiniband_gbit")}
     panels = {

@@ -1,4 +1,4 @@
-"""Printed laws beside the losses of their figures, and the orders that follow."""
+"""Printed laws next to the losses of their figures, and the orders that follow."""
 
 from __future__ import annotations
 

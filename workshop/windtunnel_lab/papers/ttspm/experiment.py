@@ -1,4 +1,4 @@
-"""The closed form of success and its stopping point beside sums, searches and drawn attempts."""
+"""The closed form of success and its stopping point next to sums, searches and drawn attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small jobs among large ones of other users: order by fluid ends, beside Spark's fair share of jobs."""
+"""Small jobs among large ones of other users: order by fluid ends, next to Spark's fair share of jobs."""
 
 from __future__ import annotations
 

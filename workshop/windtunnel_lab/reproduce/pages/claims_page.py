@@ -1,7 +1,7 @@
 """All claims of the papers that act on one kind of work (training, serving, runs, clusters, learning, laws) on a page.
 
 Run `python -m windtunnel_lab.reproduce.pages.claims_page ACTS_ON claims.json`; ACTS_ON is one of `reproduce.ACTS_ON`.
-It reads what `windtunnel reproduce --json` writes; claims of other papers are left out. Bands, tiers and what is
+It reads what `windtunnel reproduce --json` writes; claims of other papers are left out. Intervals, tiers and what is
 missing are read from the settings where they name the claim, so that a page keeps up with them.
 """
 
@@ -48,7 +48,7 @@ def folder_of(claim: ClaimResult) -> str:
 
 
 def stated(claim: ClaimResult) -> ClaimResult:
-    """The claim with what its setting says of it today: band, tier, how it holds, what is missing."""
+    """The claim with what its setting says of it today: interval, tier, how it holds, what is missing."""
     claim = replace(claim, paper=folder_of(claim))
     entry = load(f"windtunnel_lab.papers.{claim.paper}").get("claims", {}).get(key_of(claim))
     if not isinstance(entry, dict) or "within" not in entry:

@@ -115,7 +115,7 @@ def _percent(gain: float | None, *, larger: bool) -> str:
 
 
 def claims_of(pages: Sequence[Path] = CLAIMS) -> dict[str, str]:
-    """Folder of a paper → its claims beside ours, from the pages of claims: those of the catalogue first."""
+    """Folder of a paper → its claims next to ours, from the pages of claims: those of the catalogue first."""
     out: dict[str, str] = {}
     for path in pages:
         text = path.read_text("utf-8") if path.exists() else ""

@@ -1,4 +1,4 @@
-"""TensorRT-LLM: `trtllm-serve` with a YAML file beside it; `trtllm-serve disaggregated` before prefill and decode.
+"""TensorRT-LLM: `trtllm-serve` with a YAML file next to it; `trtllm-serve disaggregated` before prefill and decode.
 
 Sources: options and keys, `flags/trtllm-<version>.yaml`; what they mean, `tensorrt_llm/commands/serve.py` and
 `llmapi/llm_args.py`; documentation, "Disaggregated Serving" (context servers without the overlap scheduler, a transfer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PORTS = {"mixed": 8000, "prefill": 8100, "decode": 8200}
 GRAPH_BATCH = 128
-"""Largest batch that is captured when nothing is said."""
+"""Largest batch that is captured when nothing is stated."""
 TYPES = {"draft": "DraftTarget", "mtp": "MTP", "eagle": "Eagle", "ngram": "NGram"}
 """`speculation.method` → `speculative_config.decoding_type`."""
 PAGES = (16, 32, 64, 128)

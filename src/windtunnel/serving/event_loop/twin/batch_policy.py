@@ -21,7 +21,7 @@ class Policy:
         return q if self.fits(instance, q) else None
 
     def fits(self, instance: Instance, q: Request) -> bool:
-        """Whether the cache has room for a request beside those that are there, and the step they take with it."""
+        """Whether the cache has room for a request next to those that are there, and the step they take with it."""
         limits = instance.limits
         need = instance.wanted(q) + instance.extra(q)
         if limits.mixed:

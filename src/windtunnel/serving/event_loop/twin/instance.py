@@ -168,7 +168,7 @@ class Instance:
         return self.blocks(q.input + q.made - q.remote + self.limits.lookahead)
 
     def extra(self, q: Request) -> int:
-        """Blocks that it takes beside those of its tokens: recurrent states, layers that keep a window."""
+        """Blocks that it takes next to those of its tokens: recurrent states, layers that keep a window."""
         if not self.limits.window_share:
             return self.limits.sequence_blocks
         kept = float(min(q.input + q.output, self.limits.window)) * self.limits.window_share

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a discipline, an admission rule or a router may know beside the requests themselves."""
+    """What a discipline, an admission rule or a router may know next to the requests themselves."""
 
     weights: tuple[float, ...] = (1.0,)
     """By tenant."""

@@ -31,7 +31,7 @@ class DraftModel:
     def network(
         self, spec: SpeculationSpec, model: ModelSpec, cluster: ClusterSpec, shape: Shape, problems: ProblemList
     ) -> Network | None:
-        """Cut by `draft_tp`, beside the model on the same devices; with order mirror on devices of its own."""
+        """Cut by `draft_tp`, next to the model on the same devices; with order mirror on devices of its own."""
         try:
             small = catalog.model(spec.draft or "") if not isinstance(spec.draft, ModelSpec) else spec.draft
         except BadInput as error:

@@ -3,7 +3,7 @@
 The draft goes on while blocks of k tokens are verified, each block by an instance that is free; the first token
 that the model would not have said stops all that was drafted behind it. A cycle runs from one such token to the
 next. It takes as long as drafting up to the block before that token, and one verification: block j is verified from
-j·k drafted tokens on, and the first one needs none. Beside it one instance goes on without drafts, so that a cycle
+j·k drafted tokens on, and the first one needs none. Next to it one instance goes on without drafts, so that a cycle
 of N tokens never takes longer than N passes of the model.
 
 Source: Timor et al. 2024 (arXiv 2405.14105), algorithm 1 and its lookahead; with fewer than ceil(verification / (k ·

@@ -1,4 +1,4 @@
-"""Drafting on other devices beside the last layers of the model.
+"""Drafting on other devices next to the last layers of the model.
 
 At an early layer the model names candidates for what it will say; the draft, on devices of its own, goes on from
 each of them while the model computes the rest. Where what the model says was among them the next draft is there

@@ -30,7 +30,7 @@ class Method(Protocol):
     title: ClassVar[str]
     source: ClassVar[str]
     reads: ClassVar[tuple[str, ...]]
-    """Fields of `Trajectories` that it reads beside those that all read."""
+    """Fields of `Trajectories` that it reads next to those that all read."""
 
     def children(self, at: Frontier, width: int, search: Trajectories) -> Ints:
         """(N,) as how many trajectories each step goes on.

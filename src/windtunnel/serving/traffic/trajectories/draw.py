@@ -20,7 +20,7 @@ from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.trajectories import Trajectories
 
 SEARCH = 15
-"""Stream of random numbers beside a seed."""
+"""Stream of random numbers next to a seed."""
 MAX_STEPS = 1000
 _SEEDS_APART = 1_000_003
 _DRAWN_LENGTHS = 4096

@@ -53,9 +53,9 @@ class Context:
     parallel: dict[str, Any]
     extra: dict[str, Any]
     engine: str = ""
-    """Software that a bare library or a vendor's container stands for; rules see it beside `framework`."""
+    """Software that a bare library or a vendor's container stands for; rules see it next to `framework`."""
     names: tuple[str, ...] = ()
-    """Names and remarks beside the fields, in which axis sizes may stand; nothing else is read from them."""
+    """Names and remarks next to the fields, in which axis sizes may stand; nothing else is read from them."""
     assumed: list[tuple[str, str, str]] = field(default_factory=list)
     assumed_fields: set[Assumable] = field(default_factory=set)
     """Subjects of which something was not stated but assumed."""

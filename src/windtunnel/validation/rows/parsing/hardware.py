@@ -15,11 +15,11 @@ from windtunnel.validation.rows.parsing.network import read_network
 from windtunnel.validation.rows.parsing.pattern_tables import default, matches, table
 
 _OWN_PORTS = ("gaudi",)
-"""Devices whose own Ethernet ports leave the node and carry the collectives, beside the hosts' adapters."""
+"""Devices whose own Ethernet ports leave the node and carry the collectives, next to the hosts' adapters."""
 
 
 def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
-    """The cluster reference and the number of devices, or why it cannot be told."""
+    """The cluster reference and the number of devices, or why it cannot be determined."""
     hardware = ctx.hardware
     own, canonical = words(hardware.get("device")), words(hardware.get("device_canonical"))
     entry = _device(own, canonical)

@@ -1,4 +1,4 @@
-"""Axis sizes that stand in names: launch files, job names, environments and remarks beside a row.
+"""Axis sizes that stand in names: launch files, job names, environments and remarks next to a row.
 
 `tp8_pp4`, `TP4PP8`, `..._t8p4d2`, `8-way tensor parallelism`, `8x4x16`, and the names of MLPerf's launch files
 (`config_DGXH100_64x8x32xtp4pp8cp2.sh`: nodes, devices of a node, sequences of a replica, axes).
@@ -14,7 +14,7 @@ from windtunnel.validation.rows.parsing.hardware import canonical_device
 from windtunnel.validation.rows.parsing.loose_values import count
 
 _LARGEST = 65536
-"""Ranks of an axis; larger figures beside its letters are something else."""
+"""Ranks of an axis; larger figures next to its letters are something else."""
 
 _MLPERF = re.compile(r"(?<![\dx])(\d+)x(\d+)x(\d+)x(?:tp)?(\d+)(?:x|_?pp)(\d+)(?:(?:x|_?cp)(\d+))?(?![\dx])")
 _LETTERS = re.compile(
@@ -27,7 +27,7 @@ _WAYS = re.compile(r"(\d+)[- ]?way[- ](tp|pp|dp|cp|ep|tensor|pipeline|data|conte
 _TRIPLE = re.compile(r"(?<![\dx.])(\d+)\s?[x×]\s?(\d+)\s?[x×]\s?(\d+)(?!\s?[x×]?\d|\.\d|[x×])")
 _ORDER = re.compile(r"\b(tp|pp|dp|t|p|d)\s?[x×*,/]\s?(tp|pp|dp|t|p|d)\s?[x×*,/]\s?(tp|pp|dp|t|p|d)\b")
 _PHYSICAL = re.compile(r"torus|slice|topolog|\bici\b|tpu|mesh|nodes?\s?[x×]")
-"""Words beside which three factors count devices in space, not ranks of axes."""
+"""Words next to which three factors count devices in space, not ranks of axes."""
 
 _AXES = {
     "t": "tp",
@@ -49,7 +49,7 @@ class NamedLayout:
     """Axes in one name."""
 
     axes: dict[str, int]
-    """Sizes of tp, pp, dp, cp, ep, etp, vpp; `mbs` and `gas` beside them."""
+    """Sizes of tp, pp, dp, cp, ep, etp, vpp; `mbs` and `gas` next to them."""
     devices: int | None = None
     """Devices that the name counts, where it does."""
     sequences: int | None = None
@@ -105,7 +105,7 @@ def _triple(text: str, devices: int | None) -> dict[str, int] | None:
 
 
 def fill_named_layout(ctx: Context, device: str, devices: int, batch: int | None) -> None:
-    """Take axes that a row leaves out from the names beside it; the fields of the row win.
+    """Take axes that a row leaves out from the names next to it; the fields of the row win.
 
     A name counts if its axes fit the run: its devices, its own device, its sequences of a replica. Names for this very
     device come before names that tell none. Names that fit and disagree leave the axes open.
@@ -121,7 +121,7 @@ def fill_named_layout(ctx: Context, device: str, devices: int, batch: int | None
         return
     layouts = [layout for text in ctx.names if (layout := layout_in(text, devices)) is not None]
     if any(layout.device not in (None, device) for layout in layouts):
-        layouts = [layout for layout in layouts if layout.devices]  # settings beside them are of one of the files
+        layouts = [layout for layout in layouts if layout.devices]  # settings next to them are of one of the files
     fitting = [layout for layout in layouts if _fits(layout, stated, device, devices, batch)]
     own = [layout for layout in fitting if layout.device == device]
     chosen = own or fitting
@@ -137,7 +137,7 @@ def fill_named_layout(ctx: Context, device: str, devices: int, batch: int | None
     if axes.get("mbs") and count(ctx.fields.get("micro_batch")) is None:
         ctx.fields = {**ctx.fields, "micro_batch": axes["mbs"]}
     shown = ", ".join(f"{name} {size}" for name, size in new.items())
-    ctx.assume("plan", shown, "from the name of a launch file, a job or a remark beside the row")
+    ctx.assume("plan", shown, "from the name of a launch file, a job or a remark next to the row")
 
 
 def _fits(layout: NamedLayout, stated: dict[str, int | None], device: str, devices: int, batch: int | None) -> bool:

@@ -126,7 +126,7 @@ def _whole(run: Unmapped, cluster: ClusterSpec, mapping: Mapping) -> bool:
 
 
 def _seconds(run: Unmapped, cluster: ClusterSpec, mapping: Mapping) -> float:
-    """Estimated time of a step: gradients travel beside one micro-batch, nothing else overlaps."""
+    """Estimated time of a step: gradients travel next to one micro-batch, nothing else overlaps."""
     model, device = run.model, cluster.device
     replicas = _replicas(cluster, mapping)
     sequences = max((run.batch or replicas * (run.accumulation or 4 * mapping.pp)) / replicas, 1.0)

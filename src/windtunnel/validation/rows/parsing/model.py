@@ -24,7 +24,7 @@ _KINDS = (
 
 
 def read_model(ctx: Context) -> ModelSpec | str:
-    """The row's model, or why it cannot be told."""
+    """The row's model, or why it cannot be determined."""
     source = dict(ctx.model)
     nested = mapping(source.get("moe")) | mapping(source.get("mla"))
     source |= {k: v for k, v in nested.items() if source.get(k) is None}

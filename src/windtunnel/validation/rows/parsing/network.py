@@ -41,7 +41,7 @@ class _Ports:
     text: str
     """The clause with its names."""
     role: str
-    """compute | other | "" where nothing is said."""
+    """compute | other | "" where nothing is stated."""
     ports: int | None
     rate: float | None
     """Gb/s."""

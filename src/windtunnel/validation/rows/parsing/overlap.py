@@ -1,4 +1,4 @@
-"""Which communication a row says runs beside computation."""
+"""Which communication a row says runs next to computation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_overlap(ctx: Context) -> Overlap:
 
 
 def _recipe(ctx: Context, found: dict[str, bool]) -> None:
-    """Flags that stand in the recipe beside the row."""
+    """Flags that stand in the recipe next to the row."""
     for key, value in ctx.extra.items():
         state = switch(value)
         name = key.lower()

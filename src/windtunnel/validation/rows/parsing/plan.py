@@ -41,7 +41,7 @@ class Axes:
 def read_axes(
     ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int, framework: str, precision: str = "bf16"
 ) -> Axes | str:
-    """Axis sizes, micro-batch and batch, or why they cannot be told.
+    """Axis sizes, micro-batch and batch, or why they cannot be determined.
 
     Args:
         ctx: the row.

@@ -58,7 +58,7 @@ def device_of(row: dict[str, Any]) -> str:
 
 
 def read_power(row: dict[str, Any]) -> PowerCase | str:
-    """The configuration of a row, or why it cannot be told."""
+    """The configuration of a row, or why it cannot be determined."""
     name = str(row.get("model") or "")
     model = _model(name)
     if model is None:

@@ -17,7 +17,7 @@ from windtunnel.validation.rows.parsing.plan import Axes
 
 
 def room_for_attention(model: ModelSpec, axes: Axes, cluster: ClusterRef) -> bool:
-    """Whether block inputs, queries, keys, values and attention outputs of a micro-batch fit beside sharded states.
+    """Whether block inputs, queries, keys, values and attention outputs of a micro-batch fit next to sharded states.
 
     Elements in two bytes, weights and two moments in twelve a parameter over all devices; a tenth of memory is left.
     """

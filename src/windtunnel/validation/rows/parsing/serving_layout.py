@@ -12,7 +12,7 @@ from windtunnel.validation.rows.parsing.serving_words import ServingContext
 
 
 def layout_of(ctx: ServingContext, model: ModelSpec, part: str = "") -> ServingPlan | str:
-    """The plan of one instance, or why it cannot be told.
+    """The plan of one instance, or why it cannot be determined.
 
     Args:
         ctx: the row.
@@ -42,7 +42,7 @@ def layout_of(ctx: ServingContext, model: ModelSpec, part: str = "") -> ServingP
 
 
 def _sizes(ctx: ServingContext, model: ModelSpec, config: dict[str, Any]) -> ServingPlan | str:
-    """Attention sizes (tp, data-parallel ranks) beside expert sizes (tp, ep); some records multiply tp and ep."""
+    """Attention sizes (tp, data-parallel ranks) next to expert sizes (tp, ep); some records multiply tp and ep."""
     tp, dp = count(config.get("tp_size")) or 1, count(config.get("attention_dp_size")) or 1
     pp = count(config.get("pp_size")) or 1
     cut, ep = count(config.get("moe_tp_size")) or 1, count(config.get("moe_ep_size")) or 1

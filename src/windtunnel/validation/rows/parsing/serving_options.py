@@ -33,7 +33,7 @@ _SIZES: dict[str, dict[str, tuple[str, ...]]] = {
         "ep": ("ep-size", "moe-expert-parallel-size"),
     },
 }
-"""Sizes that a row states beside its configuration, by the spellings of the engine's option."""
+"""Sizes that a row states next to its configuration, by the spellings of the engine's option."""
 _RECORD = ("moe_tp_size", "moe_ep_size", "attention_dp_size")
 """Words of AIConfigurator's records, whose `tp_size` is not the engine's option (`serving_layout`)."""
 
@@ -78,7 +78,7 @@ def stated_options(ctx: ServingContext, engine: str, model: ModelSpec, device: s
 
 
 def _settings(ctx: ServingContext, engine: str, reader: ModuleType) -> dict[str, Any]:
-    """A row's settings under the engine's names, and the sizes that stand beside them."""
+    """A row's settings under the engine's names, and the sizes that stand next to them."""
     short = {key.lstrip("-"): name.lstrip("-") for key, name in reader.SHORT.items() if len(key.lstrip("-")) > 1}
     named = {canonical(name): value for name, value in ctx.config.items() if value is not None}
     found = {short.get(name, name): value for name, value in named.items() if name not in ("model", "model-path")}

@@ -1,4 +1,4 @@
-"""Framework, phase, kernels and switches of a row: the fields of `TrainingSpec` beside the precision."""
+"""Framework, phase, kernels and switches of a row: the fields of `TrainingSpec` next to the precision."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def framework(ctx: Context) -> str:
 
 
 def _engine_of_settings(ctx: Context) -> str | None:
-    """The engine whose settings stand beside a row that names a bare library: NeMo's, AMD's or plain Megatron."""
+    """The engine whose settings stand next to a row that names a bare library: NeMo's, AMD's or plain Megatron."""
     if not any(matches(table("software")["megatron_settings"], text.lower()) for text in ctx.names):
         return None
     device = words(first(ctx.hardware, "device", "device_canonical"))
     engine = "rocm_megatron" if re.search(r"\bmi\d|amd|instinct", device) else "megatron_core"
     engine = "nemo" if re.search(r"nvidia|\bg?[abh]\d{2,3}|\bl\d{1,2}s?\b", device) else engine
-    ctx.assume("training.framework", engine, "settings of Megatron's libraries stand beside the row")
+    ctx.assume("training.framework", engine, "settings of Megatron's libraries stand next to the row")
     ctx.engine = engine
     return engine
 
