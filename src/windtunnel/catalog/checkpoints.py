@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-_FILE = Path(__file__).parent / "checkpoint_formats.yaml"
+from windtunnel.data_files import read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +22,7 @@ class ReleasedFormat:
 
 @cache
 def _table() -> dict[str, Any]:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(_FILE.read_text(encoding="utf-8"), Loader=loader)
+    found: dict[str, Any] = read_yaml("catalog/checkpoint_formats.yaml")
     return found
 
 

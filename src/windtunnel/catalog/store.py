@@ -12,15 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from windtunnel.data_files import parse_yaml
 from windtunnel.errors import BadInput, Problem
 
 ROOT = Path(__file__).parent
 KINDS = ("devices", "links", "clusters", "models")
 NOUNS = {"devices": "device", "links": "link", "clusters": "cluster", "models": "model"}
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _LINE = re.compile(r"^(id|name|aliases):[ \t]*(.+)$", re.MULTILINE)
 _PARENTHESES = re.compile(r"\([^)]*\)")
 _TOKEN = re.compile(r"[a-z0-9.+]+")
@@ -120,7 +118,7 @@ def headings(kind: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     found = {}
     for stem in ids(kind):
         lines = dict(_LINE.findall((ROOT / kind / f"{stem}.yaml").read_text("utf-8")))
-        head = yaml.load("\n".join(f"{k}: {v}" for k, v in lines.items()), Loader=_LOADER) or {}
+        head = parse_yaml("\n".join(f"{k}: {v}" for k, v in lines.items())) or {}
         found[stem] = (str(head.get("name") or stem), tuple(str(a) for a in head.get("aliases") or ()))
     return found
 
@@ -164,8 +162,7 @@ def unknown(kind: str, text: str) -> BadInput:
 
 def read(kind: str, stem: str) -> dict[str, Any]:
     """One catalogue file as plain data."""
-    with (ROOT / kind / f"{stem}.yaml").open(encoding="utf-8") as file:
-        data = yaml.load(file, Loader=_LOADER)
+    data = parse_yaml((ROOT / kind / f"{stem}.yaml").read_text("utf-8"))
     assert isinstance(data, dict), f"catalogue file {kind}/{stem}.yaml is not a mapping"
     return data
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
-from importlib import resources
 from typing import Any
+
+from windtunnel.data_files import ROOT, read_yaml
 
 _DIRECTORY = "catalog/coefficients"
 
@@ -13,13 +14,8 @@ _DIRECTORY = "catalog/coefficients"
 @cache
 def coefficient_file(name: str) -> dict[str, Any]:
     """A file below `catalog/coefficients`, without its ending; empty where there is none."""
-    import yaml
-
-    path = resources.files("windtunnel") / _DIRECTORY / f"{name}.yaml"
-    if not path.is_file():
-        return {}
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(path.read_text(), Loader=loader) or {}
+    path = f"{_DIRECTORY}/{name}.yaml"
+    return (read_yaml(path) or {}) if (ROOT / path).is_file() else {}
 
 
 def lineage(framework: str) -> tuple[str, ...]:

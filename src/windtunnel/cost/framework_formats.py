@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from windtunnel.cost.coefficient_files import lineage
 from windtunnel.cost.framework_releases import NEWEST, begins, release_date
+from windtunnel.data_files import read_yaml
 from windtunnel.specs.number_formats import MATRIX_FORMAT, UNITS_OF_THEIR_OWN
 
 
 @cache
 def _table() -> dict[str, dict[str, dict[str, Any]]]:
     """Framework → format → `since` and `source`, as in the file."""
-    import yaml
-
-    path = resources.files("windtunnel") / "catalog/training_frameworks/trained_formats.yaml"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return dict(yaml.load(path.read_text(), Loader=loader))
+    return dict(read_yaml("catalog/training_frameworks/trained_formats.yaml"))
 
 
 def narrow_formats(framework: str) -> dict[str, dict[str, Any]] | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from windtunnel.cost.coefficient_files import lineage
+from windtunnel.data_files import read_yaml
 
 Day = tuple[int, int, int]
 """Year, month, day."""
@@ -36,11 +36,7 @@ class ReleaseDefault:
 @cache
 def release_table() -> dict[str, Any]:
     """Framework → `releases` (number → date) and `defaults` (field → rows, the oldest first), as in the file."""
-    import yaml
-
-    path = resources.files("windtunnel") / "catalog/training_frameworks/defaults_by_release.yaml"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return dict(yaml.load(path.read_text(), Loader=loader)["frameworks"])
+    return dict(read_yaml("catalog/training_frameworks/defaults_by_release.yaml")["frameworks"])
 
 
 def release_date(framework: str, version: str) -> Day | None:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
+from windtunnel.data_files import read_yaml
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import Profile
@@ -56,16 +54,13 @@ class LinkFamily:
     source: str = ""
 
 
-def _families(scale: str) -> Mapping[str, LinkFamily]:
-    data = yaml.safe_load(files(__package__).joinpath("link_families.yaml").read_text("utf-8"))
-    return MappingProxyType({name: _link_family(**known) for name, known in data[scale].items()})
-
-
 def _link_family(**known: Any) -> LinkFamily:
     return LinkFamily(**known | {key: tuple(value) for key, value in known.items() if isinstance(value, list)})
 
 
-SCALE_UP, SCALE_OUT = _families("scale_up"), _families("scale_out")
+_KNOWN: dict[str, dict[str, Any]] = read_yaml("network/link_families.yaml")
+SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType({n: _link_family(**f) for n, f in _KNOWN["scale_up"].items()})
+SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType({n: _link_family(**f) for n, f in _KNOWN["scale_out"].items()})
 """By family; a longer name (`pcie4`, `ici_v5p`) falls back to its longest known beginning."""
 
 

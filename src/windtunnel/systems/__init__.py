@@ -13,9 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from windtunnel.data_files import read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +89,9 @@ def card(id: str) -> Card:
         KeyError: there is none.
     """
     try:
-        text = files(__package__).joinpath(f"{id}.yaml").read_text("utf-8")
+        data: dict[str, Any] = read_yaml(f"systems/{id}.yaml")
     except FileNotFoundError:
         raise KeyError(f"no card of a published system has the id {id}") from None
-    data: dict[str, Any] = yaml.load(text, _LOADER)
     if "tier" in data:
         data.setdefault("name", data["title"])
     return Card(id=id, **data | {name: tuple(data[name]) for name in _TUPLES if name in data})

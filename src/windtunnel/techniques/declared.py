@@ -13,8 +13,7 @@ from importlib.resources import files
 from types import ModuleType
 from typing import Any
 
-import yaml
-
+from windtunnel.data_files import read_yaml
 from windtunnel.registry import Registry
 from windtunnel.techniques import learning_limits, programs_limits
 from windtunnel.techniques.base import HOOKS, Knob, Limits, Technique
@@ -34,7 +33,6 @@ _LIMITS: dict[str, Callable[..., Limits]] = {
     "programs": programs_limits.more_accurate,
 }
 _TUPLES = ("levels", "about", "edits", "after", "requires", "reads")
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Techniques(Registry[Technique]):
@@ -58,10 +56,9 @@ class Techniques(Registry[Technique]):
     def _declare(self, id: str) -> None:
         if id in self._entries:
             return
-        text = files(str(self.package)).joinpath(f"{id}.yaml").read_text("utf-8")
         found = vars(importlib.import_module(name)) if (name := self._module_of(id)) else {}
         hooks = {x: found[x] for x in MODULE_FIELDS if x in found and not isinstance(found[x], ModuleType)}
-        self.add(id, declared(id, yaml.load(text, _LOADER) | hooks))
+        self.add(id, declared(id, read_yaml(f"techniques/published/{id}.yaml") | hooks))
 
     def _module_of(self, id: str) -> str:
         return next(iter(self._module_names().get(id.replace("-", "_"), ())), "")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.data_files import ROOT, read_yaml
 from windtunnel.units import parse_quantity
 
 if TYPE_CHECKING:
@@ -147,10 +147,8 @@ class Limits:
 @cache
 def limits_in_file(technique_id: str) -> Limits | None:
     """The limit cases of one of our own techniques, from `limit_cases/<id>.yaml`; None where it has no such file."""
-    import yaml
-
-    path = files("windtunnel.techniques").joinpath("limit_cases", f"{technique_id}.yaml")
-    return Limits(**yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    path = f"techniques/limit_cases/{technique_id}.yaml"
+    return Limits(**read_yaml(path)) if (ROOT / path).is_file() else None
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

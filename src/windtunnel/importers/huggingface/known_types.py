@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
-import yaml
+from windtunnel.data_files import read_yaml
 
-_DATA = yaml.safe_load(files(__package__).joinpath("known_types.yaml").read_text("utf-8"))
+_DATA = read_yaml("importers/huggingface/known_types.yaml")
 
 TRAITS: dict[str, dict[str, Any]] = _DATA["traits"]
 DEFAULTS: dict[str, dict[str, Any]] = _DATA["defaults"]
