@@ -67,11 +67,12 @@ real: torch  ## real small steps on this machine beside their predictions; alone
 	$(BIN)/pytest -p no:xdist -m slow tests/integration/test_real_runs.py || [ $$? -eq 5 ]
 
 test-long: setup extras targets real  ## slow tests, validation on the rows we ship, the papers, speed figures (not asserted)
-	$(BIN)/pytest -n $(JOBS) -m slow --benchmark-disable --ignore tests/integration/test_real_runs.py || [ $$? -eq 5 ]
+	mkdir -p $(OUT)
+	$(BIN)/windtunnel reproduce --json > $(OUT)/claims.json
+	WINDTUNNEL_CLAIMS=$(abspath $(OUT))/claims.json $(BIN)/pytest -n $(JOBS) --dist loadfile -m slow --benchmark-disable --ignore tests/integration/test_real_runs.py || [ $$? -eq 5 ]
 	$(BIN)/windtunnel validate
 	$(BIN)/windtunnel validate --family narayanan-t1 --family simumax-b200-memory --gate mape=0.06
 	$(BIN)/windtunnel validate --family vtrain-multi --family llm-foundry --gate mape=0.12
-	$(BIN)/windtunnel reproduce
 	$(BIN)/python benchmarks/bench_training.py
 
 bench: setup  ## speed figures

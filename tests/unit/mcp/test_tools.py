@@ -81,7 +81,7 @@ def test_launch_files_of_an_open_plan_are_those_of_the_plan_that_is_predicted(tm
     pytest.importorskip("starlette")
     from windtunnel.studio.app import _export
 
-    large = {**SCENARIO, "model": "meta-llama/Llama-3.1-70B", "cluster": {**SCENARIO["cluster"], "nodes": 4}}
+    large = {**SCENARIO, "model": "gpt3-13b", "training": {"seq_len": 2048, "global_batch": 16}}
     open_plan = {name: value for name, value in large.items() if name != "plan"}
     predicted = Tools().predict_training(open_plan, detail="full").full
     assert predicted is not None and predicted["plan"]["tp"] * predicted["plan"]["pp"] > 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from reproduced_claims import claims_of
 
-from windtunnel_lab.reproduce import experiment_of, run_paper
+from windtunnel_lab.reproduce import experiment_of
 from windtunnel_lab.reproduce.settings import load
 
 PAPERS = (
@@ -29,8 +30,6 @@ PAPERS = (
 )
 
 pytestmark = pytest.mark.slow
-SLOW = {"agenttts", "hetero_agentic", "hexgen_text2sql", "learning_to_share", "pte_tool_reasoning", "threadweaver"}
-"""They take from fifteen seconds to minutes."""
 MISSES = {
     "agenttts": {"interplay"},
     "hetero_agentic": {"split", "tco"},
@@ -40,9 +39,9 @@ MISSES = {
 """Claims that do not come out. Shrink this, never hide in it."""
 
 
-@pytest.mark.parametrize("paper", [pytest.param(p, marks=[pytest.mark.slow] if p in SLOW else []) for p in PAPERS])
+@pytest.mark.parametrize("paper", PAPERS)
 def test_claims_come_out_but_for_named_misses(paper: str) -> None:
-    found = run_paper(paper)
+    found = claims_of(paper)
     stated = load(f"windtunnel_lab.papers.{paper}")["claims"]
     assert [c.id.partition("/")[2] for c in found] == list(stated) == list(experiment_of(paper).measures())
     assert {c.id.partition("/")[2] for c in found if not c.within} == MISSES.get(paper, set())

@@ -6,13 +6,14 @@ import math
 import re
 
 import pytest
+from reproduced_claims import claims_of
 
 from windtunnel_lab.models.learning.performance_profiles import profile, ratios, scores
 from windtunnel_lab.papers.confidence_limiting_passn.experiment import pass_at, weight
 from windtunnel_lab.papers.kinetics import experiment as kinetics
 from windtunnel_lab.papers.mrt.experiment import closed, curve, regret
 from windtunnel_lab.papers.parscale import experiment as parscale
-from windtunnel_lab.reproduce import experiment_of, folders, run_paper
+from windtunnel_lab.reproduce import experiment_of, folders
 from windtunnel_lab.reproduce.device_steps import answer_s, capacity, decode_s, prompt_s, token_flop
 from windtunnel_lab.reproduce.pages.claims_page import LATER, MADE
 from windtunnel_lab.reproduce.settings import central, load
@@ -33,7 +34,7 @@ MISSES = {
 
 @pytest.mark.parametrize("paper", [pytest.param(p, marks=[pytest.mark.slow] if p in SLOW else []) for p in PAPERS])
 def test_claims_come_out_but_for_named_misses(paper: str) -> None:
-    found = run_paper(paper)
+    found = claims_of(paper)
     stated = load(f"windtunnel_lab.papers.{paper}")["claims"]
     assert [c.id.partition("/")[2] for c in found] == list(stated) == list(experiment_of(paper).measures())
     assert {c.id.partition("/")[2] for c in found if not c.within} == MISSES.get(paper, set())

@@ -41,7 +41,7 @@ def random_shape(rng: np.random.Generator, load: str) -> RunShape:
 @pytest.mark.parametrize("load", LOADS)
 def test_bands_of_one_run_agree(load: str) -> None:
     rng = np.random.default_rng(LOADS.index(load))
-    for _ in range(200):
+    for _ in range(100):
         drawn, shape = random_draws(rng), random_shape(rng, load)
         bands, logs = drawn.bands(shape), drawn.of(shape)
         assert set(bands) == set(MEASURES)
