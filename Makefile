@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup extras demo test test-browser test-long lint bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz mutants mutants-index clean
+.PHONY: help setup extras demo test test-browser test-long lint style types imports quick bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz mutants mutants-index clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -28,13 +28,22 @@ demo: setup  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML rep
 	$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --against 14.6-14.7 \
 		--trace $(OUT)/trace.json --report $(OUT)/report.html
 
-lint: setup  ## style, types and import order
+lint: style types imports  ## style, types and import order
+
+style: setup
 	$(BIN)/ruff check src workshop tests benchmarks examples scripts conftest.py
 	$(BIN)/ruff format --check --quiet src workshop tests benchmarks examples scripts conftest.py
+
+types: setup
 	$(BIN)/mypy
+
+imports: setup
 	$(BIN)/lint-imports
 
-test: lint $(COMPILED)  ## lint, then everything but the slow tests
+test: $(COMPILED)  ## lint and everything but the slow tests, side by side
+	@$(MAKE) --no-print-directory -j 2 quick lint
+
+quick: $(COMPILED)
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow" --benchmark-disable
 
 test-browser: extras  ## the studio in Chromium (scripts/install-browser); skips where no browser can be had
