@@ -10,11 +10,12 @@ import pytest
 import windtunnel as wt
 from windtunnel.errors import BadInput
 from windtunnel.serving.batching import POLICIES
-from windtunnel.serving.event_loop.requests import DONE
+from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.iteration.sm_share import on_sm_share
 from windtunnel.serving.routers import ROUTERS
-from windtunnel.serving.simulate import prepare
+from windtunnel.serving.side_by_side import serve_side_by_side
+from windtunnel.serving.simulate import prepare, serve_requests, with_traffic
 from windtunnel.techniques.limits import merged
 
 BASE: dict[str, Any] = {
@@ -143,6 +144,19 @@ def test_pools_with_and_without_shares_serve_together_and_instances_come_with_lo
     )
     assert grown.completed == 300 and grown.scaling["instances_max"] == 2
     assert grown.ttft_s.mean < run(pools=[{"replicas": 1, "sm_split": {}}]).ttft_s.mean
+
+
+def test_another_model_beside_them_changes_nothing() -> None:
+    shares = prepare(merged(BASE, {"serving": {"pools": [{"replicas": 1, "sm_split": {}}]}}))
+    whole = prepare(merged(BASE, {"serving": {"pools": [{"replicas": 1}]}}))
+    shares, traffic = with_traffic(shares)
+    sent = traffic.requests
+    sent.pool = (np.arange(len(sent)) % 2).astype(np.int32)
+    columns = ("arrival_s", "input_tokens", "output_tokens")
+    half = Requests(**{name: getattr(sent, name)[::2].copy() for name in columns})
+    beside, _ = serve_side_by_side([shares, whole], sent)
+    serve_requests(shares, half)
+    np.testing.assert_array_equal(beside.record.requests.finish_s, half.finish_s)
 
 
 def test_requests_that_are_too_many_are_shed() -> None:
