@@ -65,7 +65,7 @@ def scenario_of(command: str, id: str) -> dict[str, Any]:
 def predicted(command: str, id: str) -> dict[str, float]:
     question = {"id": id, "verb": command, "scenario": scenario_of(command, id)}
     (answer,) = answers([json.dumps(question)], FILES)
-    assert answer["ok"], answer["problems"]
+    assert answer["ok"], [problem["message"] for problem in answer["problems"]]
     return digest(answer["result"])
 
 
@@ -88,20 +88,27 @@ def test_predictions_of_small_scenarios(command: str, id: str, monkeypatch: pyte
 
 def write(command: str, id: str, found: dict[str, float]) -> None:
     """Store a digest."""
-    all_ = stored(command)
+    write_cases(FOLDER / f"{command}.json", with_digest(stored(command), id, found))
+
+
+def with_digest(all_: dict[str, Any], id: str, found: dict[str, float]) -> dict[str, Any]:
+    """Stored cases with one's digest set: of a base all fields, of a case those that differ from its base."""
     if id in all_["bases"]:
         all_["bases"][id]["digest"] = found
-    else:
-        base = all_["bases"][all_["cases"][id]["base"]]["digest"]
-        changed = {path: (found.get(path), value) for path, value in base.items()} | {
-            path: (value, base.get(path)) for path, value in found.items()
-        }
-        all_["cases"][id]["digest"] = {path: now for path, (now, before) in sorted(changed.items()) if now != before}
+        return all_
+    base = all_["bases"][all_["cases"][id]["base"]]["digest"]
+    fields = sorted(base.keys() | found.keys())
+    all_["cases"][id]["digest"] = {path: found.get(path) for path in fields if found.get(path) != base.get(path)}
+    return all_
+
+
+def write_cases(file: Path, all_: dict[str, Any]) -> None:
+    """Write stored cases, one a line."""
     lines = ['{"bases": {']
     lines += [",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in all_["bases"].items())]
     lines += ['}, "cases": {']
     lines += [",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in all_["cases"].items())]
-    (FOLDER / f"{command}.json").write_text("\n".join([*lines, "}}"]) + "\n", "utf-8")
+    file.write_text("\n".join([*lines, "}}"]) + "\n", "utf-8")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
