@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 NOT_PREDICTED = frozenset(
-    "wall_s elapsed_s simulated_in_s compile_s worker_steps_per_s screened_per_s input_hash scenario_name citations version".split()
+    (
+        "wall_s elapsed_s simulated_in_s compile_s worker_steps_per_s screened_per_s input_hash scenario_name "
+        "citations version"
+    ).split()
 )
 """Fields that depend on the machine, repeat the question or name papers."""
 

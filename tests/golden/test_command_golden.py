@@ -34,10 +34,16 @@ def stored(command: str) -> dict[str, Any]:
     return found
 
 
+def slow(case: dict[str, Any]) -> tuple[pytest.MarkDecorator, ...]:
+    """The mark of a case that the long suite runs alone."""
+    return (pytest.mark.slow,) if case.get("slow") else ()
+
+
 def identifiers() -> Iterator[Any]:
     for command in COMMANDS:
-        for id in [*stored(command)["bases"], *stored(command)["cases"]]:
-            yield pytest.param(command, id, id=f"{command}: {id}")
+        yield from (pytest.param(command, id, id=f"{command}: {id}") for id in stored(command)["bases"])
+        for id, case in stored(command)["cases"].items():
+            yield pytest.param(command, id, id=f"{command}: {id}", marks=slow(case))
 
 
 def with_settings(scenario: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

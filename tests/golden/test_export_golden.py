@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_command_golden import REGENERATE, with_digest, with_settings, write_cases
+from test_command_golden import REGENERATE, slow, with_digest, with_settings, write_cases
 
 from windtunnel.exporters.launch import export
 
@@ -37,9 +37,9 @@ def written(request: dict[str, Any]) -> dict[str, float]:
     return found | {"unsupported": float(zlib.crc32("\n".join(done.unsupported).encode()))}
 
 
-def identifiers() -> Iterator[str]:
+def identifiers() -> Iterator[Any]:
     yield from stored()["bases"]
-    yield from stored()["cases"]
+    yield from (pytest.param(id, marks=slow(case)) for id, case in stored()["cases"].items())
 
 
 @pytest.mark.parametrize("id", list(identifiers()))

@@ -162,10 +162,11 @@ def _edge(d: Deployment) -> _Edge:
             break
         tried = 2 * below if below else above / 2
         below, above = (tried, above) if good(tried) else (below, tried)
-    if not below or not above:
-        raise Infeasible(
-            "no load of one replica meets the objective of `serving.slo`", f"{above or below:.3g} a second"
-        )
+    if not above:
+        rule = f"meet the objective of `serving.slo` at every load up to {below:.3g} a second: the traffic needs more"
+        raise BadInput(Problem("serving.traffic.num_requests", rule, d.serving.traffic.num_requests))
+    if not below:
+        raise Infeasible("no load of one replica meets the objective of `serving.slo`", f"{above:.3g} a second")
     while above - below > CLOSE * below:
         middle = math.sqrt(below * above)
         below, above = (middle, above) if good(middle) else (below, middle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 from windtunnel import api as doors
 from windtunnel.cli.main import run
 from windtunnel.clusters import prepare
-from windtunnel.clusters.replica_figures import ReplicaFigures
+from windtunnel.clusters.replica_figures import ReplicaFigures, replica_figures
 from windtunnel.clusters.result import ClusterResult
 from windtunnel.errors import BadInput
+from windtunnel.specs.cluster import ClusterRef
 from windtunnel.views.cluster import view
 from windtunnel.writers import html
 
@@ -221,3 +223,14 @@ def test_the_simulated_replica(tmp_path: Path) -> None:
     assert below.slo_met and not above.slo_met
     assert own.start_up_s == pytest.approx(45 + 70.6e9 * 2 / 5e9, rel=0.02)
     assert 50 < own.watts[0] < own.watts[-1] < 700  # from idle to design power
+
+
+def test_a_run_too_short_to_find_the_sustained_load_is_refused(tmp_path: Path) -> None:
+    """Four requests meet a loose objective however fast they come: no load is too high, so none is the limit."""
+    traffic = {"rate_per_s": 1, "num_requests": 4, "input_tokens": 10, "output_tokens": 2}
+    serving = {"engine": "vllm", "traffic": traffic, "slo": {"ttft_s": 100}}
+    cluster = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1}
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps({"model": "meta-llama/Llama-3.1-8B", "cluster": cluster, "serving": serving}))
+    with pytest.raises(BadInput, match=r"every load up to .* the traffic needs more"):
+        replica_figures(file, ClusterRef.model_validate(cluster), "h100-sxm-80gb")
