@@ -9,16 +9,27 @@ them. In it a function is found by its file's name, its name and its line, where
 Importing this module imports Numba.
 """
 
+# Numba has no static types.
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import event
+from numba.core import event, types
 from numba.core.caching import CacheImpl, _CacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_machinery import register_pass
+from numba.core.datamodel.models import TupleModel
+from numba.core.datamodel.packer import ArgPacker
+from numba.core.datamodel.registry import default_manager
+from numba.core.typed_passes import NativeLowering
 
 from windtunnel.kernel_cache import cache_directory, package_of
 
@@ -44,25 +55,155 @@ def helper(function: Function) -> Function:
 
     It counts no references to its arguments; counting takes atomic instructions, more than half of a kernel's run time.
     """
-    return _jitted(function, None, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _part(function)
 
 
 def pasted(function: Function) -> Function:
-    """A helper whose source Numba puts into its callers before it types them: a phase of a loop, called from one place.
+    """A helper that LLVM puts into its callers whatever its size: a phase of a loop, called from one place.
 
-    It takes named tuples of many arrays for nothing, where passing an array takes seven words, and it may return
-    records. Nothing of it is compiled by itself.
+    It takes named tuples of many arrays for nothing, where passing an array takes seven words.
     """
+    return _part(function, forceinline=True)
+
+
+def expanded(function: Function) -> Function:
+    """A helper whose source Numba puts into its callers: one that returns records by reference."""
     return _jitted(function, None, _nrt=False, inline="always")
+
+
+def _part(function: Function, **options: Any) -> Function:
+    package_of(Path(function.__code__.co_filename).resolve())
+    options |= {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    jitted: Function = numba.njit(error_model="numpy", pipeline_class=_PartCompiler, **options)(function)
+    return jitted
 
 
 def _jitted(function: Function, signature: Any, **options: Any) -> Function:
     own, CacheImpl._locator_classes = CacheImpl._locator_classes, [_Locator]  # Numba reads it while it decorates
     try:
-        jitted: Function = numba.njit(signature, cache=True, error_model="numpy", **options)(function)
+        jitted: Function = numba.njit(
+            signature, cache=True, error_model="numpy", pipeline_class=_KernelCompiler, **options
+        )(function)
     finally:
         CacheImpl._locator_classes = own
     return jitted
+
+
+class _Part(JITCodeLibrary):
+    """LLVM's code of a helper, as Numba lowers it: it is optimised once, with the kernel that it becomes part of."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Not yet."""
+
+    def finalize(self) -> None:
+        """Without what it calls, which `_Whole` links, and without machine code."""
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """None: Python does not call it."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> _Part:
+        """Where Numba sets the function's environment."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Nowhere: only functions that call Python read their environment."""
+
+
+class _Whole(JITCodeLibrary):
+    """LLVM's code of a kernel, with that of all helpers that it calls, and those that they call."""
+
+    references = True
+    """Whether it counts references; Numba optimises it a first time in order to remove pairs of them."""
+
+    def add_linking_library(self, library: Any) -> None:
+        """Link a function and those that it calls, each once."""
+        if library not in self._linking_libraries:
+            super().add_linking_library(library)
+            if isinstance(library, _Part):
+                for called in library._linking_libraries:
+                    self.add_linking_library(called)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        if self.references:
+            super()._optimize_functions(ll_module)
+
+    def _optimize_final_module(self) -> None:
+        if self.references:
+            super()._optimize_final_module()
+        else:
+            passes, builder = self._codegen._module_pass_manager()
+            passes.run(self._final_module, builder)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerPart(NativeLowering):
+    """Numba's pass from typed code to LLVM's, for a helper."""
+
+    _name = "lower_part"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower it."""
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        return bool(super().run_pass(state))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerKernel(NativeLowering):
+    """The same for a kernel."""
+
+    _name = "lower_kernel"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower it and compile it to machine code."""
+        state.library = _Whole(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.references = bool(state.flags.nrt)
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler, but for the last pass and for how functions take named tuples."""
+
+    lowering: type[NativeLowering] = _LowerKernel
+
+    def define_pipelines(self) -> list[Any]:
+        """Numba's passes with ours for the last."""
+        context = self.state.targetctx  # of this function alone
+        context.get_arg_packer = partial(ArgPacker, _ARGUMENTS)
+        pipelines: list[Any] = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [(self.lowering if p is NativeLowering else p, text) for p, text in pipeline.passes]
+            pipeline.finalize()
+        return pipelines
+
+
+class _PartCompiler(_KernelCompiler):
+    """The compiler of helpers."""
+
+    lowering = _LowerPart
+
+
+class _WholeTuple(TupleModel):
+    """A named tuple that is one argument; Numba takes it apart into 7 for each array in it, in every call."""
+
+    def get_argument_type(self) -> Any:
+        """LLVM's type of it."""
+        return self.get_value_type()
+
+    def as_argument(self, builder: Any, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+    from_argument = as_argument
+
+
+_ARGUMENTS = default_manager.copy()
+_ARGUMENTS.register(types.NamedTuple, _WholeTuple)
 
 
 class _Locator(_CacheLocator):
@@ -98,8 +239,8 @@ def plain(function: Function) -> Function:
     return found
 
 
-_compiling: Any = event.TimingListener()  # type: ignore[no-untyped-call]
-event.register("numba:compile", _compiling)  # type: ignore[no-untyped-call]
+_compiling: Any = event.TimingListener()
+event.register("numba:compile", _compiling)
 
 
 def compile_seconds() -> float:

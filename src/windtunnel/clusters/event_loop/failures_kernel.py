@@ -19,7 +19,7 @@ from windtunnel.clusters.event_loop.records import (
     JobTable,
     State,
 )
-from windtunnel.jit import helper
+from windtunnel.jit import helper, pasted
 from windtunnel.splitmix64.jitted import exponential, uniform
 
 
@@ -29,13 +29,13 @@ def left(remaining: float, ready: float, speed: float, now: float) -> float:
     return max(remaining - max(now - ready, 0.0) * speed, 0.0)
 
 
-@helper
+@pasted
 def is_on(j: int, node: int, state: State) -> bool:
     """Whether a running job is on a node."""
     return uses(j, node, state) > 0
 
 
-@helper
+@pasted
 def uses(j: int, node: int, state: State) -> int:
     """Devices of a node that a running job holds."""
     slot = state.slot[j]
@@ -51,7 +51,7 @@ def keeps(cause: int, causes: Causes) -> bool:
     return cause >= 0 and (causes.drains[cause] == 1 or causes.slow[cause] > 1.0)
 
 
-@helper
+@pasted
 def set_end(j: int, state: State) -> None:
     """When a running job ends, or its own failure comes before that."""
     state.finish[j] = state.ready[j] + state.remaining[j] / state.speed[j]
@@ -60,7 +60,7 @@ def set_end(j: int, state: State) -> None:
         state.finish[j], state.fate[j] = state.fails_at[j], FAILS
 
 
-@helper
+@pasted
 def roll_back(j: int, now: float, jobs: JobTable, state: State) -> None:
     """Lose what came after the last checkpoint."""
     begun = state.remaining[j]
@@ -70,7 +70,7 @@ def roll_back(j: int, now: float, jobs: JobTable, state: State) -> None:
     state.remaining[j] = begun - saved
 
 
-@helper
+@pasted
 def note_held_back(j: int, now: float, state: State) -> None:
     """Write down what a locked clock has taken from a job since it was last looked at."""
     since = max(state.ready[j], state.locked[j])
@@ -79,7 +79,7 @@ def note_held_back(j: int, now: float, state: State) -> None:
     state.locked[j] = now
 
 
-@helper
+@pasted
 def hang(j: int, now: float, jobs: JobTable, state: State) -> None:
     """Stand still, with devices held, until somebody knows."""
     note_held_back(j, now, state)
@@ -88,7 +88,7 @@ def hang(j: int, now: float, jobs: JobTable, state: State) -> None:
     set_end(j, state)
 
 
-@helper
+@pasted
 def slow_down(j: int, now: float, factor: float, state: State) -> None:
     """Go on slower; what was done stays done."""
     state.speed[j] /= factor
@@ -135,7 +135,7 @@ def crashed(node: int, device: int, state: State) -> int:
         last = following
 
 
-@helper
+@pasted
 def _seed(j: int, causes: Causes, state: State) -> None:
     """A stream for the next number of a job, whatever others have drawn."""
     own = np.uint64(causes.seed) * np.uint64(0xD1342543DE82EF95)

@@ -20,10 +20,10 @@ from windtunnel.clusters.event_loop.records import (
     State,
 )
 from windtunnel.clusters.event_loop.starts_kernel import join_running, release, start
-from windtunnel.jit import helper
+from windtunnel.jit import pasted
 
 
-@helper
+@pasted
 def _start_waiting(j: int, now: float, width: int, jobs: JobTable, causes: Causes, state: State) -> None:
     """Start a job that is never preempted: those that run are sorted by when they are expected to end."""
     start(j, now, width, jobs, causes, state)
@@ -32,7 +32,7 @@ def _start_waiting(j: int, now: float, width: int, jobs: JobTable, causes: Cause
     join_running(j, state)
 
 
-@helper
+@pasted
 def decide_queue(now: float, jobs: JobTable, rules: Rules, causes: Causes, state: State) -> None:
     """Start waiting jobs in their order, without preemption."""
     at, high, too_large = state.at[LOW], state.at[HIGH], len(state.wait_sizes)
@@ -55,7 +55,7 @@ def decide_queue(now: float, jobs: JobTable, rules: Rules, causes: Causes, state
     drop_started(at, jobs, state)
 
 
-@helper
+@pasted
 def _backfill(head: int, now: float, jobs: JobTable, rules: Rules, causes: Causes, state: State) -> int:
     """Start jobs behind the head that end before its reservation or leave it its nodes; returns where it stopped."""
     reserved = _reserve(state.waiting[head], now, jobs, rules, state)
@@ -84,7 +84,7 @@ def _backfill(head: int, now: float, jobs: JobTable, rules: Rules, causes: Cause
     return at
 
 
-@helper
+@pasted
 def _reserve(head: int, now: float, jobs: JobTable, rules: Rules, state: State) -> float:
     """When the head is expected to start; `state.room` is then what is idle beside it on each node."""
     for node in range(len(state.free)):
@@ -109,7 +109,7 @@ def _reserve(head: int, now: float, jobs: JobTable, rules: Rules, state: State) 
     return NEVER
 
 
-@helper
+@pasted
 def _reserved(kind: int, head: int, jobs: JobTable, state: State) -> bool:
     """Find nodes for the head in `state.room` and take them."""
     width = place(kind, jobs.devices[head], state.room, state)

@@ -24,7 +24,7 @@ from windtunnel.clusters.event_loop.records import (
     Rules,
     State,
 )
-from windtunnel.jit import helper
+from windtunnel.jit import helper, pasted
 
 SLACK = 1e-3
 """Device-seconds below a limit that count as having reached it: more than the rounding of times."""
@@ -43,7 +43,7 @@ def level_of(attained: float, limits: Floats) -> int:
     return low
 
 
-@helper
+@pasted
 def key_of_waiting(j: int, jobs: JobTable, rules: Rules, state: State) -> float:
     """What orders a job that waits: less is sooner. Inside a level those that run stay before those that wait."""
     if rules.kind == REMAINING:
@@ -57,7 +57,7 @@ def key_of_waiting(j: int, jobs: JobTable, rules: Rules, state: State) -> float:
     return jobs.key[j]
 
 
-@helper
+@pasted
 def next_place(state: State) -> float:
     """The end of every queue."""
     state.at[PLACES] += 1
@@ -70,7 +70,7 @@ def before(a: int, b: int, run_key: Floats) -> bool:
     return run_key[a] < run_key[b] or (run_key[a] == run_key[b] and a < b)
 
 
-@helper
+@pasted
 def enqueue(j: int, now: float, jobs: JobTable, rules: Rules, state: State) -> None:
     """Put a job among those that wait, at its place."""
     state.status[j] = WAITING
@@ -98,7 +98,7 @@ def enqueue(j: int, now: float, jobs: JobTable, rules: Rules, state: State) -> N
         w[a] = j
 
 
-@helper
+@pasted
 def drop_started(end: int, jobs: JobTable, state: State) -> None:
     """Take jobs that were started out of those that wait, of which the first up to `end` were looked at."""
     w, to = state.waiting, end
@@ -111,7 +111,7 @@ def drop_started(end: int, jobs: JobTable, state: State) -> None:
     state.at[LOW] = to
 
 
-@helper
+@pasted
 def withdraw(j: int, jobs: JobTable, state: State) -> None:
     """Take a job that waits out of the queue."""
     w, at = state.waiting, state.at[LOW]
@@ -124,7 +124,7 @@ def withdraw(j: int, jobs: JobTable, state: State) -> None:
     state.status[j] = AHEAD
 
 
-@helper
+@pasted
 def smallest_waiting(state: State) -> int:
     """Devices of the smallest job that waits; more than any job has where none does."""
     for size in range(len(state.wait_sizes)):
@@ -133,7 +133,7 @@ def smallest_waiting(state: State) -> int:
     return len(state.wait_sizes)
 
 
-@helper
+@pasted
 def sort_running(now: float, jobs: JobTable, rules: Rules, state: State) -> None:
     """Keys of running jobs as they are now; between two events their order hardly changes."""
     running, key, devices, limits = state.running, state.run_key, jobs.devices, rules.limits

@@ -8,10 +8,10 @@ from __future__ import annotations
 from windtunnel.clusters.event_loop.failures_kernel import note_held_back, slow_down
 from windtunnel.clusters.event_loop.power_records import BRAKE, FIRST, FULL, SECOND, Feeds, FeedState, PowerLog
 from windtunnel.clusters.event_loop.records import NEVER, NUM_RUNNING, State
-from windtunnel.jit import helper
+from windtunnel.jit import helper, pasted
 
 
-@helper
+@pasted
 def next_wake(now: float, feeds: Feeds, rows: FeedState) -> float:
     """When a manager or a brake acts next, or a fleet's watts change with the hour."""
     soonest = NEVER
@@ -41,7 +41,7 @@ def act(now: float, feeds: Feeds, rows: FeedState) -> None:
             rows.brakes[row] += 1
 
 
-@helper
+@pasted
 def _clock(j: int, feeds: Feeds, rows: FeedState, state: State) -> int:
     """The lowest clock of a job's rows: it waits for its slowest device."""
     slot, clock = state.slot[j], FULL
@@ -82,7 +82,7 @@ def read_rows(now: float, feeds: Feeds, rows: FeedState, log: PowerLog, state: S
             _write(row, now, rows, log)
 
 
-@helper
+@pasted
 def _manage(row: int, now: float, feeds: Feeds, rows: FeedState) -> None:
     """Look at a row's watts and decide; while the brake holds, nothing is taken back."""
     share = rows.peak_w[row] / feeds.limit_w[row]
@@ -109,7 +109,7 @@ def _manage(row: int, now: float, feeds: Feeds, rows: FeedState) -> None:
         rows.next_low[row], rows.next_high[row], rows.acts_at[row] = low, high, now + feeds.delay_s
 
 
-@helper
+@pasted
 def _write(row: int, now: float, rows: FeedState, log: PowerLog) -> None:
     """A line of the log; one of the same moment is written over."""
     rows.changed[row] = 0

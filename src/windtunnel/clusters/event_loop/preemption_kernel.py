@@ -30,7 +30,7 @@ from windtunnel.clusters.event_loop.records import (
     State,
 )
 from windtunnel.clusters.event_loop.starts_kernel import release, set_finish, start, stop, take_nodes
-from windtunnel.jit import helper
+from windtunnel.jit import helper, pasted
 
 
 @helper
@@ -46,20 +46,20 @@ def _stays(slot: int, room: Ints, claimed: Ints, nodes: Ints, uses: Ints, width:
     return fits
 
 
-@helper
+@pasted
 def _is_guaranteed(j: int, now: float, rules: Rules, state: State) -> bool:
     """Whether a running job may not be preempted yet."""
     return now < state.started[j] + rules.guaranteed_s
 
 
-@helper
+@pasted
 def _idle(state: State) -> None:
     """What nobody holds: the room that is left, without what running jobs hold that were not yet looked at."""
     for node in range(len(state.room)):
         state.free[node] = state.room[node] - state.claimed[node]
 
 
-@helper
+@pasted
 def _gives_way(other: int, j: int, now: float, jobs: JobTable, rules: Rules, state: State) -> bool:
     """Whether a later running job may be preempted for a job."""
     if rules.kind == RANKED and jobs.key[other] <= jobs.key[j]:
@@ -119,7 +119,7 @@ def _find(j: int, kind: int, unseen: int, now: float, jobs: JobTable, rules: Rul
     return width
 
 
-@helper
+@pasted
 def _move_or_stop(
     j: int, unseen: int, now: float, jobs: JobTable, rules: Rules, causes: Causes, state: State, segments: Segments
 ) -> bool:
@@ -137,7 +137,7 @@ def _move_or_stop(
     return width > 0
 
 
-@helper
+@pasted
 def _give_places(kept: int, stopped: int, state: State) -> None:
     """Those that start or fell to a level stand behind those that ran; those that stop, before all that wait."""
     for i in range(kept):
@@ -151,7 +151,7 @@ def _give_places(kept: int, stopped: int, state: State) -> None:
         state.fresh[j] = 0
 
 
-@helper
+@pasted
 def decide_preemptive(
     now: float, jobs: JobTable, rules: Rules, causes: Causes, state: State, segments: Segments
 ) -> None:

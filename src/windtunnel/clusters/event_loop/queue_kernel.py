@@ -62,10 +62,10 @@ from windtunnel.clusters.event_loop.records import (
     State,
 )
 from windtunnel.clusters.event_loop.starts_kernel import leave_running, release, set_finish, stop
-from windtunnel.jit import helper, kernel
+from windtunnel.jit import helper, kernel, pasted
 
 
-@helper
+@pasted
 def _next_time(jobs: JobTable, rules: Rules, outages: Outages, state: State) -> float:
     """When something happens next."""
     soonest, now = NEVER, state.clock[0]
@@ -117,7 +117,7 @@ def _take_off(
         enqueue(j, now, jobs, rules, state)
 
 
-@helper
+@pasted
 def _end_jobs(now: float, jobs: JobTable, rules: Rules, causes: Causes, state: State, segments: Segments) -> None:
     """Take off what has ended, and let failures of jobs take their course."""
     for i in range(state.at[NUM_RUNNING] - 1, -1, -1):
@@ -186,7 +186,7 @@ def _break_node(node: int, cause: int, now: float, jobs: JobTable, causes: Cause
                 hang(j, now, jobs, state)
 
 
-@helper
+@pasted
 def _befall(
     now: float, jobs: JobTable, rules: Rules, causes: Causes, outages: Outages, state: State, segments: Segments
 ) -> None:
@@ -216,7 +216,7 @@ def _befall(
             _change_node(node, outages.capacity[row], kind, saves, now, jobs, rules, state, segments)
 
 
-@helper
+@pasted
 def _arrive(now: float, jobs: JobTable, rules: Rules, state: State) -> None:
     """Jobs that were submitted by now join the queue."""
     while state.at[ARRIVED] < len(jobs.submit_s) and jobs.submit_s[state.at[ARRIVED]] <= now:
@@ -226,7 +226,7 @@ def _arrive(now: float, jobs: JobTable, rules: Rules, state: State) -> None:
         state.at[ARRIVED] += 1
 
 
-@kernel()
+@kernel(allocates=False)
 def advance(
     jobs: JobTable,
     rules: Rules,

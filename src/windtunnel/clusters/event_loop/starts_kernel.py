@@ -20,7 +20,7 @@ from windtunnel.clusters.event_loop.records import (
     Segments,
     State,
 )
-from windtunnel.jit import helper
+from windtunnel.jit import helper, pasted
 
 
 @helper
@@ -39,7 +39,7 @@ def start(j: int, now: float, width: int, jobs: JobTable, causes: Causes, state:
     set_finish(j, now, jobs, causes, state)
 
 
-@helper
+@pasted
 def take_nodes(j: int, width: int, jobs: JobTable, state: State) -> None:
     """Write the picked nodes into the job's slot."""
     slot = state.slot[j]
@@ -57,7 +57,7 @@ def take_nodes(j: int, width: int, jobs: JobTable, state: State) -> None:
     state.clock_speed[j], state.lock[j] = 1.0, FULL
 
 
-@helper
+@pasted
 def set_finish(j: int, now: float, jobs: JobTable, causes: Causes, state: State) -> None:
     """After a start; nobody knows of a node that has failed, and a job on it never gets ready."""
     state.ready[j] = now + jobs.overhead_s[j]
@@ -91,7 +91,7 @@ def stop(j: int, now: float, why: int, saves: bool, jobs: JobTable, state: State
     state.slot[j] = -1
 
 
-@helper
+@pasted
 def release(j: int, room: Ints, sign: int, state: State) -> None:
     """Add a job's devices to the room of its nodes (sign 1), or take them (−1)."""
     slot = state.slot[j]
@@ -99,7 +99,7 @@ def release(j: int, room: Ints, sign: int, state: State) -> None:
         room[state.slot_nodes[slot, i]] += sign * state.slot_uses[slot, i]
 
 
-@helper
+@pasted
 def join_running(j: int, state: State) -> None:
     """Put a job among those that run, sorted."""
     at = state.at[NUM_RUNNING]
@@ -110,7 +110,7 @@ def join_running(j: int, state: State) -> None:
     state.at[NUM_RUNNING] += 1
 
 
-@helper
+@pasted
 def leave_running(i: int, state: State) -> None:
     """Take a job out of those that run, by its place among them."""
     for k in range(i, state.at[NUM_RUNNING] - 1):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from windtunnel.jit import helper, pasted
+from windtunnel.jit import expanded, helper
 
 Array = Any
 Record = Any
@@ -55,7 +55,7 @@ class Lane(NamedTuple):
     total: Record
 
 
-@pasted
+@expanded
 def lane_of(fleet: Fleet, k: int) -> Lane:
     """Instance k."""
     instance = fleet.instances[k]
