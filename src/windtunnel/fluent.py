@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.files import reading
 
 if TYPE_CHECKING:
     from windtunnel.advice import Advice
@@ -311,9 +312,13 @@ def _rooted(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         return out
     for section, key in (("model", "config"), ("cluster", "device")):
         holder = out.get(section)
-        if isinstance(holder, dict) and isinstance(holder.get(key), str) and (folder / holder[key]).is_file():
+        if isinstance(holder, dict) and isinstance(holder.get(key), str) and reading.is_file(folder / holder[key]):
             holder[key] = str((folder / holder[key]).resolve())
     traffic = (out.get("serving") or {}).get("traffic") if isinstance(out.get("serving"), dict) else None
-    if isinstance(traffic, dict) and isinstance(traffic.get("trace"), str) and (folder / traffic["trace"]).is_file():
+    if (
+        isinstance(traffic, dict)
+        and isinstance(traffic.get("trace"), str)
+        and reading.is_file(folder / traffic["trace"])
+    ):
         traffic["trace"] = str((folder / traffic["trace"]).resolve())
     return out

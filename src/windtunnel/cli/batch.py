@@ -9,23 +9,25 @@ from typing import Annotated
 
 import typer
 
-from windtunnel.cli.options import AsJson, examples
+from windtunnel.cli.options import AsJson, Trust, examples
 
 
 def batch(
     questions: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; `-` reads standard input.")] = "-",
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer questions in JSON lines: {"id": 1, "verb": "train", "scenario": "my.yaml", "set": {"plan.tp": 8}}."""
     from windtunnel.batch import answers
     from windtunnel.cli.output import PRINTED
+    from windtunnel.files import reading
     from windtunnel.training.results.serialise import plain
 
-    del as_json  # every answer is JSON
+    del as_json, trust  # every answer is JSON; `--trust` acts as it is read
     if questions == "-":
         stream, folder = sys.stdin, Path()
     else:
-        stream, folder = Path(questions).open(encoding="utf-8", errors="replace"), Path(questions).parent
+        stream, folder = reading.open_text(questions, errors="replace"), Path(questions).parent
     with stream:
         for answer in answers(stream, folder):
             sys.stdout.write(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False) + "\n")

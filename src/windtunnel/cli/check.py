@@ -153,9 +153,10 @@ def _files(paths: list[Path]) -> list[Path]:
 
 def _baseline(path: Path) -> dict[str, dict[str, float]]:
     from windtunnel.errors import BadInput, Problem
+    from windtunnel.files import reading
 
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(reading.read_text(path, "--baseline"))
     except (ValueError, RecursionError) as error:
         raise BadInput(Problem("--baseline", f"is not JSON: {error}", str(path))) from error
     if not isinstance(data, dict) or not all(isinstance(v, dict) for v in data.values()):

@@ -11,7 +11,7 @@ from windtunnel.cli import complete
 from windtunnel.cli.import_launch import import_configuration, pairs
 from windtunnel.cli.import_module import import_module, module_target
 from windtunnel.cli.import_trace import import_trace, trace_format, trace_options
-from windtunnel.cli.options import AsJson, examples
+from windtunnel.cli.options import AsJson, Trust, examples
 from windtunnel.cli.output import check_targets
 
 _LAUNCH = "Launch files: "
@@ -99,6 +99,7 @@ def import_(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a Hugging Face config into a model, a launch configuration into a scenario, a trace into traffic.
@@ -115,6 +116,7 @@ def import_(
     from windtunnel.importers.launch import Wanted
     from windtunnel.importers.traces import TRACES
 
+    del trust  # the option acts as it is read
     check_targets(output, inputs=[config])
     if output is not None and output.exists() and not force:
         raise BadInput(f"{output}: exists already; --force overwrites it")

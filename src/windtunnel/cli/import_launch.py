@@ -151,16 +151,11 @@ def _chosen(text: str, file: str, number: int | None) -> str:
 
 def _text(config: Path) -> str:
     """The text of a file, or of standard input for `-`."""
-    from windtunnel.errors import BadInput
+    from windtunnel.files import reading
 
     if str(config) == "-":
         return sys.stdin.read()
-    if config.is_file() and config.stat().st_size > _MOST_BYTES:
-        raise BadInput(f"{config}: is larger than {_MOST_BYTES >> 20} MiB, which no configuration is")
-    try:
-        return config.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise BadInput(f"{config}: is not text in UTF-8") from None
+    return reading.read_text(config, most_bytes=_MOST_BYTES)
 
 
 def pairs(env: list[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from windtunnel.cli.options import AsJson, Overrides, examples
+from windtunnel.cli.options import AsJson, Overrides, Trust, examples
 from windtunnel.cli.output import check_targets, draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
@@ -36,6 +36,7 @@ def learn(
             "of their time. May be given several times.",
         ),
     ] = None,
+    trust: Trust = False,
     show: Annotated[
         bool,
         typer.Option("--list", help="Learn nothing: list tasks, algorithms and compressors; with an ID all its knobs."),
@@ -47,6 +48,7 @@ def learn(
     """
     import os
 
+    del trust  # the option acts as it is read
     if show:
         from windtunnel.cli.learn_parts import show_parts
 

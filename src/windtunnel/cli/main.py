@@ -178,8 +178,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Entry point of the `windtunnel` script."""
+    import os
+
     from windtunnel.machine_memory import keep_to_free_memory
 
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that we start import nothing from the working directory
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names in files may hold what a terminal cannot show

@@ -15,12 +15,16 @@ def mcp(
         Path | None, typer.Option(metavar="FOLDER", help="Folder whose files tools may read; absent: none.")
     ] = None,
     allow_write: Annotated[bool, typer.Option("--allow-write", help="Tools may also write below --root.")] = False,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Tools may also run Python files below --root that scenarios name.")
+    ] = False,
     http: Annotated[bool, typer.Option("--http", help="Serve HTTP on this machine, with a token, not stdio.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="With --http; 0: any free port.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Serve predictions, plans, sweeps and the catalogue as tools of the Model Context Protocol."""
     from windtunnel.errors import BadInput, Problem
+    from windtunnel.files.scope import confine
     from windtunnel.mcp.server import NAMES, build
     from windtunnel.mcp.tools import Tools
 
@@ -34,9 +38,12 @@ def mcp(
         problems.append(Problem("--root", "must be a folder", str(root)))
     if allow_write and root is None:
         problems.append(Problem("--allow-write", "needs --root: the folder that may be written to"))
+    if allow_code and root is None:
+        problems.append(Problem("--allow-code", "needs --root: the folder whose Python files may run"))
     if problems:
         raise BadInput(problems)
-    tools = Tools(root=root.resolve() if root else None, allow_write=allow_write)
+    tools = Tools(root=root.resolve() if root else None, allow_write=allow_write, allow_code=allow_code)
+    confine(tools.scope)
     server = build(tools)
     try:
         if http:

@@ -32,6 +32,24 @@ Cite = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
 
 
+def _trusting(given: bool) -> bool:
+    if given:
+        from windtunnel.files.trust import trust_all
+
+        trust_all()
+    return given
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        callback=_trusting,
+        help="Run Python files that the input names, now and for as long as they stay as they are. Read them first.",
+    ),
+]
+
+
 def examples(*lines: str) -> str:
     """Epilog of a command's help, one example a line."""
     return "\b\nExamples:\n" + "\n".join(f"  windtunnel {line}" for line in lines)

@@ -32,11 +32,12 @@ def scenario_source(scenario: str) -> str | dict[str, Any]:
 def _refuse_other_formats(path: str) -> None:
     """Say of a launch file or a model config that `import` reads it, in place of a line for each of its fields."""
     from windtunnel.errors import BadInput
+    from windtunnel.files import reading
     from windtunnel.scenarios.read import parse_mapping
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = reading.read_text(path, most_bytes=_MOST_BYTES)
+    except BadInput:
         return  # whoever reads it next says what is wrong with it
     try:
         data = parse_mapping(text, path)
@@ -77,13 +78,14 @@ def stored_serving(path: str) -> dict[str, Any] | None:
 def serves(path: str) -> bool:
     """Whether a file is a scenario of serving alone, or a result of `serve --json`."""
     from windtunnel.errors import BadInput
+    from windtunnel.files import reading
     from windtunnel.scenarios.read import parse_mapping
 
     try:
         if path == "-" or stored_serving(path) is not None:
             return path != "-"
-        data = parse_mapping(Path(path).read_text(encoding="utf-8"), path)
-    except (BadInput, OSError, UnicodeDecodeError):
+        data = parse_mapping(reading.read_text(path, most_bytes=_MOST_BYTES), path)
+    except BadInput:
         return False  # whoever reads it next says what is wrong with it
     return "serving" in data and "training" not in data
 
@@ -93,14 +95,13 @@ def _stored(path: str) -> dict[str, Any] | None:
     import json
 
     from windtunnel.errors import BadInput
+    from windtunnel.files import reading
 
     file = Path(path)
     if file.suffix.lower() != ".json":
         return None
     try:
-        if file.stat().st_size > _MOST_BYTES:
-            raise BadInput(f"{path}: larger than {_MOST_BYTES >> 20} MiB")
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(reading.read_text(file, most_bytes=_MOST_BYTES))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not JSON: {error}") from None
     return data if isinstance(data, dict) else None

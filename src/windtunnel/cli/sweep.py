@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.options import AsJson, Overrides, Scenario, Trust, examples
 from windtunnel.cli.output import console, note, print_json, telling
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def start(
     full: Annotated[bool, typer.Option("--full", help="Keep each whole result as JSON next to its columns.")] = False,
     extend: Annotated[bool, typer.Option("--extend", help="Add these cells to those of a folder's own sweep.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count cells, estimate CPU time, store nothing.")] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute every combination of the axes; illegal ones are rows with their reason."""
@@ -90,6 +91,7 @@ def start(
     from windtunnel.errors import BadInput, Problem
     from windtunnel.sweeps.define import Asked
 
+    del trust  # the option acts as it is read
     asked = Asked(
         source=scenario_source(scenario),
         vary=tuple(vary or ()),
@@ -133,11 +135,13 @@ def resume(
     jobs: Jobs = None,
     ray: Ray = None,
     retry: Annotated[bool, typer.Option("--retry", help="Compute errors and crashed cells again.")] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute the cells that a folder lacks."""
     from windtunnel import api
 
+    del trust  # the option acts as it is read
     with telling("sweeping") as say:
         found = api.resume_sweep(folder, _where(jobs, ray), retry=retry, report=lambda p: say(_words(p)))
     _tell(found, as_json)

@@ -19,6 +19,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.clusters.goodput import BatchChooser, BatchLimits, fit_step_model, split
 from windtunnel.errors import UNSET, BadInput, Problem
+from windtunnel.files import reading
 
 MOST_PROBLEMS = 20
 STEP = ("placement", "local_bsz", "step_time", "sync_time")
@@ -119,6 +120,7 @@ def read_applications(folder: Path) -> dict[str, Application]:
     Raises:
         BadInput: no application, a missing table or column, or damaged lines, each with its number.
     """
+    folder = reading.folder_in_scope(folder, "jobs.applications")
     names = sorted(path.stem.removeprefix("step_time_") for path in folder.glob("step_time_*.csv"))
     if not names:
         rule = "has no profiles (step_time_NAME.csv, efficiency_NAME.csv)"
@@ -128,7 +130,7 @@ def read_applications(folder: Path) -> dict[str, Application]:
     for name in names:
         steps = _table(folder / f"step_time_{name}.csv", STEP, problems)
         scale_file = folder / f"scalability_{name}.csv"
-        scale = _table(scale_file, SCALE, problems) if scale_file.exists() else np.zeros((0, len(SCALE)))
+        scale = _table(scale_file, SCALE, problems) if reading.is_file(scale_file) else np.zeros((0, len(SCALE)))
         statistics = _table(folder / f"efficiency_{name}.csv", STATISTICS, problems)
         tables[name] = steps, scale, statistics
     if not problems:
@@ -143,8 +145,11 @@ def read_applications(folder: Path) -> dict[str, Application]:
 def _table(file: Path, columns: tuple[str, ...], problems: list[Problem]) -> Floats:
     """Columns of a table as positive numbers; what is wrong is noted."""
     try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
+        with reading.open_text(file, "jobs.applications", newline="") as stream:
             rows = list(csv.DictReader(stream))
+    except BadInput as error:
+        problems += error.problems
+        return np.zeros((0, len(columns)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         problems.append(Problem("jobs.applications", f"cannot be read: {error}", str(file)))
         return np.zeros((0, len(columns)))

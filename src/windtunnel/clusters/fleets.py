@@ -22,6 +22,7 @@ from windtunnel.clusters.event_loop.run import Course
 from windtunnel.clusters.power_course import RowSeries
 from windtunnel.clusters.replica_figures import ReplicaFigures
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 from windtunnel.specs.jobs import DiurnalLoad, ServingFleetSpec
 
 HOUR_S = 3600.0
@@ -92,7 +93,7 @@ def read_load(spec: ServingFleetSpec, folder: Path, start: datetime | None, fiel
 
 def _read_file(file: Path, field: str) -> Floats:
     try:
-        with file.open(newline="", encoding="utf-8") as lines:
+        with reading.open_text(file, field, newline="") as lines:
             rows = list(csv.DictReader(lines))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else "is not a CSV file"

@@ -15,6 +15,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.clusters.jobs import Jobs
 from windtunnel.errors import UNSET, BadInput, Problem, nearest_name
+from windtunnel.files import reading
 from windtunnel.specs.jobs import GenerateSpec
 
 COLUMNS = ("worker_type", "job_type", "gpus", "steps_per_s")
@@ -58,7 +59,7 @@ def read_throughputs(path: Path) -> Throughputs:
         BadInput: the file, a missing column, or damaged lines.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with reading.open_text(path, "jobs.throughputs", newline="") as stream:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(Problem("jobs.throughputs", f"cannot be read: {error}", str(path))) from None

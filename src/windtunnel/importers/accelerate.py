@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windtunnel.files import reading
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch
 from windtunnel.importers.yaml_settings import read_mapping
@@ -58,7 +59,7 @@ def started(words: Sequence[tuple[str, int]], launch: Launch) -> Started:
     if isinstance(config, str):
         path = tune.beside(launch.file, config)
         if path is not None:
-            inside, _ = read_mapping(path.read_text("utf-8"), launch)
+            inside, _ = read_mapping(reading.read_text(path), launch)
             out = of_settings(inside, config)
         elif named(out, config):
             launch.assumed.append(

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from windtunnel.errors import BadInput
+from windtunnel.files import reading
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, options
 
@@ -133,7 +135,7 @@ def base_model(launch: Launch, s: Settings, wanted: Wanted, *names: str) -> str 
             return format
         except BadInput:
             continue
-    if (Path(launch.file).parent / given / "config.json").is_file():
+    if reading.is_file(Path(launch.file).parent / given / "config.json"):
         launch.named_model(str(Path(launch.file).parent / given), said, line)
         return format
     launch.wrong(said, "names no model of the catalogue; --model names one, or its config.json", given, line)
@@ -313,7 +315,7 @@ def beside(file: str, name: str) -> Path | None:
     folder = Path(file).resolve().parent
     for base in (folder, *folder.parents[:5]):
         try:
-            if (base / name).is_file():
+            if reading.is_file(base / name):
                 return base / name
         except OSError:
             return None
@@ -328,8 +330,8 @@ def deepspeed(launch: Launch, s: Settings, setting: str, name: str) -> None:
     stage: int | None = None
     if path is not None:
         try:
-            zero = json.loads(path.read_text("utf-8")).get("zero_optimization", {})
-        except (ValueError, AttributeError, OSError):
+            zero = json.loads(reading.read_text(path)).get("zero_optimization", {})
+        except (ValueError, AttributeError, RecursionError, BadInput):
             zero = {}
         stage = zero.get("stage")
         tiers = {

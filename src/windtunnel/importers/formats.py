@@ -12,6 +12,7 @@ from typing import cast
 
 from windtunnel import importers
 from windtunnel.errors import BadInput
+from windtunnel.files import reading
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import Block, container_text, fenced_blocks, is_page
 
@@ -84,8 +85,8 @@ def launch_folder(folder: Path) -> str:
 
     A file `serve.sh` that starts scripts next to it stands for its folder.
     """
-    if folder.name == STARTER and folder.is_file():
-        text = folder.read_text("utf-8", errors="replace")
+    if folder.name == STARTER and reading.is_file(folder):
+        text = reading.read_bytes(folder).decode("utf-8", "replace")
         beside = [path.name for path in folder.parent.glob("*.sh") if path.name != STARTER]
         if not any(name in text for name in beside):
             return ""
@@ -95,7 +96,7 @@ def launch_folder(folder: Path) -> str:
     texts = []
     for path in sorted(folder.glob("*.sh")):
         if path.name != STARTER:
-            texts.append(path.read_text("utf-8"))
+            texts.append(reading.read_text(path))
     return "\n".join(texts)
 
 

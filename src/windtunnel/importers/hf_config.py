@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from windtunnel.errors import UNSET, BadInput, Problem, ProblemList
+from windtunnel.files import reading
 from windtunnel.importers.huggingface import reader_of
 from windtunnel.importers.huggingface.known_types import (
     DEFAULTS,
@@ -96,7 +97,7 @@ def read_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = No
     if isinstance(config, str | Path):
         file = str(config)
         config = load_hf_config(Path(config))
-        folder = Path(file) if Path(file).is_dir() else Path(file).parent
+        folder = Path(file).parent if Path(file).suffix == ".json" or reading.is_file(file) else Path(file)
         name = name or config.get("_name_or_path") or folder.resolve().name
     wrong = [problem.under("model") for problem in value_problems(config)]
     if wrong:
@@ -118,18 +119,20 @@ def _at_lines(error: BadInput, file: str | None) -> BadInput:
     return BadInput(replace(p, file=file, line=lines.get(p.field.removeprefix("model."))) for p in error.problems)
 
 
+MOST_CONFIG_BYTES = 8_000_000
+"""Bytes of a `config.json`; those of released models have less than 200 kB."""
+
+
 def load_hf_config(path: Path) -> dict[str, Any]:
     """Fields of a `config.json`, given as the file or its folder.
 
     Raises:
         BadInput: the file cannot be read or holds no JSON object.
     """
-    path = path / "config.json" if path.is_dir() else path
+    path = path if reading.is_file(path) or path.suffix == ".json" else path / "config.json"
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        rule = f"cannot be read: {error.strerror or error}"
-    except ValueError as error:
+        data = json.loads(reading.read_text(path, "model.config", most_bytes=MOST_CONFIG_BYTES))
+    except (ValueError, RecursionError) as error:
         rule = f"is not JSON: {error}"
     else:
         if isinstance(data, dict):

@@ -7,7 +7,6 @@ The format is public: `traceEvents` of complete events (`ph` X, microseconds) wi
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
@@ -16,12 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, shown
+from windtunnel.files import reading
 from windtunnel.importers.kernel_names import COLLECTIVES, COMPUTE, COPIES, OTHER, copy_class, kernel_class
 
 _CHUNK = 1 << 22
@@ -121,8 +121,6 @@ def read_kineto(path: str | Path) -> KernelTrace:
             for event in _stream(stream, str(path), info):
                 _take(events, event)
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
         raise BadInput(f"{path}: cannot be read as a trace: {_reason(error)}") from None
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         if isinstance(error, BadInput):
@@ -152,13 +150,13 @@ def _reason(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def _open(path: str | Path) -> TextIO:
-    with open(path, "rb") as raw:
+def _open(path: str | Path) -> IO[str]:
+    with reading.open_bytes(path) as raw:
         packed = raw.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rt", encoding="utf-8") if packed else open(path, encoding="utf-8")
+    return reading.open_text(path, packed=packed)
 
 
-def _stream(stream: TextIO, path: str, info: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _stream(stream: IO[str], path: str, info: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Events one by one; `info` receives `distributedInfo` and the device's name where they precede them."""
     decoder: Any = json.JSONDecoder()
     scan, skip = decoder.scan_once, _BETWEEN.match  # raw_decode without its wrapper

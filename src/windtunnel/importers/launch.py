@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import UNSET, BadInput, Problem, nearest_name
+from windtunnel.files import reading
 from windtunnel.specs.number_formats import MATRIX_FORMAT, multiplies, next_wider, trained_formats
 
 MODEL_RECORD = frozenset(
@@ -175,7 +176,7 @@ class Launch:
         from windtunnel import catalog
 
         path = Path(name)
-        if path.suffix == ".json" or (path / "config.json").is_file():
+        if path.suffix == ".json" or reading.is_file(path / "config.json"):
             return self._configured_model(path, said)
         try:
             self.set("model", catalog.model(name).name, said, line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from windtunnel.files import reading
 from windtunnel.importers import accelerate
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
@@ -124,7 +125,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
         if path is None and name.endswith((".yaml", ".yml", ".json")):
             launch.wrong(name, "is not in this file's folder; import that file itself", line=line)
         elif path is not None:
-            inside, _ = read_mapping(path.read_text("utf-8"), launch)
+            inside, _ = read_mapping(reading.read_text(path), launch)
             values = {**inside, **values}
     if not values and not launch.problems:
         launch.wrong("", "names no file of settings and gives none")

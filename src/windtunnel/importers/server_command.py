@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from windtunnel.files import reading
 from windtunnel.importers.launch import Launch
 from windtunnel.importers.launch_text import tidy, written_files
 from windtunnel.importers.settings import flatten
@@ -224,8 +225,8 @@ def beside(command: Command, option: str, text: str, launch: Launch) -> None:
     made = None
     if written := written_files(text).get(name):
         made = from_yaml(written)
-    elif launch.file != "-" and path.is_file():
-        made = from_yaml(path.read_text("utf-8"))
+    elif launch.file != "-" and reading.is_file(path):
+        made = from_yaml(reading.read_text(path))
     if made is None:
         launch.leave(f"--{option}", str(named), command.lines.get(option), "a file that is not in the script's folder")
         return

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from windtunnel.files import reading
 from windtunnel.importers.launch import Launch
 from windtunnel.importers.server_command import Command, Starts, commands
 
@@ -51,7 +52,7 @@ def _replayed(launch: Launch, command: Command) -> tuple[Path, str] | None:
     for name in ("dataset-path", "input-file"):
         if isinstance(text := command.values.get(name), str) and kinds & TRACES:
             path = (here if here.is_dir() else here.parent) / Path(text).name
-            if path.is_file():
+            if reading.is_file(path):
                 return path.resolve(), name
     return None
 

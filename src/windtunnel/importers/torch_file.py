@@ -7,14 +7,13 @@ The file is executed. Modules are built on PyTorch's meta device, so a model of 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.files.trust import run_python
 from windtunnel.importers.torch_module import TracedGraph, require_torch, trace_module
 
 _INPUT = re.compile(r"(?P<sizes>[1-9]\d*(?:x[1-9]\d*)*)(?::(?P<dtype>\w+))?")
@@ -63,21 +62,12 @@ _SIZES = ("m", "n", "k", "groups", "pairs", "heads", "kv_heads", "d_qk", "d_v", 
 
 def _named(file: Path, name: str) -> Any:
     """What a name of a Python file stands for, after the file has been executed."""
-    if not file.is_file():
-        raise BadInput(f"{file}: no such file")
-    spec = spec_from_file_location(f"windtunnel_imported_{file.stem}", file)
-    assert spec is not None and spec.loader is not None, "a .py file always has a loader"
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses and pickling look their module up
-    beside = str(file.resolve().parent)
-    sys.path.insert(0, beside)
     try:
-        spec.loader.exec_module(module)
+        module = run_python(file, "FILE", f"windtunnel_imported_{file.stem}")
+    except BadInput:
+        raise
     except Exception as error:
         raise BadInput(f"{file}: cannot be executed: {type(error).__name__}: {_first_line(error)}") from error
-    finally:
-        sys.path.remove(beside)
-        del sys.modules[spec.name]
     if not hasattr(module, name):
         known = [other for other in vars(module) if not other.startswith("_")]
         raise BadInput(Problem(str(file), "defines no such name", name, nearest=nearest_name(name, known)))

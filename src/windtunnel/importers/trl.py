@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from windtunnel.files import reading
 from windtunnel.importers import accelerate
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
@@ -125,7 +126,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
     config = values.pop("config", None)
     path = tune.beside(launch.file, config) if isinstance(config, str) else None
     if path is not None:
-        inside, _ = read_mapping(path.read_text("utf-8"), launch)
+        inside, _ = read_mapping(reading.read_text(path), launch)
         values = {**inside, **values}
     elif config is not None:
         launch.wrong("--config", "is not in this file's folder; import that file itself", config, lines["config"])

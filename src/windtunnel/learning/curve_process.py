@@ -24,7 +24,7 @@ def learn_apart(key: CurveKey) -> Learned | None:
     paths = [package, *(p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)]
     env = {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD],
+        [sys.executable, "-P", "-c", _CHILD],
         input=pickle.dumps(key),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

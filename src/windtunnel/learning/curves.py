@@ -17,6 +17,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from windtunnel.errors import BadInput
+from windtunnel.files import reading
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.arrival_clock import arrival_setting
 from windtunnel.learning.attacks import Attack, attacked
@@ -68,8 +70,8 @@ class CurveKey:
         """
         versions = [np.__version__, *(_version(name) for name in TASKS.get(self.task).packages)]
         file = str(self.task_knobs.get("file") or "")
-        with contextlib.suppress(OSError):
-            file = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+        with contextlib.suppress(BadInput):
+            file = hashlib.sha256(reading.read_bytes(file)).hexdigest() if file else ""
         text = json.dumps([asdict(self), file, source_digest(), versions, _ENGINE], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

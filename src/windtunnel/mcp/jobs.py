@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from windtunnel.files.scope import Scope
+
 MOST_JOBS = 4
 """Jobs that run at once."""
 
@@ -54,8 +56,15 @@ class Jobs:
 
     known: dict[str, Running] = field(default_factory=dict)
 
-    def start(self, verb: str, words: list[str], folder: Path | None = None) -> str:
+    def start(self, verb: str, words: list[str], scenario: dict[str, Any], folder: Path | None, scope: Scope) -> str:
         """Start a command of `windtunnel` and return its id.
+
+        Args:
+            verb: the command.
+            words: its options.
+            scenario: fields of the scenario, which it reads from standard input.
+            folder: folder that paths of the scenario are relative to.
+            scope: what it may read, write and run.
 
         Raises:
             RuntimeError: as many jobs as may run are running.
@@ -63,10 +72,19 @@ class Jobs:
         if sum(job.state() == "running" for job in self.known.values()) >= MOST_JOBS:
             raise RuntimeError(f"{MOST_JOBS} jobs are running; wait for one, or cancel it")
         output, told = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        command = [sys.executable, "-m", "windtunnel", *words, "--json"]
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=told, cwd=folder, start_new_session=True
-        )
+        command = [sys.executable, "-P", "-m", "windtunnel", verb, "-", *words, "--json"]
+        with tempfile.TemporaryFile() as given:
+            given.write(json.dumps(scenario).encode())
+            given.seek(0)
+            process = subprocess.Popen(
+                command,
+                stdin=given,
+                stdout=output,
+                stderr=told,
+                cwd=folder,
+                env=scope.environment(),
+                start_new_session=True,
+            )
         name = secrets.token_hex(4)
         self.known[name] = Running(process, output, told, verb)
         return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from windtunnel.commands import COMMANDS
@@ -29,13 +30,23 @@ def summary(verb: str, result: dict[str, Any], detail: str) -> Answer:
     return answer.model_copy(update={"full": result}) if detail == "full" else small(answer)
 
 
-def failure(error: Exception) -> list[ProblemRecord]:
-    """What went wrong, as tools tell it."""
-    problems, _ = problems_of(error)
+def failure(error: Exception, given: Any = ()) -> list[ProblemRecord]:
+    """What went wrong, as tools state it.
+
+    Args:
+        error: what was raised.
+        given: what the caller sent; a value that is not part of it came out of a file and is not repeated.
+    """
+    problems, code = problems_of(error)
+    if code == 1:
+        return [ProblemRecord(allowed=f"internal error: {type(error).__name__}")]
+    if isinstance(error, OSError):
+        return [ProblemRecord(allowed="a file that it names cannot be used")]
+    sent = json.dumps(given, ensure_ascii=False, default=str)
     return [
         ProblemRecord(
             path=one["field"] or one["file"],
-            value=one["value"],
+            value=one["value"] if json.dumps(one["value"], ensure_ascii=False, default=str)[1:-1] in sent else None,
             allowed=str(one["message"]),
             nearest=_nearest(one["hint"]),
         )

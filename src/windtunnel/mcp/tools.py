@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +16,10 @@ from windtunnel import api
 from windtunnel.batch import answered, settings_of
 from windtunnel.catalogue_entries import catalogue_entries
 from windtunnel.commands import COMMANDS
-from windtunnel.confined import inside, refuse_files_outside
-from windtunnel.errors import BadInput, Problem
+from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
+from windtunnel.files import reading
+from windtunnel.files.scope import Scope, confined
+from windtunnel.files.writing import place_to_write
 from windtunnel.mcp.jobs import Jobs
 from windtunnel.mcp.records import Answer, Job, Listing, Text
 from windtunnel.mcp.summaries import failure, summary
@@ -35,6 +38,8 @@ class Tools:
     root: Path | None = None
     """Folder whose files may be read; None: none."""
     allow_write: bool = False
+    allow_code: bool = False
+    """Whether Python files below the root may run, where a scenario names them."""
     jobs: Jobs = field(default_factory=Jobs)
 
     # -- predictions
@@ -84,6 +89,7 @@ class Tools:
         return self._guarded(
             lambda: summary("compare", COMMANDS.get("compare").run(self._source(a), self._source(b)).to_dict(), detail),
             Answer,
+            (a, b),
         )
 
     def scenario_validate(self, scenario: Scenario, set: dict[str, Any] | None = None) -> Answer:
@@ -95,7 +101,7 @@ class Tools:
             load(self._source(scenario), settings_of(set))
             return Answer(ok=True)
 
-        return self._guarded(ask, Answer)
+        return self._guarded(ask, Answer, (scenario, set))
 
     # -- catalogue
 
@@ -143,18 +149,15 @@ class Tools:
     # -- files of other tools
 
     def import_config(self, text: str, name: str = "config.json", options: dict[str, Any] | None = None) -> Text:
-        """A config.json, launch script or server command as a scenario in YAML; nothing is read from disk."""
+        """A config.json, launch script or server command as a scenario in YAML; nothing is read from disk.
+
+        Options are those of `windtunnel import` that name no file: device, nodes, seq_len, framework and the like.
+        """
 
         def ask() -> Text:
             if len(text) > MOST_FILE_BYTES:
                 raise BadInput(Problem("text", f"must be at most {MOST_FILE_BYTES:,} characters"))
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / Path(name).name
-                path.write_text(text, encoding="utf-8")
-                words = ["import", str(path)]
-                for option, value in (options or {}).items():
-                    words += [f"--{option.replace('_', '-')}", str(value)]
-                return _command(words, folder)
+            return _imported(text, name, _import_options(options or {}))
 
         return self._guarded(ask, Text)
 
@@ -170,13 +173,13 @@ class Tools:
             if folder is not None:
                 if not self.allow_write:
                     raise BadInput(Problem("folder", "files are not written: start with --allow-write", folder))
-                place = inside(self.root, folder, "folder")
+                place = place_to_write(self._path(folder), "folder")
                 return _written(write_launch_files(source, target, place, overrides=overrides))
             with tempfile.TemporaryDirectory() as temporary:
                 done = write_launch_files(source, target, Path(temporary), overrides=overrides)
                 return _written(done, texts=True)
 
-        return self._guarded(ask, Text)
+        return self._guarded(ask, Text, (scenario, set))
 
     # -- long work
 
@@ -192,7 +195,7 @@ class Tools:
 
             if not self.allow_write:
                 raise BadInput(Problem("folder", "files are not written: start with --allow-write", folder))
-            place = inside(self.root, folder, "folder")
+            place = place_to_write(self._path(folder), "folder")
             words = ["--out", str(place), "--draws", str(draws)]
             for name, values in vary.items():
                 words += ["--vary", f"{name}={values if isinstance(values, str) else listed(values)}"]
@@ -206,7 +209,7 @@ class Tools:
         """Rows of a sweep by filters (field → value, or [low, high]); no SQL."""
 
         def ask() -> Listing:
-            place = inside(self.root, folder, "folder")
+            place = reading.folder_in_scope(self._path(folder), "folder")
             sql = _filtered(columns, where or {}, order_by, max(1, min(limit, 200)))
             frame = api.query_sweep(place, sql)
             rows = json.loads(frame.to_json(orient="records"))
@@ -237,8 +240,9 @@ class Tools:
         Raises:
             BadInput: it names files that may not be read.
         """
-        from windtunnel.scenarios.read import parse_mapping, read_mapping
+        from windtunnel.scenarios.read import parse_mapping
         from windtunnel.scenarios.source import FieldsInFolder
+        from windtunnel.scenarios.yaml_text import MAX_BYTES
 
         folder = self.root or Path("/nonexistent")
         data: dict[str, Any]
@@ -247,10 +251,19 @@ class Tools:
         elif "\n" in scenario or ":" in scenario:
             data = parse_mapping(scenario, "scenario")
         else:
-            path = inside(self.root, scenario, "scenario")
-            data, folder = read_mapping(path), path.parent
-        refuse_files_outside(data, folder if self.root else Path(), self.root)
+            path = self._path(scenario)
+            text, folder = reading.read_text(path, "scenario", most_bytes=MAX_BYTES), path.parent
+            data = parse_mapping(text, scenario)
         return FieldsInFolder(data, folder)
+
+    def _path(self, given: str) -> Path:
+        """A path that a caller names, relative to the root."""
+        return (self.root or Path("/nonexistent")) / given
+
+    @property
+    def scope(self) -> Scope:
+        """What tools may read, write and run."""
+        return Scope.of(self.root, may_write=self.allow_write, code="any" if self.allow_code else "never")
 
     def _answer(
         self,
@@ -259,34 +272,32 @@ class Tools:
         settings: dict[str, Any] | None,
         detail: Detail,
     ) -> Answer:
-        def work() -> Answer:
-            refuse_files_outside(settings or {}, self.root or Path(), self.root)
-            return summary(verb, answered(verb, self._source(scenario), settings_of(settings)), detail)
+        return self._guarded(
+            lambda: summary(verb, answered(verb, self._source(scenario), settings_of(settings)), detail),
+            Answer,
+            (scenario, settings),
+        )
 
-        return self._guarded(work, Answer)
-
-    def _guarded(self, work: Callable[[], T], kind: type[T]) -> T:
-        """What the work returns, or its kind of answer with what went wrong."""
+    def _guarded(self, work: Callable[[], T], kind: type[T], given: Any = ()) -> T:
+        """What the work returns, or its kind of answer with what went wrong; of values, only those that were given."""
         try:
-            return work()
+            with confined(self.scope):
+                return work()
         except Exception as error:
-            return kind.model_validate({"ok": False, "problems": failure(error)})
+            return kind.model_validate({"ok": False, "problems": failure(error, given)})
 
     def _start(self, verb: str, scenario: Scenario, settings: dict[str, Any] | None, words: Sequence[str]) -> Job:
         def work() -> Job:
             from windtunnel.scenarios.source import folder_of
 
-            refuse_files_outside(settings or {}, self.root or Path(), self.root)
             source = self._source(scenario)
             folder = folder_of(source)
-            handle = tempfile.NamedTemporaryFile("w", suffix=".json", delete=False, encoding="utf-8")
-            with handle:
-                json.dump(dict(source), handle)
             given = [word for one in settings_of(settings) for word in ("--set", one)]
-            name = self.jobs.start(verb, [verb, handle.name, *given, *words], folder if folder.exists() else None)
+            place = folder if folder.exists() else None
+            name = self.jobs.start(verb, [*given, *words], dict(source), place, self.scope)
             return Job(id=name, state="running")
 
-        return self._guarded(work, Job)
+        return self._guarded(work, Job, (scenario, settings))
 
 
 def _section(schema: dict[str, Any], section: str) -> dict[str, Any]:
@@ -310,21 +321,52 @@ def _section(schema: dict[str, Any], section: str) -> dict[str, Any]:
     return {**own, "$defs": needed}
 
 
-def _command(words: list[str], folder: str) -> Text:
-    """What a command of `windtunnel` prints, run in a process of its own."""
+_IMPORT_OPTIONS = frozenset(
+    "name format device nodes devices_per_node seq_len global_batch mbs vocab_size model framework env block time_unit "
+    "block_size characters_per_token".split()
+)
+"""Options of `windtunnel import` that a caller may state: none writes, `model` alone reads, within the scope."""
+
+
+def _import_options(options: dict[str, Any]) -> list[str]:
+    """Options as words of a command line.
+
+    Raises:
+        BadInput: options that may not be stated, and values that are not plain, all of them.
+    """
+    problems, words = ProblemList(), []
+    for option, value in options.items():
+        values = value if isinstance(value, list) else [value]
+        if option.replace("-", "_") not in _IMPORT_OPTIONS:
+            rule = f"must be one of {', '.join(sorted(_IMPORT_OPTIONS))}"
+            problems.add(f"options.{option}", value, rule, nearest=nearest_name(option, _IMPORT_OPTIONS))
+        elif not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values):
+            problems.add(f"options.{option}", value, "must be a text or a number, or a list of them")
+        else:
+            words += [f"--{option.replace('_', '-')}={one}" for one in values]
+    problems.raise_if_any()
+    return words
+
+
+def _imported(text: str, name: str, options: list[str]) -> Text:
+    """What `windtunnel import` makes of a text, in a process that may read nothing but this text."""
     import subprocess
     import sys
 
-    done = subprocess.run(
-        [sys.executable, "-m", "windtunnel", *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=folder,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = re.sub(r"[^\w.-]", "_", Path(name).name)[-100:].strip(".") or "config.json"
+        (Path(folder) / file).write_text(text, encoding="utf-8", errors="replace")
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "windtunnel", "import", *options, "--", file],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=folder,
+            env=Scope.of(Path(folder)).environment(),
+            check=False,
+        )
     if done.returncode:
-        lines = [line.replace(folder + "/", "").removeprefix("error: ") for line in done.stderr.splitlines() if line]
+        lines = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line]
         raise BadInput([Problem("text", line) for line in lines] or [Problem("text", "cannot be read")])
     return Text(text=done.stdout, notes=[line for line in done.stderr.splitlines() if line][:10])
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.files import reading
 from windtunnel.population.answers import lengths_of, wrong_histograms
 from windtunnel.specs.population import AnswerLengths
 
@@ -102,12 +103,7 @@ def read_samples(
     Raises:
         BadInput: the file cannot be read, has damaged rows, or mixes models, tasks or temperatures, a line each.
     """
-    file = Path(path)
-    try:
-        text = file.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        rule = "must be UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"cannot be read: {error.strerror}"
-        raise BadInput(Problem(field, rule, str(path))) from None
+    text = reading.read_text(path, field)
     told = _Problems(str(path))
     records = _json_rows(text, told) if text.lstrip()[:1] in ("[", "{") else _csv_rows(text, told)
     families: dict[_Family, _Counted] = {}

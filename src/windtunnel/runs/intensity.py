@@ -12,6 +12,7 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.catalog.run_tables import Grid, grid
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 from windtunnel.specs.run import GridSpec
 
 _HOUR_S = 3600.0
@@ -108,11 +109,9 @@ def _read(path: Path, field: str) -> tuple[list[datetime], list[float]]:
     def refuse(rule: str, value: object = None) -> BadInput:
         return BadInput(Problem(f"{field}.file", rule, value))
 
-    if not path.is_file():
-        raise refuse("is no file", str(path))
     times: list[datetime] = []
     values: list[float] = []
-    with path.open(encoding="utf-8", newline="") as file:
+    with reading.open_text(path, f"{field}.file", newline="", errors="replace") as file:
         reader = csv.DictReader(file)
         if not {"time_utc", "g_co2_per_kwh"} <= set(reader.fieldnames or ()):
             raise refuse("needs the columns time_utc, g_co2_per_kwh", ", ".join(reader.fieldnames or ()))

@@ -16,6 +16,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 
 PRIOR_FAILURES = 2.0
 """Failures that the profile's rate counts for next to those of the log: rates of sites differ by a factor of about two
@@ -52,9 +53,7 @@ def read_progress_log(path: Path) -> ProgressLog:
     Raises:
         BadInput: the file cannot be read, or with every line that is wrong.
     """
-    if not path.is_file():
-        raise BadInput(Problem("--progress", "is no file", str(path)))
-    with path.open(encoding="utf-8", newline="", errors="replace") as file:
+    with reading.open_text(path, "--progress", newline="", errors="replace") as file:
         reader = csv.DictReader(file)
         missing = [name for name in ("time", "step") if name not in (reader.fieldnames or ())]
         if missing:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 from windtunnel.scenarios.fields import Fields, SourceMap
 from windtunnel.scenarios.source import folder_of
 from windtunnel.scenarios.yaml_text import MAX_BYTES, MAX_DEPTH, parse
@@ -59,8 +60,8 @@ def parse_mapping(text: str, file: str) -> dict[str, Any]:
 def lines_of(file: str | Path) -> dict[str, int]:
     """Dotted field path → line of a YAML or JSON file; empty where it cannot be read. For problems found later."""
     try:
-        return parse(_without_tabs(Path(file).read_text("utf-8"))).lines
-    except (OSError, UnicodeDecodeError):
+        return parse(_without_tabs(reading.read_text(file))).lines
+    except BadInput:
         return {}
 
 
@@ -69,16 +70,7 @@ _TOO_LONG = f"must be at most {MAX_BYTES} bytes"
 
 def _text_of(path: Path) -> str:
     """The text of a file, of bounded size."""
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-        text = raw.decode("utf-8-sig") if len(raw) <= MAX_BYTES else None
-    except OSError as error:
-        raise BadInput(Problem("", f"cannot be read: {error.strerror or error}", file=str(path))) from None
-    except UnicodeDecodeError:
-        raise BadInput(Problem("", "must be UTF-8 text", file=str(path))) from None
-    if text is None:
-        raise BadInput(Problem("", _TOO_LONG, file=str(path)))
+    text = reading.read_text(path, most_bytes=MAX_BYTES)
     return _without_tabs(text) if path.suffix == ".json" else text
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from windtunnel.errors import BadInput, Problem
+from windtunnel.errors import UNSET, BadInput, Problem
+from windtunnel.files.scope import current
 from windtunnel.scenarios.explain import explain
 from windtunnel.scenarios.fields import Fields
 from windtunnel.scenarios.read import read
@@ -75,11 +76,19 @@ def _filled(place: _Place, folder: Path) -> list[Problem]:
     try:
         beside = read(folder / place.file)
     except BadInput as error:
-        return [replace(p, field=place.field) for p in error.problems]
+        return _without_content([replace(p, field=place.field) for p in error.problems], place)
     if place.spec is DeviceSpec:
         _take_network(place.section, beside.data)
     place.section[place.key] = beside.data
-    return _wrong_in(place.spec, beside)
+    return _without_content(_wrong_in(place.spec, beside), place)
+
+
+def _without_content(problems: list[Problem], place: _Place) -> list[Problem]:
+    """Problems of a side file; where another program asks, none that repeats what the file holds."""
+    if not problems or current() is None:
+        return problems
+    rule = f"must name a file that may be read and holds a {place.spec.__name__}; the command line lists what is wrong"
+    return [Problem(place.field, rule, place.section[place.key] if place.file else UNSET)]
 
 
 def _with_population(data: dict[str, Any], folder: Path) -> list[Problem]:

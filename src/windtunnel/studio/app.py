@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files as resources
 from pathlib import Path
@@ -21,10 +22,12 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from windtunnel.catalogue_entries import catalogue_entries
-from windtunnel.confined import refuse_files_outside
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem
-from windtunnel.studio.files import Files
+from windtunnel.files import reading, trust
+from windtunnel.files.scope import Scope, confined
+from windtunnel.files.writing import write_text
+from windtunnel.studio.files import MOST_BYTES, Files
 from windtunnel.studio.live import Died, Replaced, Worker
 from windtunnel.studio.security import REPORT_POLICY
 
@@ -51,10 +54,13 @@ class Studio:
     explained: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Question → what stands behind its figures, of the last few."""
     files: Files = field(init=False)
+    scope: Scope = field(init=False)
+    """What processes may read, write and run: files below the root; Python files that the user has trusted."""
 
     def __post_init__(self) -> None:
         """Look at the folder."""
         self.files = Files(self.root)
+        self.scope = Scope.of(self.root, may_write=True, code="trusted", option="windtunnel studio")
 
     def application(self) -> Starlette:
         """The ASGI application, without its guard."""
@@ -74,6 +80,8 @@ class Studio:
             Route("/api/catalogue/{kind}", self.json(self.catalogue), methods=["GET"]),
             Route("/api/entry/{kind}/{name:path}", self.json(self.entry), methods=["GET"]),
             Route("/api/sweep/{id}", self.json(self.sweep), methods=["POST"]),
+            Route("/api/code", self.json(self.code), methods=["POST"]),
+            Route("/api/trust", self.json(self.trust), methods=["POST"]),
             Route("/api/export", self.json(self.export), methods=["POST"]),
             Route("/report/{id}", self.report_page),
             Route("/trace/{id}", self.trace_file),
@@ -93,6 +101,9 @@ class Studio:
     async def start(self) -> None:
         """Start the process that answers edits, and have it load what it needs."""
         self.folder = tempfile.TemporaryDirectory(prefix="windtunnel-studio-")
+        self.scope = replace(self.scope, writable=(*self.scope.writable, Path(os.path.realpath(self.folder.name))))
+        for worker in (self.live, self.long, self.behind):
+            worker.scope = self.scope
         self.jobs["warm"] = asyncio.create_task(self.live.warm())
 
     async def stop(self) -> None:
@@ -109,7 +120,8 @@ class Studio:
 
         async def handled(request: Request) -> Response:
             try:
-                return JSONResponse(await handler(request))
+                with confined(self.scope):
+                    return JSONResponse(await handler(request))
             except Exception as error:
                 problems, code = problems_of(error)
                 return JSONResponse({"ok": False, "problems": problems, "exit_code": code}, 500 if code == 1 else 200)
@@ -223,7 +235,6 @@ class Studio:
         folder = self.root
         if asked.get("file"):
             folder = self.files.path(str(asked["file"])).parent
-        refuse_files_outside(data, folder, self.root)
         verb = asked.get("verb") or meant_by(data)
         options = asked.get("options")
         if options is not None and not isinstance(options, dict):
@@ -242,7 +253,8 @@ class Studio:
     async def read_file(self, request: Request) -> dict[str, Any]:
         """Text of a scenario."""
         path = self.files.path(request.path_params["id"])
-        text = await run_in_threadpool(partial(path.read_text, encoding="utf-8", errors="replace"))
+        raw = await run_in_threadpool(partial(reading.read_bytes, path, "file", most_bytes=MOST_BYTES))
+        text = raw.decode("utf-8", "replace")
         return {"ok": True, "text": text, "changed": path.stat().st_mtime, "path": str(path.relative_to(self.root))}
 
     async def write_file(self, request: Request) -> dict[str, Any]:
@@ -251,9 +263,7 @@ class Studio:
         path = self.files.path(request.path_params["id"])
         if path.stat().st_mtime != asked.get("changed"):
             raise BadInput(Problem("file", "has changed on disk since it was opened; load it again first", path.name))
-        temporary = path.with_name(f".{path.name}.windtunnel.tmp")
-        temporary.write_text(str(asked["text"]), encoding="utf-8")
-        temporary.replace(path)
+        write_text(path, str(asked["text"]), "file")
         return {"ok": True, "changed": path.stat().st_mtime}
 
     async def watch(self, request: Request) -> Response:
@@ -310,6 +320,35 @@ class Studio:
             "ok": True,
             **await run_in_threadpool(_export, question, str(asked.get("target")), asked.get("wrapper")),
         }
+
+    # -- Python files
+
+    async def code(self, request: Request) -> dict[str, Any]:
+        """Text of a Python file that a scenario names, to be read before it is trusted."""
+        path = self._code_file(await request.json())
+        raw = reading.read_bytes(path, "code", most_bytes=trust.MOST_CODE_BYTES)
+        return {"ok": True, "path": str(path.relative_to(self.root)), "text": raw.decode("utf-8", "replace")}
+
+    async def trust(self, request: Request) -> dict[str, Any]:
+        """Let a Python file that a scenario names run, for as long as it stays as the page has shown it."""
+        asked = await request.json()
+        path = self._code_file(asked)
+        raw = reading.read_bytes(path, "code", most_bytes=trust.MOST_CODE_BYTES)
+        if raw.decode("utf-8", "replace") != asked.get("seen"):
+            raise BadInput(Problem("code", "has changed since it was shown; read it again", path.name))
+        trust.trust_file(path, "code")
+        return {"ok": True}
+
+    def _code_file(self, asked: Any) -> Path:
+        """The Python file that a problem of a scenario names.
+
+        Raises:
+            BadInput: it lies outside the folder, or a link leads to it.
+        """
+        folder = self.files.path(str(asked["file"])).parent if asked.get("file") else self.root
+        path = folder / str(asked.get("code"))
+        reading.open_bytes(path, "code").close()
+        return path
 
     # -- pages
 

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from windtunnel.files.scope import Scope
+
 ANSWER_LIMIT_BYTES = 1 << 27
 START_LIMIT_S = 120.0
 """Seconds in which a process has to have loaded; on a fresh machine it compiles kernels."""
@@ -40,6 +42,8 @@ class Worker:
 
     limit_s: float | None = 10.0
     """Seconds after which a question is given up and the process replaced; None: no limit."""
+    scope: Scope | None = None
+    """What the process may read, write and run."""
     _process: asyncio.subprocess.Process | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _latest: int = 0
@@ -49,12 +53,14 @@ class Worker:
         """Start the process and wait until it has answered once; nobody's question pays for what it loads."""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-m",
             "windtunnel.studio.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             limit=ANSWER_LIMIT_BYTES,
+            env=self.scope.environment() if self.scope is not None else None,
         )
         if self.limit_s is not None:
             await asyncio.wait_for(self._exchange(WARM), START_LIMIT_S)

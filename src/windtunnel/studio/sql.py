@@ -24,7 +24,7 @@ def asked_sql(folder: Path, sql: str) -> dict[str, Any]:
     question = json.dumps({"folder": str(folder), "sql": sql})
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "windtunnel.studio.sql"], input=question, capture_output=True, text=True,
+            [sys.executable, "-P", "-m", "windtunnel.studio.sql"], input=question, capture_output=True, text=True,
             timeout=LIMIT_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

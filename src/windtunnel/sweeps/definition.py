@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 from windtunnel.specs.settings import canonical
 from windtunnel.sweeps.axes import Axis, cells_of, points_of
 from windtunnel.sweeps.cells import SCHEMA, Cell, cell_of, physics
@@ -77,7 +78,7 @@ def read_manifest(folder: Path) -> Definition:
     """
     path = folder / MANIFEST
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(reading.read_text(path))
         axes = tuple(
             Axis(tuple(one["fields"]), tuple(tuple(values) for values in one["values"])) for one in data["axes"]
         )

@@ -14,6 +14,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.clusters.jobs import Jobs
 from windtunnel.errors import UNSET, BadInput, Problem
+from windtunnel.files import reading
 from windtunnel.registry import Registry
 
 MOST_PROBLEMS = 20
@@ -140,7 +141,7 @@ def read_table(path: Path, form: JobTrace) -> Table:
         BadInput: the file cannot be read or lacks a column.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with reading.open_text(path, "jobs.trace", newline="") as stream:
             rows = list(csv.reader(stream, delimiter=form.delimiter))
     except OSError as error:
         raise BadInput(Problem("jobs.trace", f"cannot be read: {error.strerror}", str(path))) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.errors import UNSET, BadInput, Problem
+from windtunnel.files import reading as files
 from windtunnel.importers.traces.record import RequestTrace
 
 MAX_BAD_LINES = 20
@@ -240,9 +240,7 @@ def opened(path: Path) -> IO[str]:
         BadInput: it cannot be opened.
     """
     try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8-sig")
-        return path.open(encoding="utf-8-sig")
+        return files.open_text(path)
     except OSError as error:
         raise BadInput(Problem("", f"cannot be read: {error.strerror or error}", file=str(path))) from None
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files.trust import run_python
 from windtunnel.learning.randomness import Draws
 
 FIELD = "learning.task.torch-module"
@@ -181,17 +180,12 @@ def on_markov_text(width: int, layers: int, heads: int, length: int, seed: int, 
 
 
 def _loaded(path: str) -> ModuleType:
-    if not Path(path).is_file():
-        raise _bad(path, "is not a file")
-    spec = importlib.util.spec_from_file_location("windtunnel_user_module", path)
-    if spec is None or spec.loader is None:
-        raise _bad(path, "is not a Python file; its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        return run_python(path, f"{FIELD}.file", "windtunnel_user_module")
+    except BadInput:
+        raise
     except Exception as error:
         raise _bad(path, f"cannot be run: {_told(error)}") from error
-    return module
 
 
 def _called(user: ModuleType, name: str, path: str) -> Any:

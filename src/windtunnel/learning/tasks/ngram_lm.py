@@ -9,13 +9,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from windtunnel.arrays import Ints
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 from windtunnel.learning.randomness import Draws
 from windtunnel.learning.tasks import TASKS, TaskKind
 from windtunnel.learning.tasks.base import TaskSetting
@@ -97,11 +97,7 @@ def from_file(path: str, length: int, context: int) -> tuple[Text, int]:
         BadInput: it cannot be read, is too short for ten documents, or has more than 1,024 different characters.
     """
     field = "learning.task.ngram-lm.file"
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadInput(Problem(field=field, value=path, rule=f"cannot be read: {reason}")) from error
+    text = reading.read_text(path, field)
     count = len(text) // length
     if count < 10:
         rule = f"has {len(text)} characters; ten documents of {length} are the least (`document_tokens`)"

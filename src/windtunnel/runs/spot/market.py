@@ -11,6 +11,7 @@ from random import Random
 import numpy as np
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 from windtunnel.runs.event_loop.program import Market
 from windtunnel.runs.spot.availability import Availability
 from windtunnel.runs.spot.formats import read_trace
@@ -36,7 +37,7 @@ def market_drawer(spot: SpotSpec, folder: Path, num_nodes: int, length_s: float)
         BadInput: the trace cannot be read, or with every line that is damaged.
     """
     path = folder / (spot.trace or "")
-    changed = path.stat().st_mtime_ns if spot.trace is not None and path.is_file() else 0
+    changed = path.stat().st_mtime_ns if spot.trace is not None and reading.is_file(path) else 0
     key = spot.model_dump_json(), str(path), changed, num_nodes, length_s
     if key not in _DRAWERS:
         if len(_DRAWERS) >= _MOST_DRAWERS:

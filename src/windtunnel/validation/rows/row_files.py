@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput
+from windtunnel.files import reading
 
 SHIPPED = Path(__file__).parent / "measured"
 """Folder of the rows that come with the package."""
@@ -45,9 +46,7 @@ def load_rows(path: Path) -> list[dict[str, Any]]:
         BadInput: the file cannot be read or is not a list of mappings.
     """
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise BadInput(f"rows = {path}: {error.strerror or error}") from error
+        data = json.loads(reading.read_text(path, "rows", most_bytes=1 << 30))
     except ValueError as error:
         raise BadInput(f"rows = {path}: not JSON ({error})") from error
     if not isinstance(data, list) or any(not isinstance(r, dict) for r in data):

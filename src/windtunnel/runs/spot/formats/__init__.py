@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 from windtunnel.runs.spot.availability import Availability, changes_of
 from windtunnel.runs.spot.formats import bamboo, gcloud, parcae
 from windtunnel.runs.spot.formats.line import Damaged, Line
@@ -27,9 +28,7 @@ def read_trace(path: Path, name: str | None = None) -> Availability:
     Raises:
         BadInput: the file cannot be read or has other columns, or with every line that is damaged.
     """
-    if not path.is_file():
-        raise BadInput(Problem(_FIELD, "is no file", str(path)))
-    with path.open(encoding="utf-8", newline="", errors="replace") as file:
+    with reading.open_text(path, _FIELD, newline="", errors="replace") as file:
         reader = csv.DictReader(file)
         columns = tuple(reader.fieldnames or ())
         rows = [Line(number, row) for number, row in enumerate(reader, start=2)]
@@ -38,7 +37,7 @@ def read_trace(path: Path, name: str | None = None) -> Availability:
         known = [n for n in known if n == name]
     if not known:
         wanted = "; ".join(f"{n}: {', '.join(FORMATS[n].COLUMNS)}" for n in ([name] if name else FORMATS))
-        raise BadInput(Problem(_FIELD, f"{path.name} needs the columns of a format ({wanted})", ", ".join(columns)))
+        raise BadInput(Problem(_FIELD, f"{path.name} needs the columns of a format ({wanted})"))
     return _levels(FORMATS[known[0]].Reader(), rows, path)
 
 

@@ -1,0 +1,149 @@
+"""Python files that a scenario names run only where the user has said so, for the content that he has seen.
+
+Trust is remembered by content, never by path: a digest of the file and of every Python file below its folder, which it
+may import. What runs is what was judged: the file is read once. A file that is reached through a link never runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from windtunnel.errors import BadInput, Problem
+from windtunnel.files.reading import read_bytes
+from windtunnel.files.scope import current
+
+MOST_CODE_BYTES = 4_000_000
+MOST_ENTRIES = 20_000
+"""Entries below the folder of a file, beyond which nobody can have looked at what it may import."""
+_IMPORTED = (".py", ".pyc", ".so", ".pyd")
+ENVIRONMENT = "WINDTUNNEL_TRUST"
+"""Set by `--trust`: Python files that scenarios of this command and its processes name may run."""
+
+
+def trust_all() -> None:
+    """Let the Python files that a scenario names run in this process and in those that it starts."""
+    os.environ[ENVIRONMENT] = "1"
+
+
+def run_python(path: str | Path, field: str, module_name: str) -> ModuleType:
+    """Run a Python file, where the user trusts it, as a module of a name.
+
+    While it runs, it may import other files of its folder.
+
+    Raises:
+        BadInput: it may not run, cannot be read, or is reached through a link.
+        Exception: whatever the file raises.
+    """
+    file = Path(path)
+    code = _allowed(file, field)
+    module = ModuleType(module_name)
+    module.__file__ = str(file)
+    folder = str(file.resolve().parent)
+    sys.modules[module_name] = module  # dataclasses and pickling look their module up
+    sys.path.insert(0, folder)
+    try:
+        exec(compile(code, str(file), "exec"), module.__dict__)
+    finally:
+        sys.path.remove(folder)
+        del sys.modules[module_name]
+    return module
+
+
+def trust_file(path: str | Path, field: str = "file") -> str:
+    """Remember that a Python file may run for as long as it and its folder's Python files stay as they are.
+
+    Returns:
+        Its digest.
+
+    Raises:
+        BadInput: it cannot be read, is reached through a link, or its folder holds too much code to look at.
+    """
+    digest = _digest(Path(path), read_bytes(path, field, most_bytes=MOST_CODE_BYTES), field)
+    _remember(digest)
+    return digest
+
+
+def is_trusted(path: str | Path, field: str = "file") -> bool:
+    """Whether a Python file may run as it is now, without asking.
+
+    Raises:
+        BadInput: it cannot be read or is reached through a link.
+    """
+    content = read_bytes(path, field, most_bytes=MOST_CODE_BYTES)
+    return _digest(Path(path), content, field) in _remembered()
+
+
+def _allowed(file: Path, field: str) -> bytes:
+    """The content of a file that may run."""
+    scope = current()
+    rule = scope.code if scope is not None else "trusted"
+    if rule == "never":
+        raise BadInput(Problem(field, "is Python code, which is not run: start with --allow-code", str(file)))
+    content = read_bytes(file, field, most_bytes=MOST_CODE_BYTES)
+    digest = _digest(file, content, field)
+    if rule == "any" or digest in _remembered():
+        return content
+    if scope is None and os.environ.get(ENVIRONMENT) == "1":
+        _remember(digest)
+        return content
+    raise BadInput(Problem(field, "is Python code: read it, then run it with --trust", str(file)))
+
+
+def _digest(file: Path, content: bytes, field: str) -> str:
+    """Digest of a file and of all that it may import from its folder."""
+    named = (file,) if file.is_absolute() else (file, *file.parents[:-1])
+    if any(part.is_symlink() for part in named):
+        rule = "is reached through a link; a Python file runs only where it lies itself"
+        raise BadInput(Problem(field, rule, str(file)))
+    if file.suffix != ".py":
+        raise BadInput(Problem(field, "is not a Python file; its name must end in .py", str(file)))
+    folder, found = file.resolve().parent, hashlib.sha256(content)
+    for number, (place, other) in enumerate(_entries(folder)):
+        if number > MOST_ENTRIES:
+            rule = f"lies in a folder of more than {MOST_ENTRIES} entries; move it to a folder of its own"
+            raise BadInput(Problem(field, rule, str(file)))
+        if other.endswith(_IMPORTED) and not os.path.islink(path := os.path.join(place, other)):
+            found.update(f"\0{os.path.relpath(path, folder)}\0".encode("utf-8", "surrogateescape"))
+            found.update(hashlib.sha256(read_bytes(path, field)).digest())
+    return found.hexdigest()
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, str]]:
+    """Folder and name of everything below a folder, in a fixed order."""
+    for place, folders, names in os.walk(folder, followlinks=False):
+        folders.sort()
+        for name in (*folders, *sorted(names)):
+            yield place, name
+
+
+def _store() -> Path:
+    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(folder) / "windtunnel" / "trusted.json"
+
+
+def _remembered() -> frozenset[str]:
+    """Digests of what the user trusts; none where the list cannot be read."""
+    try:
+        found = json.loads(_store().read_text("utf-8"))
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
+
+
+def _remember(digest: str) -> None:
+    """Add a digest to the list; where the list cannot be written, trust ends with the process."""
+    store = _store()
+    text = json.dumps(sorted(_remembered() | {digest}), indent=1)
+    temporary = store.with_name(f"{store.name}.{os.getpid()}")
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, "utf-8")
+        temporary.replace(store)
+    except OSError:
+        temporary.unlink(missing_ok=True)

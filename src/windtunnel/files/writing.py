@@ -1,0 +1,68 @@
+"""Writing what a user names: in a scope below a writable folder, never through a link."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from windtunnel.errors import BadInput, Problem
+from windtunnel.files.scope import below, current
+
+
+def place_to_write(path: str | Path, field: str) -> Path:
+    """The path of a file or folder that may be written; what lies on the way to it may be missing, and is no link.
+
+    Raises:
+        BadInput: it lies outside what may be written, or a link leads to it.
+    """
+    scope = current()
+    if scope is None:
+        return Path(path)
+    found = below(Path(path), scope.writable)
+    if not scope.writable:
+        raise BadInput(Problem(field, "files are not written: start with --allow-write", str(path)))
+    rule = f"must lie below the folder of {scope.option}, and no link may lead to it"
+    if found is None:
+        raise BadInput(Problem(field, rule, str(path)))
+    folder, parts = found
+    for count in range(1, len(parts) + 1):
+        if os.path.islink(folder.joinpath(*parts[:count])):
+            raise BadInput(Problem(field, rule, str(path)))
+    return folder.joinpath(*parts)
+
+
+def write_text(path: str | Path, text: str, field: str = "") -> None:
+    """Write a text file in UTF-8, whole or not at all: beside the older one, which it then replaces.
+
+    Raises:
+        BadInput: it may not be written or cannot be; the older file stays as it was.
+    """
+    write_bytes(path, text.encode("utf-8", "surrogatepass"), field)
+
+
+def write_bytes(path: str | Path, content: bytes, field: str = "") -> None:
+    """Write a file, whole or not at all: beside the older one, which it then replaces.
+
+    Raises:
+        BadInput: it may not be written or cannot be; the older file stays as it was.
+    """
+    place = place_to_write(path, field)
+    temporary = place.with_name(f".{place.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(temporary, os.stat(place, follow_symlinks=False).st_mode & 0o7777)
+            temporary.replace(place)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        rule = f"cannot be written: {getattr(error, 'strerror', None) or error}"
+        raise BadInput(Problem(field, rule, str(path)) if field else Problem("", rule, file=str(path))) from None
