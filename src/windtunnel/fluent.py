@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.files import reading
+from windtunnel.files.writing import write_text
 
 if TYPE_CHECKING:
     from windtunnel.advice import Advice
@@ -229,7 +230,7 @@ class ScenarioDraft:
     def save(self, path: str | Path) -> Path:
         """Write the scenario as YAML and return the path."""
         target = Path(path)
-        target.write_text(self.to_yaml(), encoding="utf-8")
+        write_text(target, self.to_yaml())
         return target
 
     def _source(self) -> FieldsInFolder:

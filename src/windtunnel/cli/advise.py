@@ -10,6 +10,7 @@ import typer
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import check_targets, draw, listener, note, print_json, write_references
 from windtunnel.cli.sources import scenario_source
+from windtunnel.files.writing import write_text
 
 
 def advise(
@@ -54,7 +55,7 @@ def advise(
         from windtunnel.advice.advice import best_scenario
         from windtunnel.scenarios.load import dump_scenario, load_scenario
 
-        write.write_text(dump_scenario(load_scenario(best_scenario(advice))), encoding="utf-8")
+        write_text(write, dump_scenario(load_scenario(best_scenario(advice))))
         note(f"scenario  {write}")
     from windtunnel.views.advise import view
 

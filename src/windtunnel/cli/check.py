@@ -14,6 +14,7 @@ import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
 from windtunnel.cli.output import console, note, print_json, telling
+from windtunnel.files.writing import write_text
 
 _OPERATORS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "==": operator.eq}
 _CONDITION = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*(<=|>=|==|<|>)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*$")
@@ -83,7 +84,7 @@ def check(
             kept[str(file)] = {name: figures[name] for name in _KEPT if isinstance(figures.get(name), float)}
             outcomes += _against(file, kept[str(file)], known.get(str(file), {}), tolerance)
     if baseline is not None and (update or not baseline.exists()):
-        baseline.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        write_text(baseline, json.dumps(kept, indent=2, sort_keys=True) + "\n")
         note(f"baseline  {baseline}: {len(kept)} scenarios")
     if as_json:
         print_json({"passed": all(x.passed for x in outcomes), "outcomes": [asdict(x) for x in outcomes]})

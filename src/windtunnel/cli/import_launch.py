@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from windtunnel.cli.output import note, print_json
+from windtunnel.files.writing import write_text
 
 if TYPE_CHECKING:
     from windtunnel.errors import Problem
@@ -226,7 +227,7 @@ def _write(launch: Launch, output: Path | None) -> None:
     """Write the scenario, and say what to do with it."""
     serving = "serving.engine" in launch.fields
     if output is not None:
-        output.write_text(launch.text(), encoding="utf-8")
+        write_text(output, launch.text())
         if launch.format == "load":
             note(f"wrote {output}: a serving.traffic section for a scenario")
         else:
@@ -294,7 +295,7 @@ def _model(config: Path, name: str, output: Path | None, as_json: bool, library:
     if output is None:
         typer.echo(text, nl=False)
         return
-    output.write_text(text, encoding="utf-8")
+    write_text(output, text)
     if as_json:
         print_json(counted)
     note(f"wrote {output}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from windtunnel.cli.output import check_targets, note, print_json
+from windtunnel.files.writing import write_text
 
 _TARGET = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 
@@ -37,7 +38,7 @@ def import_module(file: Path, name: str, inputs: Sequence[str], output: Path | N
     if output is None:
         typer.echo(text, nl=False)
         return
-    output.write_text(text, encoding="utf-8")
+    write_text(output, text)
     if as_json:
         print_json(data)
     note(f"wrote {output}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import typer
 
 from windtunnel.cli.output import note, print_json
+from windtunnel.files.writing import write_text
 
 if TYPE_CHECKING:
     from windtunnel.importers.traces import Options
@@ -58,7 +59,7 @@ def import_trace(file: Path, format: str, options: Options, output: Path | None,
     name = os.path.relpath(file, output.parent if output is not None else Path.cwd())
     text = section.text(trace, fitted, name, options)
     if output is not None:
-        output.write_text(text, encoding="utf-8")
+        write_text(output, text)
         note(f"wrote {output}: put it into a scenario; next: windtunnel serve SCENARIO")
     if as_json:
         print_json(section.as_dict(trace, fitted, name, options))

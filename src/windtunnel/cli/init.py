@@ -12,6 +12,7 @@ from windtunnel.cli import complete
 from windtunnel.cli.asking import ask, on_terminal, whole
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import note, print_json, telling
+from windtunnel.files.writing import write_text
 
 MODEL, DEVICE = "meta-llama/Llama-3.1-8B", "h100-sxm-80gb"
 _TEMPLATE = """\
@@ -192,7 +193,7 @@ def init(
         plan=found.axes,
         why=found.why,
     )
-    file.write_text(text, encoding="utf-8")
+    write_text(file, text)
     if as_json:
         print_json({"file": str(file), "scenario": text})
     else:

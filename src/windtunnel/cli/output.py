@@ -8,6 +8,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.files.writing import write_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
@@ -94,7 +96,7 @@ def write_references(target: Path, techniques: Sequence[str], lines: Sequence[st
     """BibTeX of what a run used, for `--cite`."""
     from windtunnel.techniques.described import bibtex
 
-    target.write_text(bibtex(techniques, lines), "utf-8")
+    write_text(target, bibtex(techniques, lines))
     note(f"references  {target}")
 
 

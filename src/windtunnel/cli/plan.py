@@ -31,6 +31,7 @@ from windtunnel.cli.export import (
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import check_targets, draw, listener, note, print_json
 from windtunnel.cli.sources import scenario_source
+from windtunnel.files.writing import write_text
 
 
 def plan(
@@ -244,7 +245,7 @@ def _write(found: dict[str, Any], output: Path) -> None:
 
     from windtunnel.training.results.serialise import plain
 
-    output.write_text(yaml.safe_dump(plain(found), sort_keys=False, width=100), "utf-8")
+    write_text(output, yaml.safe_dump(plain(found), sort_keys=False, width=100))
     note(f"scenario  {output}")
 
 

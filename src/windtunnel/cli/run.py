@@ -11,6 +11,7 @@ import typer
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import check_targets, draw, listener, note, print_json
 from windtunnel.cli.sources import scenario_source
+from windtunnel.files.writing import write_text
 
 
 def run(
@@ -97,7 +98,7 @@ def _search(scenario: str, overrides: tuple[str, ...], wanted: _Wanted) -> None:
 
         from windtunnel.training.results.serialise import plain
 
-        wanted.output.write_text(yaml.safe_dump(plain(found.scenario), sort_keys=False, width=100), "utf-8")
+        write_text(wanted.output, yaml.safe_dump(plain(found.scenario), sort_keys=False, width=100))
         note(f"scenario  {wanted.output}")
     from windtunnel.views.search_run import view
 

@@ -10,6 +10,7 @@ import typer
 
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import note, print_json
+from windtunnel.files.writing import write_text
 
 
 def schema(
@@ -31,7 +32,7 @@ def schema(
     if output is None:
         typer.echo(text, nl=False)
         return
-    output.write_text(text, encoding="utf-8")
+    write_text(output, text)
     if as_json:
         print_json({"file": str(output)})
         return

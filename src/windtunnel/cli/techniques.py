@@ -10,6 +10,7 @@ import typer
 from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, note, print_json
+from windtunnel.files.writing import write_text
 
 app = typer.Typer(help="Published techniques: list, show, search, cite.", rich_markup_mode=None)
 
@@ -139,7 +140,7 @@ def cite(
     if output is None:
         typer.echo(written, nl=False)
     else:
-        output.write_text(written, "utf-8")
+        write_text(output, written)
         note(f"references  {output}")
 
 

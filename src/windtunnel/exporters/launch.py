@@ -17,6 +17,7 @@ from windtunnel.exporters.servers.launch import check_wrapper, server_files
 from windtunnel.exporters.servers.target import SERVER_TARGETS
 from windtunnel.exporters.switches import write_switches
 from windtunnel.exporters.target import TARGETS, options
+from windtunnel.files.writing import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,7 +177,7 @@ def _write(folder: Path, texts: dict[str, str]) -> tuple[Path, ...]:
         paths = []
         for name, text in texts.items():
             path = folder / name
-            path.write_text(text, encoding="utf-8")
+            write_text(path, text)
             if path.suffix in (".sh", ".sbatch"):
                 path.chmod(0o755)
             paths.append(path)

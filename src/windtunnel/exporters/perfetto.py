@@ -9,12 +9,13 @@ Source: "Trace Event Format", Chromium project document, event types M, X and C.
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from windtunnel.files.writing import open_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,18 +49,11 @@ def written(result: TrainingResult | ServingResult, events: Iterable[dict[str, A
     """Write events with what they are of, one a line, and return the path."""
     head = json.dumps({"scenario": result.scenario_name, "version": result.version, "input_hash": result.input_hash})
     lines = (json.dumps(event, separators=(",", ":")) for event in events)
-    with opened(target) as out:
+    with open_text(target) as out:
         out.write('{"displayTimeUnit":"ms","otherData":' + head + ',"traceEvents":[\n')
         out.write(",\n".join(lines))
         out.write("\n]}\n")
     return target
-
-
-def opened(path: Path) -> IO[str]:
-    """A text file to write, compressed where its name ends in `.gz`."""
-    if path.suffix == ".gz":
-        return gzip.open(path, "wt", encoding="utf-8")
-    return path.open("w", encoding="utf-8")
 
 
 def microseconds(seconds: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:

@@ -46,13 +46,13 @@ def read_bytes(path: str | Path, field: str = "", *, most_bytes: int = MOST_TEXT
     """
     with open_bytes(path, field) as stream:
         if os.fstat(stream.fileno()).st_size > most_bytes:
-            raise _refused(path, field, f"must be at most {most_bytes} bytes")
+            raise _refused(path, field, _at_most(most_bytes))
         try:
             raw = stream.read(most_bytes + 1)
         except OSError as error:
             raise _refused(path, field, f"cannot be read: {error.strerror or error}") from None
     if len(raw) > most_bytes:
-        raise _refused(path, field, f"must be at most {most_bytes} bytes")
+        raise _refused(path, field, _at_most(most_bytes))
     return raw
 
 
@@ -172,3 +172,8 @@ def _why(error: OSError | ValueError, scope: Scope | None) -> str:
 def _refused(path: str | Path, field: str, rule: str) -> BadInput:
     file = "".join(c if c.isprintable() else "�" for c in str(path))
     return BadInput(Problem(field, rule, file) if field else Problem("", rule, file=file))
+
+
+def _at_most(count: int) -> str:
+    size = f" ({count >> 20} MiB)" if count % (1 << 20) == 0 else ""
+    return f"must be at most {count} bytes{size}"

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -77,6 +78,15 @@ def confined(scope: Scope) -> Iterator[None]:
         yield
     finally:
         _of_this_call.reset(token)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A temporary folder that may be written here, whatever the scope; it is gone afterwards."""
+    with tempfile.TemporaryDirectory() as made:
+        folder, scope = Path(os.path.realpath(made)), current()
+        with confined(replace(scope, writable=(*scope.writable, folder))) if scope else nullcontext():
+            yield folder
 
 
 def _of_process() -> Scope | None:

@@ -45,6 +45,7 @@ def run_python(path: str | Path, field: str, module_name: str) -> ModuleType:
     module = ModuleType(module_name)
     module.__file__ = str(file)
     folder = str(file.resolve().parent)
+    sys.pycache_prefix = str(_store().parent / "pycache")  # compiled files that lie in the folder were not judged
     sys.modules[module_name] = module  # dataclasses and pickling look their module up
     sys.path.insert(0, folder)
     try:
@@ -92,7 +93,9 @@ def _allowed(file: Path, field: str) -> bytes:
     if scope is None and os.environ.get(ENVIRONMENT) == "1":
         _remember(digest)
         return content
-    raise BadInput(Problem(field, "is Python code: read it, then run it with --trust", str(file)))
+    raise BadInput(
+        Problem(field, "is Python code, which runs only where it is trusted: read it, then add --trust", str(file))
+    )
 
 
 def _digest(file: Path, content: bytes, field: str) -> str:
@@ -117,7 +120,7 @@ def _digest(file: Path, content: bytes, field: str) -> str:
 def _entries(folder: Path) -> Iterator[tuple[str, str]]:
     """Folder and name of everything below a folder, in a fixed order."""
     for place, folders, names in os.walk(folder, followlinks=False):
-        folders.sort()
+        folders[:] = sorted(one for one in folders if one != "__pycache__")
         for name in (*folders, *sorted(names)):
             yield place, name
 

@@ -1,11 +1,15 @@
-"""Writing what a user names: in a scope below a writable folder, never through a link."""
+"""Writing what a user names: whole or not at all; in a scope below a writable folder, and never through a link."""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, BinaryIO
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files.scope import below, current
@@ -48,17 +52,50 @@ def write_bytes(path: str | Path, content: bytes, field: str = "") -> None:
     Raises:
         BadInput: it may not be written or cannot be; the older file stays as it was.
     """
+    with open_bytes(path, field) as stream:
+        stream.write(content)
+
+
+@contextlib.contextmanager
+def open_text(path: str | Path, field: str = "") -> Iterator[IO[str]]:
+    """A text file in UTF-8 to write, as `open_bytes`; gzip packs it where its name ends in `.gz`.
+
+    Raises:
+        BadInput: it may not be written or cannot be; the older file stays as it was.
+    """
+    with open_bytes(path, field) as stream, contextlib.ExitStack() as both:
+        raw = both.enter_context(gzip.open(stream, "wb")) if Path(path).suffix == ".gz" else stream
+        text = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace")
+        yield text
+        text.flush()
+        text.detach()
+
+
+@contextlib.contextmanager
+def open_bytes(path: str | Path, field: str = "") -> Iterator[BinaryIO]:
+    """A file to write: beside the older one, which it replaces when the block ends well.
+
+    A device such as `/dev/null` or a pipe is written to as it is.
+
+    Raises:
+        BadInput: it may not be written or cannot be; the older file stays as it was.
+    """
     place = place_to_write(path, field)
-    temporary = place.with_name(f".{place.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
+        if current() is None and place.exists() and not place.is_file():
+            with place.open("wb") as stream:
+                yield stream
+            return
+        place = place.resolve() if current() is None else place
+        temporary = place.with_name(f".{place.name[:100]}.{secrets.token_hex(6)}.tmp")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
+                yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
             with contextlib.suppress(FileNotFoundError):
-                os.chmod(temporary, os.stat(place, follow_symlinks=False).st_mode & 0o7777)
+                os.chmod(temporary, os.stat(place).st_mode & 0o7777)
             temporary.replace(place)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from windtunnel.catalogue_entries import catalogue_entries
 from windtunnel.commands import COMMANDS
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
 from windtunnel.files import reading
-from windtunnel.files.scope import Scope, confined
+from windtunnel.files.scope import Scope, confined, scratch_folder
 from windtunnel.files.writing import place_to_write
 from windtunnel.mcp.jobs import Jobs
 from windtunnel.mcp.records import Answer, Job, Listing, Text
@@ -175,8 +175,8 @@ class Tools:
                     raise BadInput(Problem("folder", "files are not written: start with --allow-write", folder))
                 place = place_to_write(self._path(folder), "folder")
                 return _written(write_launch_files(source, target, place, overrides=overrides))
-            with tempfile.TemporaryDirectory() as temporary:
-                done = write_launch_files(source, target, Path(temporary), overrides=overrides)
+            with scratch_folder() as temporary:
+                done = write_launch_files(source, target, temporary, overrides=overrides)
                 return _written(done, texts=True)
 
         return self._guarded(ask, Text, (scenario, set))

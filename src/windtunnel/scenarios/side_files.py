@@ -77,10 +77,13 @@ def _filled(place: _Place, folder: Path) -> list[Problem]:
         beside = read(folder / place.file)
     except BadInput as error:
         return _without_content([replace(p, field=place.field) for p in error.problems], place)
+    wrong = _without_content(_wrong_in(place.spec, beside), place)
+    if wrong and current() is not None:
+        return wrong
     if place.spec is DeviceSpec:
         _take_network(place.section, beside.data)
     place.section[place.key] = beside.data
-    return _without_content(_wrong_in(place.spec, beside), place)
+    return wrong
 
 
 def _without_content(problems: list[Problem], place: _Place) -> list[Problem]:

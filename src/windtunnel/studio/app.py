@@ -25,7 +25,7 @@ from windtunnel.catalogue_entries import catalogue_entries
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading, trust
-from windtunnel.files.scope import Scope, confined
+from windtunnel.files.scope import Scope, confined, scratch_folder
 from windtunnel.files.writing import write_text
 from windtunnel.studio.files import MOST_BYTES, Files
 from windtunnel.studio.live import Died, Replaced, Worker
@@ -417,7 +417,7 @@ def _export(question: dict[str, Any], target: str, wrapper: Any) -> dict[str, An
     from windtunnel.scenarios.source import FieldsInFolder
 
     source = FieldsInFolder(question["scenario"], Path(question["folder"]))
-    with tempfile.TemporaryDirectory() as folder:
-        done = write_launch_files(source, target, Path(folder), wrapper=wrapper or "torchrun")
+    with scratch_folder() as folder:
+        done = write_launch_files(source, target, folder, wrapper=wrapper or "torchrun")
         texts = {path.name: path.read_text(encoding="utf-8") for path in done.files}
     return {"files": texts, "misfits": done.misfits, "unsupported": done.unsupported, "notes": done.notes}

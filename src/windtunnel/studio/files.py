@@ -11,6 +11,7 @@ from typing import Any
 
 from windtunnel.commands import meant_by
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files import reading
 
 MOST_FILES = 2000
 MOST_BYTES = 1_000_000
@@ -71,11 +72,9 @@ class Files:
 def _head(path: Path) -> bytes:
     """The first bytes of a file; empty where it is too large or cannot be read."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            return b""
-        with path.open("rb") as stream:
-            return stream.read(8192)
-    except OSError:
+        with reading.open_bytes(path) as stream:
+            return stream.read(8192) if os.fstat(stream.fileno()).st_size <= MOST_BYTES else b""
+    except (BadInput, OSError):
         return b""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from windtunnel.charts import page
 from windtunnel.charts.colours import css_variable
+from windtunnel.files.writing import write_text
 from windtunnel.views import view as v
 
 _LONG = 60
@@ -22,7 +23,7 @@ _PAIRS = 12
 def write(view: v.View, path: str | Path) -> Path:
     """Write the report and return its path."""
     target = Path(path)
-    target.write_text(render(view), encoding="utf-8")
+    write_text(target, render(view))
     return target
 
 

@@ -13,6 +13,14 @@ import windtunnel as wt
 from windtunnel.cli.main import run
 from windtunnel.importers.torch_file import trace_file
 
+
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The user trusts the files of these tests."""
+    monkeypatch.setenv("WINDTUNNEL_TRUST", "1")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
 SOURCE = """
 import torch
 from torch import nn

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from arrival_runs import built_task, job_of
@@ -30,6 +32,13 @@ def test_without_torch_the_command_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(BadInput, match=r"pip install 'windtunnel\[torch\]'"):
         built_task("torch-module", 2)
+
+
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The user trusts the files of these tests."""
+    monkeypatch.setenv("WINDTUNNEL_TRUST", "1")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 class TestWithTorch:

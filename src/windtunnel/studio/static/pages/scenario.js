@@ -7,6 +7,7 @@ import { bars } from "../charts.js";
 import { setField } from "../yaml.js";
 import { packed } from "../share.js";
 import { from } from "../origin.js";
+import { problemLines } from "../problems.js";
 
 export const title = "Scenario";
 const WAIT_MS = 120, MOST_COLUMNS = 6;
@@ -112,7 +113,7 @@ export async function show(page, words) {
     fill(verbs, (known.length ? known : [verb]).map((v) => h("option", { value: v, selected: v === verb }, v)));
     if (state.fields || answer) fields(verb, problems);
     const own = answer && answer.verb === verb ? answer : null;
-    fill(side, problems.map((p) => h("div", { class: "problem", role: "alert" }, p.field ? h("strong", {}, `${p.field}${p.value !== null && p.value !== undefined && typeof p.value !== "object" ? ` = ${p.value}` : ""}: `) : null, p.message, p.hint ? h("span", { class: "muted" }, ` ${p.hint}`) : null)),
+    fill(side, problemLines(problems, state, ask),
       state.slow ? h("div", { class: "card" }, "Longer work has pages of its own, where it can be watched and stopped: ", NEXT[verb].filter(([name]) => name !== "export").map(([name, said], i) => [i ? ", " : "", h("a", { href: `#/${name}` }, said)])) : null,
       own ? figures(own, problems.length > 0) : h("p", { class: "muted" }, problems.length ? "" : "predicting …"));
   }

@@ -4,6 +4,7 @@ import { job } from "../api.js";
 import { state, take, START, STARTS } from "../state.js";
 import { from } from "../origin.js";
 import { drawView } from "../view.js";
+import { problemLines } from "../problems.js";
 
 /** Page → its last answer, which it shows again while the question is the same. @type {Map<string, any>} */
 const ANSWERS = new Map();
@@ -28,7 +29,7 @@ export function workPage(page, what) {
     show(answer, asked);
   }
   function show(answer, asked) {
-    if (!answer.ok) { fill(out, (answer.problems || []).map((p) => h("div", { class: "problem", role: "alert" }, p.field ? `${p.field}: ` : "", p.message, p.hint ? ` ${p.hint}` : "")), example()); return; }
+    if (!answer.ok) { fill(out, problemLines(answer.problems || [], asked, go), example()); return; }
     from(out, { ...asked, verb: answer.verb, result: answer.result, ...what.origin?.(answer.result, asked) });
     what.draw(answer, out);
     if (answer.report) report(answer.report, answer.view);
