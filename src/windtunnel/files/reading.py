@@ -93,8 +93,19 @@ def open_text(
     """
     stream = open_bytes(path, field)
     if packed or (packed is None and Path(path).suffix == ".gz"):
-        return gzip.open(stream, "rt", encoding="utf-8-sig", newline=newline, errors=errors)
+        return io.TextIOWrapper(_Unpacked(fileobj=stream), encoding="utf-8-sig", newline=newline, errors=errors)
     return io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline, errors=errors)
+
+
+class _Unpacked(gzip.GzipFile):
+    """A packed file as its content; closes the file itself too."""
+
+    def close(self) -> None:
+        """Close both."""
+        stream = self.fileobj
+        super().close()
+        if stream is not None:
+            stream.close()
 
 
 def is_file(path: str | Path) -> bool:

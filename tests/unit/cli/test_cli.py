@@ -191,7 +191,7 @@ def test_unwritable_output_is_2(
     calls: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(["train", "a.yaml", "--report", str(tmp_path / "no" / "r.html")]) == 2
-    assert "no such file or directory" in capsys.readouterr().err
+    assert "No such file or directory" in capsys.readouterr().err
 
 
 def test_compare_with_overrides(calls: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:

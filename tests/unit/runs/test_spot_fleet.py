@@ -152,7 +152,7 @@ def test_a_save_within_the_notice_loses_nothing() -> None:
     ("run", "said"),
     [
         ({"spot": {}}, "needs one of `trace` and `rates`"),
-        ({"spot": {"trace": "no.csv"}}, "run.spot.trace = no.csv: is no file"),
+        ({"spot": {"trace": "no.csv"}}, "run.spot.trace = no.csv: cannot be read: No such file"),
         (
             {"spot": {"rates": {}}, "recovery": {"pool_nodes": 2}},
             "run.recovery.pool_nodes = 2: must be 0 with run.spot",
