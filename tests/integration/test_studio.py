@@ -147,9 +147,9 @@ def test_files_outside_the_folder_are_not_read(studio: Any) -> None:
     client, root, _ = studio
     for path in ("/etc/hostname", "../secret.yaml"):
         answer = client.post(
-            "/api/predict", {"text": EXAMPLE.read_text().replace("model:", f"model: {{config: {path}}}\nx:")}
+            "/api/predict", {"text": EXAMPLE.read_text().replace("model:", f"model: {{config: {path}}}  #")}
         )
-        assert any("must lie below the folder" in problem["message"] for problem in answer["problems"])
+        assert any("must lie below the folder" in problem["message"] for problem in answer["problems"]), answer
     (root / "link.yaml").symlink_to(root.parent / "secret.yaml")
     listed = json.loads(client.ask("GET", "/api/files")[2])
     assert [entry["path"] for entry in listed["scenarios"]] == ["a.yaml"]
