@@ -137,7 +137,7 @@ def samples_summary(found: SamplesFit) -> RenderableType:
     for name, figure in found.figures.items():
         rows.add_row(name, f"{figure.mean:.4f}", f"{figure.low:.4f} to {figure.high:.4f}")
     law = found.population.law
-    head = f"{found.population.fit.why}: a = {law.a:.4g}, b = {law.b:.4g}, graded {found.population.fit.grade}"
+    head = f"{found.population.fit.why}: a = {law.a:.4g}, b = {law.b:.4g}, confidence {found.population.fit.grade}"
     return Group(Text(head, style="bold"), rows, *(Text(f"! {note}", style="yellow") for note in found.notes))
 
 

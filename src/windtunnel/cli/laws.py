@@ -37,7 +37,7 @@ def laws(
         ),
     ] = None,
     extrapolate: Annotated[
-        bool, typer.Option("--extrapolate", help="Answer outside the stated range too, wider and graded so.")
+        bool, typer.Option("--extrapolate", help="Answer outside the stated range too, with a wider interval.")
     ] = False,
     show: Annotated[bool, typer.Option("--list", help="List the laws.")] = False,
     as_json: AsJson = False,

@@ -55,7 +55,7 @@ class FitResult:
     host_bytes: float = 0.0
     """What one device keeps in host memory by offloading."""
     changes: tuple[FitChange, ...] = ()
-    """Settings with which the plan fits, and on how many devices; empty where it fits as written."""
+    """Settings with which the plan fits, and on how many devices; empty where the scenario's own plan fits."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""

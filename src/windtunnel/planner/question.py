@@ -173,7 +173,7 @@ def _variants(
     """Every cluster in every precision; and by rule how many a device's missing matrix rate takes out.
 
     Args:
-        scenario: the scenario as written.
+        scenario: the scenario as the user states it.
         wanted: its search.
         model: its model.
         techniques: the applied ones.
