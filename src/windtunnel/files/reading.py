@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from windtunnel.errors import BadInput, Problem
+from windtunnel.errors import MAX_SHOWN_VALUE, BadInput, Problem
 from windtunnel.files.scope import Scope, below, current
 
 MOST_TEXT_BYTES = 64_000_000
@@ -182,7 +182,8 @@ def _why(error: OSError | ValueError, scope: Scope | None) -> str:
 
 def _refused(path: str | Path, field: str, rule: str) -> BadInput:
     file = "".join(c if c.isprintable() else "�" for c in str(path))
-    return BadInput(Problem(field, rule, file) if field else Problem("", rule, file=file))
+    end = file if len(file) <= MAX_SHOWN_VALUE else f"…{file[1 - MAX_SHOWN_VALUE :]}"
+    return BadInput(Problem(field, rule, end) if field else Problem("", rule, file=file))
 
 
 def _at_most(count: int) -> str:

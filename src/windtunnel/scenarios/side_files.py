@@ -77,11 +77,13 @@ def _filled(place: _Place, folder: Path) -> list[Problem]:
         beside = read(folder / place.file)
     except BadInput as error:
         return _without_content([replace(p, field=place.field) for p in error.problems], place)
+    network = beside.data.pop("cluster", {}) if place.spec is DeviceSpec else {}
     wrong = _without_content(_wrong_in(place.spec, beside), place)
     if wrong and current() is not None:
         return wrong
-    if place.spec is DeviceSpec:
-        _take_network(place.section, beside.data)
+    if isinstance(network, dict):  # what the profile says of its cluster, where the scenario does not
+        for key, value in network.items():
+            place.section.setdefault(key, value)
     place.section[place.key] = beside.data
     return wrong
 
@@ -105,14 +107,6 @@ def _with_population(data: dict[str, Any], folder: Path) -> list[Problem]:
             data["population"] = None
     _anchor_samples(data.get("population"), folder)
     return wrong
-
-
-def _take_network(cluster: dict[str, Any], profile: dict[str, Any]) -> None:
-    """Take what a device's profile says of its cluster out of it; what the scenario states itself stays."""
-    network = profile.pop("cluster", {})
-    if isinstance(network, dict):
-        for key, value in network.items():
-            cluster.setdefault(key, value)
 
 
 def _wrong_in(spec: type[BaseModel], beside: Fields) -> list[Problem]:
