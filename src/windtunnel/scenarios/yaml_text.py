@@ -13,7 +13,15 @@ from windtunnel.errors import UNSET, Problem
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_ALIASES = 100
-MAX_NODES = 100_000
+MAX_NODES = 50_000
+"""Values of a text, aliases expanded: some fifty times those of the longest scenario of the examples."""
+MAX_PATH = 1000
+"""Characters of a field's path."""
+_MOST_DIGITS = 400
+"""Characters of a number."""
+_MOST_READ_AGAIN = 20_000
+"""Characters of a wrong text that is read a second time, for a clearer error."""
+_FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")}
 
@@ -34,13 +42,13 @@ class Parsed:
 def parse(text: str, file: str | None = None) -> Parsed:
     """YAML text as plain data; the problems name the file."""
     try:
-        if _is_too_deep(text):
-            return _refused(f"must have at most {MAX_ALIASES} aliases and {MAX_DEPTH} levels", file)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _composed(text)
+    except _TooMuch as error:
+        return Parsed(problems=[Problem("", str(error), file=file)])
     except yaml.MarkedYAMLError as error:
         return Parsed(problems=[_syntax(error, text, file)])
-    except yaml.YAMLError as error:
-        return _refused(f"not valid YAML: {' '.join(str(error).split())}", file)
+    except (yaml.YAMLError, UnicodeError) as error:
+        return Parsed(problems=[Problem("", f"not valid YAML: {' '.join(str(error).split())}", file=file)])
     if node is None:
         return Parsed({})
     builder = _Builder(file)
@@ -48,29 +56,47 @@ def parse(text: str, file: str | None = None) -> Parsed:
     return Parsed(data, builder.lines, builder.problems)
 
 
-def _refused(rule: str, file: str | None) -> Parsed:
-    return Parsed(problems=[Problem("", rule, file=file)])
+class _TooMuch(Exception):
+    """A text holds more than is read."""
 
 
-def _is_too_deep(text: str) -> bool:
-    """Whether a text has more aliases or levels than allowed; told from its events, before anything is built."""
-    aliases = depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
+def _composed(text: str) -> yaml.Node | None:
+    """The nodes of a text, by the fast parser; what it refuses, by the one whose errors are clearer.
+
+    Limits are counted while events arrive, before any node is made.
+    """
+    try:
+        _check_events(text, _FAST)
+        return yaml.compose(text, Loader=_FAST)
+    except (yaml.YAMLError, UnicodeError):
+        if len(text) > _MOST_READ_AGAIN or _FAST is yaml.SafeLoader:
+            raise
+    _check_events(text, yaml.SafeLoader)
+    return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+def _check_events(text: str, loader: Any) -> None:
+    """Refuse a text with more values, aliases or levels than allowed."""
+    values = aliases = depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.ScalarEvent):
+            values += 1
+        elif isinstance(event, yaml.AliasEvent):
             aliases += 1
         elif isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
+            values, depth = values + 1, depth + 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+        if values > 2 * MAX_NODES:  # names of fields are among them
+            raise _TooMuch(f"must have at most {MAX_NODES} values")
         if aliases > MAX_ALIASES or depth > MAX_DEPTH:
-            return True
-    return False
+            raise _TooMuch(f"must have at most {MAX_ALIASES} aliases and {MAX_DEPTH} levels")
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str, file: str | None) -> Problem:
     """What is wrong with the YAML, at the line where it begins: a bracket that is never closed, where it opens."""
     mark, opened = error.problem_mark, error.context_mark
-    if opened is not None and (error.context or "").startswith("while parsing a flow"):
+    if opened is not None and opened.index < len(text) and (error.context or "").startswith("while parsing a flow"):
         bracket = text[opened.index : opened.index + 1]
         rule = f"not valid YAML: '{bracket}' is not closed before line {(mark or opened).line + 1}"
         return Problem("", rule, file=file, line=opened.line + 1)
@@ -112,7 +138,10 @@ class _Builder:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
             inner = f"{path}.{key}" if path else key
             self.lines[inner] = key_node.start_mark.line + 1
-            if key_node.tag not in _TAGS or key == "?":
+            if len(inner) > MAX_PATH:
+                self.lines[path] = self.lines.pop(inner)
+                self.refuse(path, f"must hold names of at most {MAX_PATH} characters, those above them counted")
+            elif key_node.tag not in _TAGS or key == "?":
                 self.refuse(inner, "tags and merge keys are not allowed, only plain names as keys")
             elif key in result:
                 self.refuse(inner, "is given twice")
@@ -126,11 +155,13 @@ class _Builder:
             return node.value
         if isinstance(node, yaml.ScalarNode) and "\x00" in node.value:
             return self.refuse(path, "must not hold the character NUL", node.value)
-        if isinstance(node, yaml.ScalarNode) and node.style is None and _EXPONENT.fullmatch(node.value):
+        if isinstance(node, yaml.ScalarNode) and not node.style and _EXPONENT.fullmatch(node.value):
             return float(node.value)
+        if node.tag.endswith((":int", ":float")) and len(node.value) > _MOST_DIGITS:
+            return self.refuse(path, f"is not a valid number: more than {_MOST_DIGITS} characters")
         try:
             return self.scalars.construct_object(node)
-        except (ValueError, yaml.YAMLError):
+        except (ValueError, OverflowError, yaml.YAMLError):
             return self.refuse(path, "is not a valid number", node.value)
 
     def refuse(self, path: str, rule: str, value: Any = UNSET) -> None:
