@@ -16,7 +16,7 @@ def die_with(parent: int) -> None:
 
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    except (OSError, AttributeError):
+    except (OSError, AttributeError, TypeError):
         return
     if os.getppid() != parent:
         os._exit(1)

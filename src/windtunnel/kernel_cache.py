@@ -210,6 +210,10 @@ def _remove_oldest(directory: Path, family: str) -> None:
 
 def _private_directory() -> Path:
     """A temporary directory that only this user can write to (what is in it will be executed)."""
+    if not hasattr(os, "getuid"):  # Windows: the temporary folder belongs to one user
+        path = Path(tempfile.gettempdir(), "windtunnel")
+        path.mkdir(exist_ok=True)
+        return path
     path = Path(tempfile.gettempdir(), f"windtunnel-{os.getuid()}")
     path.mkdir(mode=0o700, exist_ok=True)
     status = path.lstat()

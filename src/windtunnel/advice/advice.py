@@ -8,6 +8,7 @@ from typing import Any
 from windtunnel.advice.objectives import RUN, Objective
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.errors import Infeasible
+from windtunnel.extras import extra
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.limits import merged
 
@@ -98,7 +99,7 @@ class Advice:
 
     def to_frame(self) -> Any:
         """Pandas frame, one row a suggestion."""
-        import pandas as pd
+        pd = extra("pandas")
 
         rows = [one for name in LISTS for one in getattr(self, name)]
         names = ("kind", "words", "gain", "low", "high", "value", "fits", "memory_change_bytes", "quality", "basis")

@@ -21,6 +21,7 @@ from windtunnel.calibration.cases import Case
 from windtunnel.calibration.profile import Calibration, from_tables
 from windtunnel.calibration.store import Measurement, Store
 from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.extras import extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,10 +158,10 @@ def _newest(folder: Path) -> Path:
 
 
 def _table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
+    pandas = extra("pandas")
     try:
-        return pd.read_parquet(path)
+        frame: pd.DataFrame = pandas.read_parquet(path)
+        return frame
     except ImportError as error:
         raise BadInput("--from aiconfigurator: needs pyarrow to read its tables: pip install pyarrow") from error
     except (OSError, ValueError) as error:

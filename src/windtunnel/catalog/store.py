@@ -1,7 +1,9 @@
 """Finding and reading catalogue files: one YAML file an entry, names and aliases matched by meaning.
 
 A lookup first tries the file name; only when that misses are the `name:` and `aliases:` lines of the other files of the
-same kind scanned (as text, without parsing them), so adding an entry is adding one file.
+same kind scanned (as text, without parsing them), so adding an entry is adding one file. Other distributions add files
+through the entry-point groups `windtunnel.devices`, `.links`, `.clusters` and `.models`: the name of an entry point is
+the id, its object the path of a YAML file.
 """
 
 from __future__ import annotations
@@ -103,13 +105,27 @@ def _candidates(kind: str, text: str) -> list[str]:
 
 @cache
 def ids(kind: str) -> tuple[str, ...]:
-    """File stems of one kind, sorted."""
-    return tuple(sorted(p.stem for p in (ROOT / kind).glob("*.yaml")))
+    """Ids of one kind, sorted: file stems, and names of entry points."""
+    return tuple(sorted({*_stems(kind).values(), *_installed(kind)}))
 
 
 @cache
 def _stems(kind: str) -> dict[str, str]:
-    return {key(stem): stem for stem in ids(kind)}
+    return {key(path.stem): path.stem for path in (ROOT / kind).glob("*.yaml")}
+
+
+@cache
+def _installed(kind: str) -> dict[str, Path]:
+    """Id → file of what other distributions add; a file of the catalogue keeps its id."""
+    from importlib.metadata import entry_points
+
+    own = set(_stems(kind).values())
+    return {one.name: Path(one.load()) for one in entry_points(group=f"windtunnel.{kind}") if one.name not in own}
+
+
+def _file(kind: str, stem: str) -> Path:
+    path = ROOT / kind / f"{stem}.yaml"
+    return path if path.is_file() else _installed(kind)[stem]
 
 
 @cache
@@ -117,7 +133,7 @@ def headings(kind: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Stem → (name as displayed, aliases), from the heading lines of each file alone."""
     found = {}
     for stem in ids(kind):
-        lines = dict(_LINE.findall((ROOT / kind / f"{stem}.yaml").read_text("utf-8")))
+        lines = dict(_LINE.findall(_file(kind, stem).read_text("utf-8")))
         head = parse_yaml("\n".join(f"{k}: {v}" for k, v in lines.items())) or {}
         found[stem] = (str(head.get("name") or stem), tuple(str(a) for a in head.get("aliases") or ()))
     return found
@@ -131,7 +147,7 @@ def _spellings(kind: str) -> dict[str, str]:
             table.setdefault(key(spelling), stem)
             if kind == "models":
                 table.setdefault(key(spelling.rsplit("/", 1)[-1]), stem)
-    return {**table, **_stems(kind)}
+    return {**table, **{key(stem): stem for stem in ids(kind)}}
 
 
 def find(kind: str, text: str) -> str:
@@ -162,7 +178,7 @@ def unknown(kind: str, text: str) -> BadInput:
 
 def read(kind: str, stem: str) -> dict[str, Any]:
     """One catalogue file as plain data."""
-    data = parse_yaml((ROOT / kind / f"{stem}.yaml").read_text("utf-8"))
+    data = parse_yaml(_file(kind, stem).read_text("utf-8"))
     assert isinstance(data, dict), f"catalogue file {kind}/{stem}.yaml is not a mapping"
     return data
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.charts.colours import AXIS, GRID, INK, MUTED, follow_theme
+from windtunnel.extras import extra
 
 Row = dict[str, Any]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -193,9 +194,7 @@ class Chart:
             width: pixels of the whole chart.
             themed: whether colours follow the theme of the page around it.
         """
-        import vl_convert
-
-        text = vl_convert.vegalite_to_svg(self.spec(width), vl_version=_VERSION)
+        text = extra("vl_convert").vegalite_to_svg(self.spec(width), vl_version=_VERSION)
         return _lean(text, themed=themed)
 
     def html(self, size: str = "full") -> str:
@@ -280,9 +279,7 @@ def save(chart: Chart | Panels, path: str | Path, width: int) -> Path:
     elif ending == ".json":
         target.write_text(json.dumps(chart.spec(width), ensure_ascii=False), encoding="utf-8")
     elif ending == ".png":
-        import vl_convert
-
-        target.write_bytes(vl_convert.svg_to_png(chart.svg(width), scale=2))
+        target.write_bytes(extra("vl_convert").svg_to_png(chart.svg(width), scale=2))
     elif ending == ".html":
         from windtunnel.charts.page import document
 

@@ -9,8 +9,11 @@ import typer
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
 
-_NEEDED = ("numpy", "numba", "pandas", "pydantic", "pyyaml", "rich", "scipy", "typer", "vl-convert-python")
+_NEEDED = ("numpy", "numba", "pydantic", "pyyaml", "rich", "scipy", "typer")
 _EXTRAS = {
+    "pandas": "tables of results, request traces in CSV: windtunnel[frames]",
+    "vl-convert-python": "charts of reports and figures: windtunnel[report]",
+    "duckdb": "sweeps: windtunnel[sweep]",
     "torch": "real steps and profiles of this machine (`calibrate`, `measure`), import of torch modules",
     "pyarrow": "request tables as Parquet, operator tables of AIConfigurator",
     "transformers": "`import --with transformers`: parameters of any model type",

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.extras import extra
+
 if TYPE_CHECKING:
     from windtunnel.sweeps.compute import Row
 
@@ -42,9 +44,7 @@ _FIXED = {
 
 def duckdb() -> Any:
     """The module that reads and writes Parquet."""
-    import duckdb as module
-
-    return module
+    return extra("duckdb")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -59,7 +59,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder outlast a power cut."""
+    """Make renames in a folder outlast a power cut, where a folder can be opened (not on Windows)."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -69,8 +71,7 @@ def sync_folder(folder: Path) -> None:
 
 def write_shard(rows: Sequence[Row], path: Path) -> None:
     """Write rows as one Parquet file, whole or not at all. Columns are typed by what they hold."""
-    import pandas as pd
-
+    pd = extra("pandas", "sweep")
     names = list(dict.fromkeys(name for row in rows for name in row))
     frame = pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
     casts = []

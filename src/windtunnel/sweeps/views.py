@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from windtunnel.commands import in_sweeps
 from windtunnel.errors import BadInput, Problem
+from windtunnel.extras import extra
 from windtunnel.sweeps.definition import Definition, read_manifest
 from windtunnel.sweeps.shards import duckdb, shards
 
@@ -68,6 +69,7 @@ def query(folder: Path, sql: str, *, unlocked: bool = False) -> pd.DataFrame:
     def work(connection: Any, found: Sequence[str]) -> pd.DataFrame:
         if not unlocked:
             lock(connection, found, sql)
+        extra("pandas", "sweep")
         frame: pd.DataFrame = connection.execute(sql).df()
         return frame
 

@@ -7,9 +7,9 @@ tokens, generated tokens; no prompts, no sessions.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from windtunnel.arrays import Floats
+from windtunnel.extras import extra
 from windtunnel.importers.traces import TRACES
 from windtunnel.importers.traces.csv_table import Table
 from windtunnel.importers.traces.order import by_arrival
@@ -35,6 +35,7 @@ def _read(source: Source) -> RequestTrace:
 
 def _times(table: Table) -> Floats:
     """Seconds since the first request: dates, or numbers whose unit the user has to say."""
+    pd = extra("pandas")
     values = table.columns["TIMESTAMP"]
     if pd.api.types.is_numeric_dtype(values) and len(values):
         return table.source.seconds(table.numbers("TIMESTAMP"), None, "TIMESTAMP")

@@ -9,8 +9,8 @@ Source: github.com/HPMLL/BurstGPT, README.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from windtunnel.extras import extra
 from windtunnel.importers.traces import TRACES
 from windtunnel.importers.traces.csv_table import Table
 from windtunnel.importers.traces.order import by_arrival
@@ -34,7 +34,7 @@ def _read(source: Source) -> RequestTrace:
     source.drop(len(served) - served.sum(), "failed: no response tokens, or an empty request")
     session = None
     if "Session ID" in table:
-        codes, _ = pd.factorize(table.columns["Session ID"])
+        codes, _ = extra("pandas").factorize(table.columns["Session ID"])
         alone = codes < 0
         codes = np.where(alone, codes.max(initial=-1) + 1 + np.cumsum(alone), codes)
         session = codes.astype(np.int64)[served]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, Problem
+from windtunnel.extras import extra
 from windtunnel.importers.traces.reading import MAX_TOKENS, Source
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Table:
@@ -37,10 +40,11 @@ class Table:
                 source.bad(1, name, rule)
         source.check()
         wanted = {name: places[name.casefold()] for name in (*needed, *optional) if name.casefold() in places}
+        pandas = extra("pandas")
         try:
             with source.open() as stream, warnings.catch_warnings():
-                warnings.simplefilter("error", pd.errors.ParserWarning)
-                frame = pd.read_csv(
+                warnings.simplefilter("error", pandas.errors.ParserWarning)
+                frame = pandas.read_csv(
                     stream,
                     header=None,
                     skiprows=1,
@@ -49,9 +53,9 @@ class Table:
                     skip_blank_lines=False,
                     low_memory=False,
                 )
-        except pd.errors.EmptyDataError:
-            frame = pd.DataFrame({i: [] for i in wanted.values()})
-        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        except pandas.errors.EmptyDataError:
+            frame = pandas.DataFrame({i: [] for i in wanted.values()})
+        except (pandas.errors.ParserError, pandas.errors.ParserWarning) as error:
             self._too_many(len(header))
             source.check()
             raise BadInput(Problem("", f"is not valid CSV: {error}", file=str(source.path))) from None
@@ -65,14 +69,14 @@ class Table:
     def numbers(self, column: str, *, needed: bool = True) -> Floats:
         """A column of finite numbers (nan where one is not needed and missing)."""
         values = self.columns[column]
-        numbers: Floats = pd.to_numeric(values, errors="coerce").to_numpy(np.float64)
+        numbers: Floats = extra("pandas").to_numeric(values, errors="coerce").to_numpy(np.float64)
         wrong = ~np.isfinite(numbers) & (needed | values.notna().to_numpy())
         self._report(column, wrong, "must be a number")
         return numbers
 
     def counts(self, column: str) -> Ints:
         """A column of whole numbers from 0."""
-        numbers: Floats = pd.to_numeric(self.columns[column], errors="coerce").to_numpy(np.float64)
+        numbers: Floats = extra("pandas").to_numeric(self.columns[column], errors="coerce").to_numpy(np.float64)
         with np.errstate(invalid="ignore"):
             wrong = ~((numbers >= 0) & (numbers <= MAX_TOKENS) & (numbers == np.floor(numbers)))
         self._report(column, wrong, f"must be a whole number from 0 to {MAX_TOKENS}")
@@ -85,7 +89,7 @@ class Table:
         for row in rows[:100]:
             value = values.iloc[row]
             line = int(self.lines[row])
-            if pd.isna(value):
+            if extra("pandas").isna(value):
                 self.source.bad(line, column, f"is missing; {rule}")
             else:
                 self.source.bad(line, column, rule, value.item() if hasattr(value, "item") else value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windtunnel.extras import extra
 from windtunnel.serving.results.metrics import Distribution
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class ServingResult:
 
     def to_frame(self) -> Any:
         """Pandas frame, one row a request."""
-        import pandas as pd
+        pd = extra("pandas")
 
         return pd.DataFrame(self.table)
 
@@ -152,7 +153,7 @@ class ServingResult:
 
     def series_frame(self, slices: int = 300) -> Any:
         """Pandas frame, one row a slice of time: requests running and waiting, cache in use, tokens a second."""
-        import pandas as pd
+        pd = extra("pandas")
 
         from windtunnel.serving.results.run_record import time_series
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible
+from windtunnel.extras import extra
 from windtunnel.scenarios.source import Source
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results.serving_result import ServingResult
@@ -70,7 +71,7 @@ class FieldSweep:
 
     def to_frame(self) -> Any:
         """Pandas frame, one row a value."""
-        import pandas as pd
+        pd = extra("pandas")
 
         return pd.DataFrame([p.to_dict() for p in self.points])
 

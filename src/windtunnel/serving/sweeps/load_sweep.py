@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.extras import extra
 from windtunnel.scenarios.source import Source
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.results.serving_result import ServingResult
@@ -194,7 +195,7 @@ class SweepResult:
 
     def to_frame(self) -> Any:
         """Pandas frame, one row a load."""
-        import pandas as pd
+        pd = extra("pandas")
 
         return pd.DataFrame([row(p) for p in self.points])
 

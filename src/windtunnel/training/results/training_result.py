@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windtunnel.charts.chart import Panels
+from windtunnel.extras import extra
 from windtunnel.training.results.charts import training_charts
 from windtunnel.training.results.records import Assumption, Interval, MemoryReport, NextMeasurement, TraceEvents
 from windtunnel.training.results.serialise import result_to_dict
@@ -83,7 +84,7 @@ class TrainingResult:
 
     def to_frame(self) -> Any:
         """One-row pandas frame of the scalar figures and the breakdown."""
-        import pandas as pd
+        pd = extra("pandas")
 
         row = {k: v for k, v in self.to_dict().items() if isinstance(v, (int, float, str, bool))}
         row |= {f"breakdown.{k}": v for k, v in self.breakdown.items()}
