@@ -41,8 +41,7 @@ def slow(case: dict[str, Any]) -> tuple[pytest.MarkDecorator, ...]:
 
 def identifiers() -> Iterator[Any]:
     for command in COMMANDS:
-        yield from (pytest.param(command, id, id=f"{command}: {id}") for id in stored(command)["bases"])
-        for id, case in stored(command)["cases"].items():
+        for id, case in (stored(command)["bases"] | stored(command)["cases"]).items():
             yield pytest.param(command, id, id=f"{command}: {id}", marks=slow(case))
 
 
