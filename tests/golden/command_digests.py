@@ -24,6 +24,8 @@ def digest(result: Any, depth: int = 1) -> dict[str, float]:
     do not.
     """
     found: dict[str, float] = {}
+    if isinstance(result, dict):
+        result = {name: value for name, value in result.items() if name != "scenario"}  # it repeats the question
     _digest(result, "", depth, found)
     return {path: float(f"{value:.12g}") for path, value in sorted(found.items())}
 
