@@ -26,6 +26,14 @@ _PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Where a shell puts the output of a command that it substitutes for a file; a command line alone may read them."""
 
 
+_opened = 0
+
+
+def opened() -> int:
+    """How many files this process has opened here."""
+    return _opened
+
+
 def read_text(path: str | Path, field: str = "", *, most_bytes: int = MOST_TEXT_BYTES) -> str:
     """The text of a file in UTF-8, without a byte order mark.
 
@@ -62,6 +70,8 @@ def open_bytes(path: str | Path, field: str = "") -> BinaryIO:
     Raises:
         BadInput: the file cannot be opened or is no regular file.
     """
+    global _opened
+    _opened += 1
     scope = current()
     try:
         handle = os.open(path, _FLAGS) if scope is None else _open_below(Path(path), scope)

@@ -7,10 +7,12 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Callable
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
@@ -18,23 +20,65 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from windtunnel.catalogue_entries import catalogue_entries
+from windtunnel.commands import COMMANDS
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading, trust
-from windtunnel.files.scope import Scope, confined, scratch_folder
+from windtunnel.files.scope import Scope, confined
 from windtunnel.files.writing import write_text
+from windtunnel.servers.bodies import Malformed, NotThere, object_of, with_fields
+from windtunnel.servers.workers import Busy, Died, Replaced, Workers
 from windtunnel.studio.files import MOST_BYTES, Files
-from windtunnel.studio.live import Died, Replaced, Worker
 from windtunnel.studio.security import REPORT_POLICY
 
+WORKER = "windtunnel.studio.worker"
+WARM: dict[str, Any] = {
+    "verb": "train",
+    "folder": "",
+    "scenario": {
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1},
+        "training": {"seq_len": 4096, "global_batch": 8},
+        "plan": {"tp": 1, "mbs": 1},
+    },
+}
+"""The first question of a process, whose answer nobody reads."""
+TAB = "windtunnel-tab"
+"""Header by which a page names its tab; without it each connection is a client of its own."""
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _MOST_REPORTS = 20
-_MOST_EXPLAINED = 12
+_MOST_JOBS = 20
+"""Jobs that are remembered."""
+_JOB_UNASKED_S = 180.0
+"""Seconds after which a job that no page asks for is stopped; hidden tabs ask once a minute."""
+_MOST_WATCHED = 100
+_MOST_WATCHED_A_CLIENT = 8
+_LARGE_BODY = 20_000
 _WATCH_S = 0.5
+_MAYBE_TEXT = (str, type(None))
+_QUESTION: Mapping[str, Any] = {
+    "text": str,
+    "file": _MAYBE_TEXT,
+    "verb": _MAYBE_TEXT,
+    "options": (dict, type(None)),
+}
+"""Fields of a question and their kinds."""
+
+
+def _live() -> Workers:
+    return Workers(WORKER, count=max(1, min(4, os.cpu_count() or 1)), first=WARM)
+
+
+@dataclass(slots=True)
+class Job:
+    """Long work, and when a page asked for it last."""
+
+    task: asyncio.Task[dict[str, Any]]
+    asked_s: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True)
@@ -44,15 +88,16 @@ class Studio:
     root: Path
     opened: str | None = None
     """Path below the root that was named when it started."""
-    live: Worker = field(default_factory=Worker)
-    long: Worker = field(default_factory=lambda: Worker(limit_s=None))
-    behind: Worker = field(default_factory=lambda: Worker(limit_s=60.0))
-    """Explains figures, so that edits do not wait for it; starts after the first prediction."""
+    live: Workers = field(default_factory=_live)
+    long: Workers = field(default_factory=lambda: Workers(WORKER, limit_s=None, grace_s=0.0))
+    behind: Workers = field(default_factory=lambda: Workers(WORKER, limit_s=60.0, first=WARM))
+    """Explains figures and writes launch files, so that edits do not wait for it; starts with its first question."""
     folder: Any = None
     reports: dict[str, Path] = field(default_factory=dict)
-    jobs: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
-    explained: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Question → what stands behind its figures, of the last few."""
+    jobs: dict[str, Job] = field(default_factory=dict)
+    watched: Counter[str] = field(default_factory=Counter)
+    """Client → streams that it watches files with."""
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     files: Files = field(init=False)
     scope: Scope = field(init=False)
     """What processes may read, write and run: files below the root; Python files that the user has trusted."""
@@ -69,20 +114,24 @@ class Studio:
             Route("/static/{name:path}", self.static_file),
             Route("/api/files", self.json(self.listed), methods=["GET"]),
             Route("/api/file/{id}", self.json(self.read_file), methods=["GET"]),
-            Route("/api/file/{id}", self.json(self.write_file), methods=["PUT"]),
+            Route("/api/file/{id}", self.json(self.write_file, text=str, changed=(float, int)), methods=["PUT"]),
             Route("/api/watch/{id}", self.watch, methods=["GET"]),
-            Route("/api/predict", self.json(self.predict), methods=["POST"]),
-            Route("/api/explain", self.json(self.explain), methods=["POST"]),
-            Route("/api/report", self.json(self.report), methods=["POST"]),
-            Route("/api/job", self.json(self.start_job), methods=["POST"]),
+            Route("/api/predict", self.json(self.predict, **_QUESTION), methods=["POST"]),
+            Route("/api/explain", self.json(self.explain, path=_MAYBE_TEXT, **_QUESTION), methods=["POST"]),
+            Route("/api/report", self.json(self.report, **_QUESTION), methods=["POST"]),
+            Route("/api/job", self.json(self.start_job, **_QUESTION), methods=["POST"]),
             Route("/api/job/{id}", self.json(self.job), methods=["GET"]),
             Route("/api/job/{id}", self.json(self.cancel_job), methods=["DELETE"]),
             Route("/api/catalogue/{kind}", self.json(self.catalogue), methods=["GET"]),
             Route("/api/entry/{kind}/{name:path}", self.json(self.entry), methods=["GET"]),
-            Route("/api/sweep/{id}", self.json(self.sweep), methods=["POST"]),
-            Route("/api/code", self.json(self.code), methods=["POST"]),
-            Route("/api/trust", self.json(self.trust), methods=["POST"]),
-            Route("/api/export", self.json(self.export), methods=["POST"]),
+            Route("/api/sweep/{id}", self.json(self.sweep, sql=_MAYBE_TEXT), methods=["POST"]),
+            Route("/api/code", self.json(self.code, file=_MAYBE_TEXT, code=str), methods=["POST"]),
+            Route("/api/trust", self.json(self.trust, file=_MAYBE_TEXT, code=str, seen=str), methods=["POST"]),
+            Route(
+                "/api/export",
+                self.json(self.export, target=_MAYBE_TEXT, wrapper=_MAYBE_TEXT, **_QUESTION),
+                methods=["POST"],
+            ),
             Route("/report/{id}", self.report_page),
             Route("/trace/{id}", self.trace_file),
         ]
@@ -99,93 +148,107 @@ class Studio:
         return Starlette(routes=routes, lifespan=running)
 
     async def start(self) -> None:
-        """Start the process that answers edits, and have it load what it needs."""
+        """Start the processes that answer edits, and have them load what they need."""
         self.folder = tempfile.TemporaryDirectory(prefix="windtunnel-studio-")
         self.scope = replace(self.scope, writable=(*self.scope.writable, Path(os.path.realpath(self.folder.name))))
-        for worker in (self.live, self.long, self.behind):
-            worker.scope = self.scope
-        self.jobs["warm"] = asyncio.create_task(self.live.warm())
+        for workers in (self.live, self.long, self.behind):
+            workers.scope, workers.folder = self.scope, self.folder.name
+        for work in (self.live.warm(), self._stop_unasked()):
+            self.tasks.add(asyncio.create_task(work))
 
     async def stop(self) -> None:
         """End everything that runs."""
-        for task in self.jobs.values():
+        for task in (*self.tasks, *(job.task for job in self.jobs.values())):
             task.cancel()
         await asyncio.gather(self.live.stop(), self.long.stop(), self.behind.stop())
         self.folder.cleanup()
 
     # -- answers
 
-    def json(self, handler: Callable[[Request], Any]) -> Callable[[Request], Any]:
-        """A handler whose answer is JSON, and whose errors are problems."""
+    def json(self, handler: Callable[[Request, dict[str, Any]], Any], **fields: Any) -> Callable[[Request], Any]:
+        """A handler whose answer is JSON, and whose errors are problems; it is cancelled where the client goes away.
 
-        async def handled(request: Request) -> Response:
+        Args:
+            handler: gets the request and the object of its body.
+            fields: of the body, with their kinds.
+        """
+
+        async def answered(request: Request) -> Response:
             try:
+                body = await request.body()
+                large = len(body) > _LARGE_BODY
+                asked = await run_in_threadpool(object_of, body) if large else object_of(body)
+                with_fields(asked, fields)
                 with confined(self.scope):
-                    return JSONResponse(await handler(request))
+                    return JSONResponse(await handler(request, asked))
             except Exception as error:
                 problems, code = problems_of(error)
-                return JSONResponse({"ok": False, "problems": problems, "exit_code": code}, 500 if code == 1 else 200)
+                status = getattr(error, "status", 500 if code == 1 else 200)
+                return JSONResponse({"ok": False, "problems": problems, "exit_code": code}, status)
+
+        async def handled(request: Request) -> Response:
+            await request.body()
+            work, gone = asyncio.ensure_future(answered(request)), asyncio.ensure_future(request.receive())
+            try:
+                await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+                return work.result() if work.done() else Response(status_code=499)
+            finally:
+                work.cancel()
+                gone.cancel()
 
         return handled
 
-    async def predict(self, request: Request) -> dict[str, Any]:
-        """The answer to the latest edit."""
-        asked = await request.json()
-        question = self._question(asked)
+    async def predict(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
+        """The answer to the latest edit of a client."""
+        question = await self._question(asked)
         try:
-            answer = await self.live.ask(question)
-            answer["fields"] = question["scenario"]
-            if "behind" not in self.jobs:
-                self.jobs["behind"] = asyncio.create_task(self.behind.warm())
-            return answer
+            return await self.live.ask(question, client_of(request))
         except Replaced:
             return {"ok": False, "replaced": True, "problems": []}
         except TimeoutError:
             rule = f"took longer than {self.live.limit_s:.0f} s: start it as a job"
             return {"ok": False, "slow": True, "problems": [_problem(rule)]}
+        except Busy:
+            return {"ok": False, "busy": True, "problems": [_problem("too many pages ask at once; edit again")]}
         except Died:
             return {"ok": False, "died": True, "problems": [_problem("the predicting process ended; edit again")]}
 
-    async def explain(self, request: Request) -> dict[str, Any]:
+    async def explain(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """What a figure is made of, and the chain of `explain --json` behind it."""
         from windtunnel.studio.origins import origin_of
 
-        asked = await request.json()
-        question = self._question(asked)
-        of = question["verb"]
-        question |= {"verb": "explain", "options": {**question["options"], "of": of}}
-        key = json.dumps(question, sort_keys=True)
-        if key not in self.explained:
-            try:
-                answer = await self.behind.ask(question)
-            except (Replaced, TimeoutError, Died):
-                return {"ok": False, "problems": [_problem("could not be explained now; ask again")]}
-            if not answer["ok"]:
-                return answer
-            for old in list(self.explained)[: 1 - _MOST_EXPLAINED]:
-                del self.explained[old]
-            self.explained[key] = answer["result"]
-        return {"ok": True, "origin": origin_of(of, str(asked.get("path", ""))), **self.explained[key]}
+        path = str(asked.pop("path", None) or "")
+        try:
+            answer = await self.behind.ask(await self._question(asked, task="explain"), f"explain {client_of(request)}")
+        except (Replaced, TimeoutError, Died, Busy):
+            return {"ok": False, "problems": [_problem("could not be explained now; ask again")]}
+        return {**answer, "origin": origin_of(answer["of"], path)} if answer["ok"] else answer
 
-    async def report(self, request: Request) -> dict[str, Any]:
+    async def report(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """The answer with its report, which `/report/ID` shows."""
-        return await self._with_report(await request.json(), self.live)
+        try:
+            return await self._with_report(asked, self.live, f"report {client_of(request)}")
+        except (Replaced, TimeoutError, Died, Busy):
+            return {"ok": False, "problems": [_problem("could not be reported now; ask again")]}
 
-    async def start_job(self, request: Request) -> dict[str, Any]:
+    async def start_job(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Start long work: plan, advise, a run with everything."""
-        asked = await request.json()
-        running = [name for name, task in self.jobs.items() if name not in ("warm", "behind") and not task.done()]
+        running = [name for name, job in self.jobs.items() if not job.task.done()]
         if running:
             raise BadInput(Problem("job", "another job is running; wait for it, or stop it", running[0]))
+        await self._question(asked)
         name = secrets.token_hex(6)
-        self.jobs[name] = asyncio.create_task(self._with_report(asked, self.long))
+        self.jobs[name] = Job(asyncio.create_task(self._with_report(asked, self.long, name)))
+        for old in list(self.jobs)[:-_MOST_JOBS]:
+            del self.jobs[old]
         return {"ok": True, "id": name}
 
-    async def job(self, request: Request) -> dict[str, Any]:
+    async def job(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """State of a job, and its answer."""
-        task = self.jobs.get(request.path_params["id"])
-        if task is None:
-            raise BadInput(Problem("id", "no such job"))
+        job = self.jobs.get(request.path_params["id"])
+        if job is None:
+            raise NotThere(Problem("id", "no such job"))
+        job.asked_s, task = time.monotonic(), job.task
         if not task.done():
             return {"ok": True, "state": "running"}
         if task.cancelled() or isinstance(task.exception(), Died):
@@ -195,20 +258,28 @@ class Studio:
             return {"ok": False, "state": "failed", "problems": problems, "exit_code": code}
         return {"state": "done", **task.result()}
 
-    async def cancel_job(self, request: Request) -> dict[str, Any]:
+    async def cancel_job(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Stop a job at once."""
-        task = self.jobs.get(request.path_params["id"])
-        if task is not None:
-            task.cancel()
-            await self.long.stop()
+        job = self.jobs.get(request.path_params["id"])
+        if job is None:
+            raise NotThere(Problem("id", "no such job"))
+        job.task.cancel()
         return {"ok": True, "state": "stopped"}
 
-    async def _with_report(self, asked: Any, worker: Worker) -> dict[str, Any]:
-        question = self._question(asked)
+    async def _stop_unasked(self) -> None:
+        """Stop jobs whose page has gone."""
+        while True:
+            await asyncio.sleep(_JOB_UNASKED_S / 20)
+            for job in self.jobs.values():
+                if time.monotonic() - job.asked_s > _JOB_UNASKED_S:
+                    job.task.cancel()
+
+    async def _with_report(self, asked: dict[str, Any], workers: Workers, client: str) -> dict[str, Any]:
+        question = await self._question(asked)
         name = secrets.token_hex(6)
         path = Path(self.folder.name) / f"{name}.html"
-        answer = await worker.ask({**question, "report": str(path)})
-        answer["fields"] = question["scenario"]
+        del question["key"]
+        answer = await workers.ask({**question, "report": str(path)}, client)
         if answer.get("has_report") and path.exists():
             self.reports[name] = path
             for old in list(self.reports)[:-_MOST_REPORTS]:
@@ -220,61 +291,82 @@ class Studio:
                 answer["trace"] = f"/trace/{name}"
         return answer
 
-    def _question(self, asked: Any) -> dict[str, Any]:
-        """A question to a worker, from what a page sends.
+    async def _question(self, asked: dict[str, Any], task: str = "") -> dict[str, Any]:
+        """A question to a worker, from what a page sends; the worker reads the scenario's text.
 
         Raises:
-            BadInput: the text is no mapping, or names files outside the folder.
+            Malformed: there is no text.
+            NotThere: the command or the file is not there.
         """
-        if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
-            raise BadInput(Problem("text", "must be the text of a scenario"))
-        from windtunnel.commands import meant_by
-        from windtunnel.scenarios.read import parse_mapping
-
-        data = parse_mapping(asked["text"], "scenario")
+        if "text" not in asked:
+            raise Malformed(Problem("text", "must be the text of a scenario"))
+        verb = asked.get("verb")
+        if verb and verb not in await run_in_threadpool(_commands):
+            raise NotThere(COMMANDS.unknown(verb, "verb"))
         folder = self.root
         if asked.get("file"):
-            folder = self.files.path(str(asked["file"])).parent
-        verb = asked.get("verb") or meant_by(data)
-        options = asked.get("options")
-        if options is not None and not isinstance(options, dict):
-            raise BadInput(Problem("options", "must be a mapping"))
-        return {"verb": str(verb), "scenario": data, "folder": str(folder), "options": options or {}}
+            folder = (await self._path(asked["file"])).parent
+        question = {
+            "text": asked["text"],
+            "folder": str(folder),
+            "options": asked.get("options") or {},
+            "task": task,
+            **({"verb": verb} if verb else {}),
+        }
+        return {**question, "key": json.dumps(question, sort_keys=True)}
+
+    async def _path(self, id: str) -> Path:
+        """The file of an id.
+
+        Raises:
+            NotThere: there is none.
+        """
+        try:
+            return await run_in_threadpool(self.files.path, id)
+        except BadInput as error:
+            raise NotThere(error.problems) from None
 
     # -- files
 
-    async def listed(self, request: Request) -> dict[str, Any]:
+    async def listed(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Scenarios and sweeps of the folder."""
-        del request
         found = await run_in_threadpool(self.files.listed)
         opened = next((e["id"] for kind in found.values() for e in kind if e["path"] == self.opened), None)
         return {"ok": True, "root": self.root.name, "opened": opened, **found}
 
-    async def read_file(self, request: Request) -> dict[str, Any]:
+    async def read_file(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Text of a scenario."""
-        path = self.files.path(request.path_params["id"])
+        path = await self._path(request.path_params["id"])
         raw = await run_in_threadpool(partial(reading.read_bytes, path, "file", most_bytes=MOST_BYTES))
         text = raw.decode("utf-8", "replace")
         return {"ok": True, "text": text, "changed": path.stat().st_mtime, "path": str(path.relative_to(self.root))}
 
-    async def write_file(self, request: Request) -> dict[str, Any]:
+    async def write_file(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Save a scenario; refused where the file has changed since it was read."""
-        asked = await request.json()
-        path = self.files.path(request.path_params["id"])
+        path = await self._path(request.path_params["id"])
+        if "text" not in asked:
+            raise Malformed(Problem("text", "must be the text of a scenario"))
         if path.stat().st_mtime != asked.get("changed"):
             raise BadInput(Problem("file", "has changed on disk since it was opened; load it again first", path.name))
-        write_text(path, str(asked["text"]), "file")
+        await run_in_threadpool(write_text, path, asked["text"], "file")
         return {"ok": True, "changed": path.stat().st_mtime}
 
     async def watch(self, request: Request) -> Response:
         """Server-sent events: a line whenever a file changes on disk."""
         try:
-            path = self.files.path(request.path_params["id"])
-        except BadInput:
-            return Response(status_code=404)
-
-        async def events() -> Any:
+            path = await self._path(request.path_params["id"])
             last = path.stat().st_mtime
+        except (BadInput, OSError):
+            return PlainTextResponse("no such file below the folder of the studio\n", 404)
+        client = request.query_params.get("tab", "")[:64]
+        if self.watched[client] >= _MOST_WATCHED_A_CLIENT or self.watched.total() >= _MOST_WATCHED:
+            rule = f"at most {_MOST_WATCHED_A_CLIENT} files are watched for a page, {_MOST_WATCHED} for all\n"
+            return PlainTextResponse(rule, 429)
+        return StreamingResponse(self._changes(request, path, last, client), media_type="text/event-stream")
+
+    async def _changes(self, request: Request, path: Path, last: float, client: str) -> AsyncIterator[str]:
+        self.watched[client] += 1
+        try:
             while not await request.is_disconnected():
                 await asyncio.sleep(_WATCH_S)
                 try:
@@ -284,71 +376,77 @@ class Studio:
                 if now != last:
                     last = now
                     yield f"data: {json.dumps({'changed': now})}\n\n"
-
-        return StreamingResponse(events(), media_type="text/event-stream")
+        finally:
+            self.watched[client] -= 1
+            if not self.watched[client]:
+                del self.watched[client]
 
     # -- catalogue, sweeps, export
 
-    async def catalogue(self, request: Request) -> dict[str, Any]:
+    async def catalogue(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Entries of one kind."""
         kind = request.path_params["kind"]
-        return {"ok": True, "entries": await run_in_threadpool(catalogue_entries, kind)}
+        try:
+            return {"ok": True, "entries": await run_in_threadpool(catalogue_entries, kind)}
+        except BadInput as error:
+            raise NotThere(error.problems) from None
 
-    async def entry(self, request: Request) -> dict[str, Any]:
+    async def entry(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """One entry with the source of its values."""
         kind, name = request.path_params["kind"], request.path_params["name"]
-        return {"ok": True, "entry": await run_in_threadpool(_entry, kind, name)}
+        try:
+            return {"ok": True, "entry": await run_in_threadpool(_entry, kind, name)}
+        except BadInput as error:
+            raise NotThere(error.problems) from None
 
-    async def sweep(self, request: Request) -> dict[str, Any]:
+    async def sweep(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Status of a sweep, and rows of an SQL query over it, run in a process that can read nothing else."""
         from windtunnel import api
         from windtunnel.studio.sql import asked_sql
         from windtunnel.sweeps.definition import read_manifest
 
-        asked = await request.json()
-        path = self.files.path(request.path_params["id"])
+        path = await self._path(request.path_params["id"])
         status = await run_in_threadpool(api.sweep_status, path)
-        sql = str(asked.get("sql") or "SELECT * FROM cells LIMIT 5000")
-        found = await run_in_threadpool(asked_sql, path, sql)
-        return {"ok": True, "status": status, "scenario": read_manifest(path).scenario, **found}
+        found = await asked_sql(path, asked.get("sql") or "SELECT * FROM cells LIMIT 5000", self.folder.name)
+        manifest = await run_in_threadpool(read_manifest, path)
+        return {"ok": True, "status": status, "scenario": manifest.scenario, **found}
 
-    async def export(self, request: Request) -> dict[str, Any]:
+    async def export(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Launch files of a plan, as texts."""
-        asked = await request.json()
-        question = self._question(asked)
-        return {
-            "ok": True,
-            **await run_in_threadpool(_export, question, str(asked.get("target")), asked.get("wrapper")),
-        }
+        options = {name: asked.pop(name, None) for name in ("target", "wrapper")}
+        question = await self._question({**asked, "options": options}, task="export")
+        try:
+            return await self.behind.ask(question, f"export {client_of(request)}")
+        except (Replaced, TimeoutError, Died, Busy):
+            return {"ok": False, "problems": [_problem("could not be exported now; ask again")]}
 
     # -- Python files
 
-    async def code(self, request: Request) -> dict[str, Any]:
+    async def code(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Text of a Python file that a scenario names, to be read before it is trusted."""
-        path = self._code_file(await request.json())
-        raw = reading.read_bytes(path, "code", most_bytes=trust.MOST_CODE_BYTES)
+        path, raw = await self._code_file(asked)
         return {"ok": True, "path": str(path.relative_to(self.root)), "text": raw.decode("utf-8", "replace")}
 
-    async def trust(self, request: Request) -> dict[str, Any]:
+    async def trust(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Let a Python file that a scenario names run, for as long as it stays as the page has shown it."""
-        asked = await request.json()
-        path = self._code_file(asked)
-        raw = reading.read_bytes(path, "code", most_bytes=trust.MOST_CODE_BYTES)
+        path, raw = await self._code_file(asked)
         if raw.decode("utf-8", "replace") != asked.get("seen"):
             raise BadInput(Problem("code", "has changed since it was shown; read it again", path.name))
-        trust.trust_file(path, "code")
+        await run_in_threadpool(trust.trust_file, path, "code")
         return {"ok": True}
 
-    def _code_file(self, asked: Any) -> Path:
-        """The Python file that a problem of a scenario names.
+    async def _code_file(self, asked: dict[str, Any]) -> tuple[Path, bytes]:
+        """The Python file that a problem of a scenario names, and its content.
 
         Raises:
             BadInput: it lies outside the folder, or a link leads to it.
         """
-        folder = self.files.path(str(asked["file"])).parent if asked.get("file") else self.root
-        path = folder / str(asked.get("code"))
-        reading.open_bytes(path, "code").close()
-        return path
+        if "code" not in asked:
+            raise Malformed(Problem("code", "must be the name of a Python file"))
+        folder = (await self._path(asked["file"])).parent if asked.get("file") else self.root
+        path = folder / asked["code"]
+        most = trust.MOST_CODE_BYTES
+        return path, await run_in_threadpool(partial(reading.read_bytes, path, "code", most_bytes=most))
 
     # -- pages
 
@@ -365,7 +463,7 @@ class Studio:
         """A report, in an origin of its own."""
         path = self.reports.get(request.path_params["id"])
         if path is None:
-            return Response(status_code=404)
+            return PlainTextResponse("no such report\n", 404)
         nonce = secrets.token_urlsafe(12)
         text = path.read_text(encoding="utf-8").replace("<script>", f'<script nonce="{nonce}">')
         if (theme := request.query_params.get("theme")) in ("light", "dark"):
@@ -377,20 +475,39 @@ class Studio:
         path = self.reports.get(request.path_params["id"])
         trace = path and path.with_suffix(".json")
         if trace is None or not trace.exists():
-            return Response(status_code=404)
+            return PlainTextResponse("no such report\n", 404)
         return FileResponse(trace, media_type="application/json", filename="windtunnel-trace.json")
 
 
+def client_of(request: Request) -> str:
+    """Who asks: the tab of a page, else the connection."""
+    return request.headers.get(TAB, "")[:64] or f"{request.client}"
+
+
+@cache
+def _commands() -> frozenset[str]:
+    return frozenset(COMMANDS.list())
+
+
+@cache
+def _pages() -> frozenset[str]:
+    """Names of all files that pages are made of."""
+    names, folders = set[str](), [("", resources("windtunnel.studio").joinpath("static"))]
+    while folders:
+        above, folder = folders.pop()
+        for one in folder.iterdir():
+            if one.is_dir():
+                folders.append((f"{above}{one.name}/", one))
+            elif Path(one.name).suffix in _KINDS and not one.name.startswith("."):
+                names.add(above + one.name)
+    return frozenset(names)
+
+
 def _static(name: str) -> Response:
-    folder = resources("windtunnel.studio").joinpath("static")
-    parts = name.split("/")
-    suffix = Path(name).suffix
-    if suffix not in _KINDS or any(part in ("", ".", "..") or part.startswith(".") for part in parts):
-        return Response(status_code=404)
-    found = folder.joinpath(*parts)
-    if not found.is_file():
-        return Response(status_code=404)
-    return Response(found.read_text(encoding="utf-8"), media_type=_KINDS[suffix])
+    if name not in _pages():
+        return PlainTextResponse("no such page\n", 404)
+    found = resources("windtunnel.studio").joinpath("static", *name.split("/"))
+    return Response(found.read_text(encoding="utf-8"), media_type=_KINDS[Path(name).suffix])
 
 
 def _problem(rule: str) -> dict[str, Any]:
@@ -410,14 +527,3 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
     if kind == "models":
         return catalog.model(name).model_dump(mode="json", exclude_defaults=True)
     raise BadInput(Problem("kind", "must be one of devices, models, techniques", kind))
-
-
-def _export(question: dict[str, Any], target: str, wrapper: Any) -> dict[str, Any]:
-    from windtunnel.commands.launch_files import write_launch_files
-    from windtunnel.scenarios.source import FieldsInFolder
-
-    source = FieldsInFolder(question["scenario"], Path(question["folder"]))
-    with scratch_folder() as folder:
-        done = write_launch_files(source, target, folder, wrapper=wrapper or "torchrun")
-        texts = {path.name: path.read_text(encoding="utf-8") for path in done.files}
-    return {"files": texts, "misfits": done.misfits, "unsupported": done.unsupported, "notes": done.notes}

@@ -16,6 +16,7 @@ from windtunnel.files import reading
 MOST_FILES = 2000
 MOST_BYTES = 1_000_000
 MOST_WORDS = 110
+_ID = re.compile(r"[0-9a-f]{16}")
 _SKIPPED = {"node_modules", "__pycache__", ".git", ".venv", "cells", "quarantine"}
 
 
@@ -28,13 +29,13 @@ class Files:
 
     def listed(self) -> dict[str, list[dict[str, Any]]]:
         """Scenarios and sweeps, each with its id, path and time of change."""
-        self._known.clear()
+        known: dict[str, Path] = {}
         scenarios, sweeps = [], []
         seen = 0
         for folder, names, files in os.walk(self.root, followlinks=False):
             place = Path(folder)
             if (place / "manifest.json").is_file() and (place / "cells").is_dir():
-                sweeps.append(self._entry(place))
+                sweeps.append(self._entry(place, known))
                 names[:] = []
                 continue
             names[:] = sorted(n for n in names if n not in _SKIPPED and not n.startswith("."))
@@ -43,10 +44,11 @@ class Files:
                 if path.suffix not in (".yaml", ".yml", ".json") or path.is_symlink():
                     continue
                 if (head := _head(path)) and _is_scenario(head):
-                    scenarios.append(self._entry(path) | _about(head))
+                    scenarios.append(self._entry(path, known) | _about(head))
                     seen += 1
             if seen >= MOST_FILES:
                 break
+        self._known = known
         return {"scenarios": scenarios, "sweeps": sweeps}
 
     def path(self, name: str) -> Path:
@@ -55,17 +57,17 @@ class Files:
         Raises:
             BadInput: no such id, or what it named has become a link to elsewhere.
         """
-        if name not in self._known:
+        if name not in self._known and _ID.fullmatch(name):
             self.listed()
         path = self._known.get(name)
         if path is None or not path.resolve().is_relative_to(self.root.resolve()):
             raise BadInput(Problem("id", "no such file below the folder of the studio", name))
         return path
 
-    def _entry(self, path: Path) -> dict[str, Any]:
+    def _entry(self, path: Path, known: dict[str, Path]) -> dict[str, Any]:
         relative = str(path.relative_to(self.root)) or path.name
         name = hashlib.blake2b(relative.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
-        self._known[name] = path
+        known[name] = path
         return {"id": name, "path": relative, "changed": path.stat().st_mtime}
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
-COOKIE = "windtunnel"
+from windtunnel.servers.http import headers_of, refuse
+
 MOST_BODY_BYTES = 1_000_000
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -41,21 +42,28 @@ class Guard:
     """In the cookie."""
     token_used: bool = False
 
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie: cookies do not know ports, so a second studio would sign the first out."""
+        return f"windtunnel-{self.hosts[0].rpartition(':')[2]}"
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See the module."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
-        status = self.refusal(scope["method"], headers)
+        headers = headers_of(scope)
+        status = 400 if headers is None else self.refusal(scope["method"], headers)
         if status == 401 and self._opens(scope):
             location = b"/"
-            cookie = f"{COOKIE}={self.session}; HttpOnly; SameSite=Strict; Path=/".encode()
-            await _answer(send, 303, [(b"location", location), (b"set-cookie", cookie)])
+            cookie = f"{self.cookie}={self.session}; HttpOnly; SameSite=Strict; Path=/".encode()
+            there = [(b"location", location), (b"set-cookie", cookie), (b"content-length", b"0")]
+            await send({"type": "http.response.start", "status": 303, "headers": there})
+            await send({"type": "http.response.body", "body": b""})
             return
         if status:
-            await _answer(send, status, [])
+            await refuse(send, status)
             return
 
         async def guarded(message: Any) -> None:
@@ -87,10 +95,15 @@ class Guard:
         ):
             return 403
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MOST_BODY_BYTES or "transfer-encoding" in headers:
+        if (
+            not (length.isascii() and length.isdigit())
+            or len(length) > 9
+            or int(length) > MOST_BODY_BYTES
+            or "transfer-encoding" in headers
+        ):
             return 413
         cookies = dict(part.strip().partition("=")[::2] for part in headers.get("cookie", "").split(";"))
-        return 0 if hmac.compare_digest(cookies.get(COOKIE, "").encode(), self.session.encode()) else 401
+        return 0 if hmac.compare_digest(cookies.get(self.cookie, "").encode(), self.session.encode()) else 401
 
     def _opens(self, scope: Any) -> bool:
         """Whether this is the first visit with the token; the token is spent."""
@@ -99,8 +112,3 @@ class Guard:
             return False
         self.token_used = True
         return True
-
-
-async def _answer(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"content-length", b"0")]})
-    await send({"type": "http.response.body", "body": b""})

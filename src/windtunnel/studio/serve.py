@@ -68,11 +68,9 @@ def serve(target: str | None, port: int, *, browser: bool, as_json: bool = False
     sys.stdout.flush()
     if browser:
         webbrowser.open(address)
-    import uvicorn
-
+    from windtunnel.servers.http import WholeBodies, run
     from windtunnel.studio.app import Studio
-    from windtunnel.studio.security import Guard
+    from windtunnel.studio.security import MOST_BODY_BYTES, Guard
 
-    guard = Guard(Studio(root=root, opened=opened).application(), hosts, token=token)
-    config = uvicorn.Config(guard, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
-    uvicorn.Server(config).run(sockets=[listener])
+    app = WholeBodies(Studio(root=root, opened=opened).application(), MOST_BODY_BYTES)
+    run(Guard(app, hosts, token=token), listener)

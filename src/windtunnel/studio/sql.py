@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import subprocess
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,22 +16,32 @@ LIMIT_S = 10.0
 MOST_ROWS = 5000
 
 
-def asked_sql(folder: Path, sql: str) -> dict[str, Any]:
-    """Columns and rows of a query.
+async def asked_sql(folder: Path, sql: str, temporary: str) -> dict[str, Any]:
+    """Columns and rows of a query; whoever cancels it ends its process.
+
+    Args:
+        folder: of the sweep.
+        sql: the query.
+        temporary: folder for temporary files of the process.
 
     Raises:
         BadInput: the query cannot be run, does something that is not allowed, or takes too long.
     """
-    question = json.dumps({"folder": str(folder), "sql": sql})
+    question = json.dumps({"folder": str(folder), "sql": sql}).encode()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "windtunnel.studio.sql", env={**os.environ, "TMPDIR": temporary},
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "windtunnel.studio.sql"], input=question, capture_output=True, text=True,
-            timeout=LIMIT_S, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+        output, _ = await asyncio.wait_for(process.communicate(question), LIMIT_S)
+    except TimeoutError:
         raise BadInput(Problem("sql", f"took longer than {LIMIT_S:.0f} s")) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     try:
-        found: dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(output)
     except ValueError:
         raise BadInput(Problem("sql", "the process that runs queries ended")) from None
     if "problem" in found:

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windtunnel.commands import COMMANDS
+from windtunnel.child_processes import die_with
+from windtunnel.commands import COMMANDS, meant_by
 from windtunnel.commands.base import Listener
 from windtunnel.error_records import problems_of
+from windtunnel.files import reading
+from windtunnel.files.scope import scratch_folder
+from windtunnel.scenarios.read import parse_mapping
 from windtunnel.scenarios.source import FieldsInFolder
 from windtunnel.studio.explicit import explicit_values
 
@@ -72,47 +77,68 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """One answer.
 
     Args:
-        question: id, command, scenario (fields), folder; `report`: path to write the command's HTML report to;
-            `options`: of `serve_curve`, axis (as in `rate=1..8`) and points; of `explain`, the command whose figures
-            are asked for (`of`), and of a load curve axis and load.
+        question: the scenario as `text` or as fields (`scenario`), `folder` that its paths are relative to, `verb` (a
+            command; absent: the one that the scenario means); `task`: `explain` or `export`, absent a prediction;
+            `report`: path to write the command's HTML report to; `options`: of `serve_curve`, axis (as in `rate=1..8`)
+            and points; of `explain`, of a load curve, axis and load; of `export`, target and wrapper.
     """
-    begun = time.perf_counter()
-    head = {"id": question.get("id"), "verb": question.get("verb")}
+    begun, opened = time.perf_counter(), reading.opened()
+    head = {"verb": question.get("verb")}
     try:
-        source = FieldsInFolder(question["scenario"], Path(question["folder"]))
-        report, view, said = question.get("report"), None, list[str]()
-        options, shown = question.get("options") or {}, ""
-        if question["verb"] == "explain":
-            result: Any = _explained(source, options)
+        data = parse_mapping(question["text"], "scenario") if "text" in question else question["scenario"]
+        verb = question.get("verb") or meant_by(data)
+        head |= {"verb": verb, "fields": data}
+        source, options = FieldsInFolder(data, Path(question["folder"])), question.get("options") or {}
+        if question.get("task") == "export":
+            return {"ok": True, **export(source, str(options.get("target")), options.get("wrapper"))}
+        if question.get("task") == "explain":
+            told = {"ok": True, **_explained(source, {**options, "of": verb}).to_dict()}
         else:
-            command = COMMANDS.get(question["verb"], "verb")
-            wanted = command.from_page(options) | (dict(command.for_report) if report is not None else {})
-            result = command.run(source, full=report is not None, listener=Listener(note=said.append), **wanted)
-            shown = command.view_of(result)
-        if report is not None and shown == "timeline":
-            _html_timeline(result, Path(report))
-        elif report is not None and shown:
-            view = _drawn(shown, result, Path(report))
-        told = result.to_dict()
-        return {
-            **head,
-            "ok": True,
-            "result": told,
-            "explicit": explicit_values(told.get("assumed") or (), question["scenario"], told.get("plan")),
-            "note": "; ".join(said),
-            "view": view,
-            "has_report": bool(report is not None and shown),
-            "wall_s": time.perf_counter() - begun,
-        }
+            report = question.get("report")
+            told = {**head, "ok": True, **_predicted(source, verb, options, Path(report) if report else None)}
+        kept = reading.opened() == opened and not question.get("report")
+        return {**told, "wall_s": time.perf_counter() - begun, "may_be_kept": kept}
     except Exception as error:
         problems, code = problems_of(error)
         return {**head, "ok": False, "problems": problems, "exit_code": code, "wall_s": time.perf_counter() - begun}
+
+
+def _predicted(source: FieldsInFolder, verb: str, options: dict[str, Any], report: Path | None) -> dict[str, Any]:
+    """The result of a command, and its report where one is asked for."""
+    view, notes = None, list[str]()
+    command = COMMANDS.get(verb, "verb")
+    wanted = command.from_page(options) | (dict(command.for_report) if report is not None else {})
+    result = command.run(source, full=report is not None, listener=Listener(note=notes.append), **wanted)
+    shown = command.view_of(result)
+    if report is not None and shown == "timeline":
+        _html_timeline(result, report)
+    elif report is not None and shown:
+        view = _drawn(shown, result, report)
+    told = result.to_dict()
+    return {
+        "result": told,
+        "explicit": explicit_values(told.get("assumed") or (), dict(source), told.get("plan")),
+        "note": "; ".join(notes),
+        "view": view,
+        "has_report": bool(report is not None and shown),
+    }
+
+
+def export(source: FieldsInFolder, target: str, wrapper: Any) -> dict[str, Any]:
+    """Launch files of a plan, as texts."""
+    from windtunnel.commands.launch_files import write_launch_files
+
+    with scratch_folder() as folder:
+        done = write_launch_files(source, target, folder, wrapper=wrapper or "torchrun")
+        texts = {path.name: path.read_text(encoding="utf-8") for path in done.files}
+    return {"files": texts, "misfits": done.misfits, "unsupported": done.unsupported, "notes": done.notes}
 
 
 def main() -> None:
     """Answer lines until the input ends."""
     from windtunnel.training.results.serialise import plain
 
+    die_with(os.getppid())
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         for line in sys.stdin:

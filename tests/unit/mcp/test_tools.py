@@ -79,7 +79,8 @@ def test_nothing_is_written_without_leave(tmp_path: Path) -> None:
 
 def test_launch_files_of_an_open_plan_are_those_of_the_plan_that_is_predicted(tmp_path: Path) -> None:
     pytest.importorskip("starlette")
-    from windtunnel.studio.app import _export
+    from windtunnel.scenarios.source import FieldsInFolder
+    from windtunnel.studio.worker import export
 
     large = {**SCENARIO, "model": "gpt3-13b", "training": {"seq_len": 2048, "global_batch": 16}}
     open_plan = {name: value for name, value in large.items() if name != "plan"}
@@ -88,7 +89,7 @@ def test_launch_files_of_an_open_plan_are_those_of_the_plan_that_is_predicted(tm
     script = Tools().export_launch(open_plan, "megatron").files["megatron.sh"]
     assert f"--tensor-model-parallel-size {predicted['plan']['tp']}" in script
     assert f"--pipeline-model-parallel-size {predicted['plan']['pp']}" in script
-    studio = _export({"scenario": open_plan, "folder": str(tmp_path)}, "megatron", None)
+    studio = export(FieldsInFolder(open_plan, tmp_path), "megatron", None)
     assert studio["files"]["megatron.sh"] == script
 
 

@@ -1,6 +1,6 @@
 // What will it do? The text and a form of it on one side, the figures on the other, as one types.
 import { h, fill, tell } from "../dom.js";
-import { call } from "../api.js";
+import { call, TAB } from "../api.js";
 import { state, take, START } from "../state.js";
 import { FIGURES, at as pick, shown, seconds, digits } from "../format.js";
 import { bars } from "../charts.js";
@@ -56,7 +56,7 @@ export async function show(page, words) {
   async function reload() { await load(state.file); area.value = state.text; saved.textContent = "loaded from disk"; lines([]); ask(); }
   function watch() {
     if (!state.file) return;
-    watching = new EventSource(`/api/watch/${state.file}`);
+    watching = new EventSource(`/api/watch/${state.file}?tab=${TAB}`);
     watching.onmessage = async (e) => {
       if (JSON.parse(e.data).changed === state.changed) return;
       if (area.value === state.disk) await reload();
