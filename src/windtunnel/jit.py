@@ -4,7 +4,8 @@ Numba's own cache looks at the file that a function stands in and not at the fil
 edit of a helper would leave the callers' old machine code in use; and it files machine code under the path of the
 sources, so that a second copy of them compiles everything again. Here the jitted functions of a package share one
 directory whose name carries a hash of all kernel sources that the package compiles, and of the versions that compile
-them. In it a function is found by its file's name, its name and its line, wherever the sources lie.
+them. In it a function is found by its file's name, its name and its line, wherever the sources lie. Each file carries a
+checksum, so that a damaged one is set aside and compiled anew (`windtunnel.kernel_cache.read_checked`).
 
 Importing this module imports Numba.
 """
@@ -14,13 +15,17 @@ Importing this module imports Numba.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core import caching as _caching
 from numba.core import event, types
 from numba.core.caching import CacheImpl, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
@@ -29,10 +34,13 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel.models import TupleModel
 from numba.core.datamodel.packer import ArgPacker
 from numba.core.datamodel.registry import default_manager
+from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering
 
-from windtunnel.kernel_cache import cache_directory, package_of
+from windtunnel.kernel_cache import cache_directory, package_of, read_checked, set_aside, write_checked
 
+_NUMBA: Any = _caching
+"""The module in which Numba looks up what keeps machine code."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -79,13 +87,14 @@ def _part(function: Function, **options: Any) -> Function:
 
 
 def _jitted(function: Function, signature: Any, **options: Any) -> Function:
-    own, CacheImpl._locator_classes = CacheImpl._locator_classes, [_Locator]  # Numba reads it while it decorates
+    own = CacheImpl._locator_classes, _NUMBA.IndexDataCacheFile
+    CacheImpl._locator_classes, _NUMBA.IndexDataCacheFile = [_Locator], _Files  # Numba reads them while it decorates
     try:
         jitted: Function = numba.njit(
             signature, cache=True, error_model="numpy", pipeline_class=_KernelCompiler, **options
         )(function)
     finally:
-        CacheImpl._locator_classes = own
+        CacheImpl._locator_classes, _NUMBA.IndexDataCacheFile = own
     return jitted
 
 
@@ -220,6 +229,9 @@ class _Locator(_CacheLocator):
         """The locator of a function in a file."""
         return cls(py_func, Path(py_file).resolve())
 
+    def ensure_cache_path(self) -> None:
+        """Nothing: `write_checked` does without a directory that is not there."""
+
     def get_cache_path(self) -> str:
         """The directory of the machine code of the function's package."""
         return self._directory
@@ -231,6 +243,44 @@ class _Locator(_CacheLocator):
     def get_disambiguator(self) -> str:
         """What tells the function from others of its name, in files of the same name."""
         return self._name
+
+
+class _Files:
+    """The machine code of one function: a file for each specialisation, named by a hash of what Numba looks it up by.
+
+    Numba's own class keeps an index in a second file, which two processes can write over each other, and loads whatever
+    it finds.
+    """
+
+    def __init__(self, cache_path: str, filename_base: str, source_stamp: str) -> None:
+        self._begin, self._stamp = os.path.join(cache_path, filename_base), source_stamp
+
+    def _path(self, key: Any) -> Path:
+        return Path(f"{self._begin}.{hashlib.sha256(repr((self._stamp, key)).encode()).hexdigest()[:16]}.nbc")
+
+    def flush(self) -> None:
+        """Forget all specialisations."""
+        start = Path(self._begin)
+        for path in start.parent.glob(f"{start.name}.*.nbc"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep what was compiled, where that can be written."""
+        write_checked(self._path(key), dumps((self._stamp, key, data)))
+
+    def load(self, key: Any) -> Any:
+        """What was compiled before; None: nothing, or a file that cannot be used."""
+        path = self._path(key)
+        content = read_checked(path)
+        if content is None:
+            return None
+        try:
+            stamp, kept, data = pickle.loads(content)
+        except Exception as error:  # whole, and yet of another Python or Numba: a pickle fails in any way
+            set_aside(path, f"{type(error).__name__}: {error}")
+            return None
+        return data if (stamp, kept) == (self._stamp, key) else None
 
 
 def plain(function: Function) -> Function:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -120,8 +122,21 @@ def runs_on_twin(kernel: str, twin_s: float) -> bool:
 def _spent_before(kernel: str) -> float:
     """Seconds that earlier processes spent on the twin of a kernel."""
     with contextlib.suppress(OSError, ValueError):
-        return float(kernel_file(kernel, "twin_s").read_text())
+        return seconds_noted(kernel_file(kernel, "twin_s"))
     return 0.0
+
+
+def seconds_noted(path: Path) -> float:
+    """The seconds that a file of the cache notes.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is damaged.
+    """
+    seconds = float(path.read_text("utf-8"))
+    if not 0.0 <= seconds < math.inf:
+        raise ValueError(f"{path}: no time")
+    return seconds
 
 
 @cache
@@ -130,14 +145,70 @@ def cache_directory(package: str) -> str:
 
     It lies in the directory that `NUMBA_CACHE_DIR` names, if that is set; else in windtunnel's `__pycache__`; else,
     where windtunnel cannot be written to, in the user's cache directory; else in a private temporary directory. Nothing
-    in its name or in it depends on where the sources lie, so that several copies of them can share one.
+    in its name or in it depends on where the sources lie, so that several copies of them can share one. What is in it
+    is executed, so that a directory is used only where it is this user's and nobody else may write to it. Where there
+    is none at all, the path leads nowhere: kernels are compiled and not kept.
     """
     family = PREFIX + package.replace("/", ".") + "-"
     name = family + source_hash(ROOT, package)
     for parent in _parents(ROOT):
         with contextlib.suppress(OSError):
             return str(_open(parent / name, family))
-    return str(_open(_private_directory() / name, family))
+    with contextlib.suppress(OSError):
+        return str(_open(_private_directory() / name, family))
+    return os.path.join(os.devnull, name)
+
+
+def read_checked(path: Path) -> bytes | None:
+    """The content of a file that `write_checked` wrote; None where there is none. A damaged one is set aside."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as stream:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or not _of_this_user(status):
+                raise OSError("it is no file of this user alone")
+            content = stream.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        set_aside(path, error.strerror or str(error))
+        return None
+    if hashlib.sha256(content[_SUM:]).digest() != content[:_SUM]:
+        set_aside(path, "its checksum does not fit")
+        return None
+    return content[_SUM:]
+
+
+def write_checked(path: Path, content: bytes) -> None:
+    """Keep content with its checksum, whole or not at all; where it cannot be written, it is not kept."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o755, exist_ok=True)
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as stream:
+                stream.write(hashlib.sha256(content).digest() + content)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+_SUM = hashlib.sha256().digest_size
+
+
+def set_aside(path: Path, why: str) -> None:
+    """Rename a file of the cache that cannot be used, and say so in one line on standard error."""
+    aside = path.with_name(f"{path.name}.damaged")
+    with contextlib.suppress(OSError):
+        if aside.is_dir() and not aside.is_symlink():
+            aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.damaged")
+        path.replace(aside)
+    sys.stderr.write(f"note: compiled kernel {path} cannot be used ({why}): it is set aside and compiled anew\n")
+
+
+def _of_this_user(status: os.stat_result) -> bool:
+    """Whether this user alone may write to a file or a folder."""
+    return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)
 
 
 def package_of(source: Path) -> str:
@@ -183,10 +254,16 @@ def _open(directory: Path, family: str) -> Path:
     """Make sure that a directory is there and can be written to; a new one displaces the oldest of its family.
 
     Raises:
-        OSError: It cannot be made, or not be written to.
+        OSError: It cannot be made, or not be written to, or others than this user may write to it.
     """
     fresh = not directory.is_dir()
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o755, exist_ok=True)
+    status, around = directory.lstat(), directory.parent.stat()
+    if not stat.S_ISDIR(status.st_mode) or not _of_this_user(status):
+        raise PermissionError(f"{directory} is not this user's alone")
+    if around.st_mode & 0o002 and not around.st_mode & stat.S_ISVTX:
+        raise PermissionError(f"everybody may rename what lies in {directory.parent}")
     tempfile.TemporaryFile(dir=directory).close()
     os.utime(directory)
     if fresh:
@@ -214,9 +291,10 @@ def _private_directory() -> Path:
         path = Path(tempfile.gettempdir(), "windtunnel")
         path.mkdir(exist_ok=True)
         return path
-    path = Path(tempfile.gettempdir(), f"windtunnel-{os.getuid()}")
-    path.mkdir(mode=0o700, exist_ok=True)
-    status = path.lstat()
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
-        return path
+    path = Path(tempfile.gettempdir(), f"windtunnel-{getattr(os, 'getuid', int)()}")
+    with contextlib.suppress(OSError):
+        path.mkdir(mode=0o700, exist_ok=True)
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode) and _of_this_user(status):
+            return path
     return Path(tempfile.mkdtemp(prefix="windtunnel-"))

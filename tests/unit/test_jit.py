@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +80,85 @@ def run(package: Path, module: str = ENGINE, **environment: str) -> tuple[int, i
     return int(result), int(hits)
 
 
+def _linked(path: Path) -> None:
+    path.replace(path.with_suffix(".elsewhere"))
+    path.symlink_to(path.with_suffix(".elsewhere"))
+
+
+def _pickle_of_another(path: Path) -> None:
+    path.unlink()
+    kernel_cache.write_checked(path, b"\x80\x05\x8c\x07no.such\x94\x8c\x03its\x93.")
+
+
+def _a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "no bytes": lambda path: path.write_bytes(b""),
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    "a bit flipped": _flipped,
+    "writable for all": lambda path: path.chmod(0o666),
+    "a link": _linked,
+    "a folder": _a_folder,
+    "of another version": _pickle_of_another,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_machine_code_is_set_aside_and_compiled_anew(package: Path, damage: Callable[[Path], object]) -> None:
+    run(package)
+    (code,) = (package / "__pycache__").glob(f"{kernel_cache.PREFIX}*/*.nbc")
+    damage(code)
+    env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": str(package.parent)}
+    command = [sys.executable, "-c", RUN.format(module=ENGINE)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "0"]
+    (line,) = done.stderr.splitlines()
+    assert "set aside and compiled anew" in line
+    assert run(package) == (2, 1)
+    assert os.path.lexists(code.with_name(f"{code.name}.damaged"))
+
+
+def test_a_cache_that_others_may_write_to_is_not_used(package: Path, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    run(package, NUMBA_CACHE_DIR=str(told))
+    (folder,) = told.iterdir()
+    folder.chmod(0o777)
+    assert run(package, NUMBA_CACHE_DIR=str(told)) == (2, 0)
+    folder.chmod(0o755)
+    assert run(package, NUMBA_CACHE_DIR=str(told)) == (2, 1)
+    told.chmod(0o777)
+    assert run(package, NUMBA_CACHE_DIR=str(told)) == (2, 1), "kept at the first try, in another place"
+    assert directories(package / "__pycache__", "engine")
+
+
+def test_a_cache_that_is_a_link_is_not_used(package: Path, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    run(package, NUMBA_CACHE_DIR=str(told))
+    (folder,) = told.iterdir()
+    folder.rename(tmp_path / "planted")
+    folder.symlink_to(tmp_path / "planted")
+    assert run(package, NUMBA_CACHE_DIR=str(told)) == (2, 0)
+
+
+def test_without_any_place_for_a_cache_kernels_run(package: Path) -> None:
+    (package / "__pycache__").write_text("a file where the folder should be")
+    nowhere = {name: "/proc/none" for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR", "NUMBA_CACHE_DIR")}
+    preset = "import tempfile; tempfile.gettempdir = lambda: '/proc/none'; "
+    env = os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1", **nowhere}
+    command = [sys.executable, "-c", preset + RUN.format(module=ENGINE)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert (done.stdout.split(), done.stderr) == (["2", "0"], "")
+
+
 def directories(parent: Path, package: str = "") -> list[str]:
     return sorted(p.name for p in parent.glob(f"{kernel_cache.PREFIX}{package}*"))
 
@@ -116,7 +195,7 @@ def test_a_copy_of_the_sources_elsewhere_and_of_another_age_compiles_nothing(pac
         os.utime(source, (1e9, 1e9))
     assert run(copy, CLUSTERS, NUMBA_CACHE_DIR=shared) == (2, 1)
     assert {p: p.stat().st_mtime_ns for p in Path(shared).rglob("*.nb?")} == kept
-    assert {p.suffix for p in kept} == {".nbi", ".nbc"}
+    assert {p.suffix for p in kept} == {".nbc"}
 
 
 def test_a_kernel_outside_of_all_lists_is_an_error(package: Path) -> None:

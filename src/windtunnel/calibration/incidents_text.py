@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.calibration.text import table
+from windtunnel.files.writing import write_text
 from windtunnel.quantities import duration, seconds
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def write_profile(found: IncidentFit, out: Path) -> None:
     for row in causes:
         flat = yaml.safe_dump(row, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10_000)
         lines.append(f"  - {flat.strip()}")
-    out.write_text("\n".join(lines) + "\n", "utf-8")
+    write_text(out, "\n".join(lines) + "\n", "--out")
 
 
 def incidents_dict(found: IncidentFit) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from windtunnel.calibration.real import Job, Run, Way, run
 from windtunnel.calibration.session import drift
 from windtunnel.catalog.load import load
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files.reading import read_text
+from windtunnel.files.writing import write_text
 from windtunnel.importers.model import resolve_model
 from windtunnel.scenarios.source import Source
 from windtunnel.specs.model import ModelSpec
@@ -306,12 +308,12 @@ def append(rows: list[dict[str, Any]], path: Path) -> int:
     known: list[dict[str, Any]] = []
     if path.exists():
         try:
-            known = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
+            known = json.loads(read_text(path))
+        except ValueError as error:
             raise BadInput(Problem("", f"cannot be read: {error}", file=str(path))) from error
         if not isinstance(known, list):
             raise BadInput(Problem("", "must hold a list of rows", file=str(path)))
-    path.write_text(json.dumps([*known, *rows], indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps([*known, *rows], indent=1) + "\n")
     return len(known) + len(rows)
 
 

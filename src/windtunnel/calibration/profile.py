@@ -12,7 +12,8 @@ import yaml
 from windtunnel import catalog
 from windtunnel.calibration.fit import Fitted, Point, fit
 from windtunnel.calibration.store import Measurement, Store
-from windtunnel.errors import BadInput, Problem
+from windtunnel.errors import BadInput
+from windtunnel.files.writing import write_text
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec, Profile
 
@@ -239,7 +240,4 @@ def write_device(device: DeviceSpec, path: Path, cluster: dict[str, Any] | None 
         data["cluster"] = cluster
     text = yaml.safe_dump(data, sort_keys=False, width=118, default_flow_style=None, allow_unicode=True)
     head = f"# Device profile by `windtunnel calibrate`; in a scenario: cluster.device: {path.name}\n"
-    try:
-        path.write_text(head + text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(Problem("--out", f"cannot be written: {error.strerror}", str(path))) from None
+    write_text(path, head + text, "--out")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.calibration.text import table
+from windtunnel.files.writing import write_text
 from windtunnel.population.accuracy import LEVEL, Accuracy
 from windtunnel.population.fit import fit_counts
 from windtunnel.population.majority import majority
@@ -110,7 +111,7 @@ def write_population(found: SamplesFit, out: Path) -> None:
         flat = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10_000)
         text = flat.removesuffix("\n...\n").strip()
         lines.append(f"{name}: {text}")
-    out.write_text("\n".join(lines) + "\n", "utf-8")
+    write_text(out, "\n".join(lines) + "\n", "--out")
 
 
 def samples_dict(found: SamplesFit) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from windtunnel.charts.colours import AXIS, GRID, INK, MUTED, follow_theme
 from windtunnel.extras import extra
+from windtunnel.files.writing import write_bytes, write_text
 
 Row = dict[str, Any]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -270,20 +271,21 @@ def save(chart: Chart | Panels, path: str | Path, width: int) -> Path:
     """Write a chart as its ending says.
 
     Raises:
+        BadInput: the file cannot be written.
         ValueError: an ending other than `.svg`, `.png`, `.json`, `.html`.
     """
     target = Path(path)
     ending = target.suffix.lower()
     if ending == ".svg":
-        target.write_text(chart.svg(width), encoding="utf-8")
+        write_text(target, chart.svg(width))
     elif ending == ".json":
-        target.write_text(json.dumps(chart.spec(width), ensure_ascii=False), encoding="utf-8")
+        write_text(target, json.dumps(chart.spec(width), ensure_ascii=False))
     elif ending == ".png":
-        target.write_bytes(extra("vl_convert").svg_to_png(chart.svg(width), scale=2))
+        write_bytes(target, extra("vl_convert").svg_to_png(chart.svg(width), scale=2))
     elif ending == ".html":
         from windtunnel.charts.page import document
 
-        target.write_text(document(target.stem, [f'<div class="card">{chart.html()}</div>']), encoding="utf-8")
+        write_text(target, document(target.stem, [f'<div class="card">{chart.html()}</div>']))
     else:
         raise ValueError(f"{target.name}: a chart is written as .svg, .png, .json or .html")
     return target

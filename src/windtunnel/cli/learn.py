@@ -73,8 +73,10 @@ def learn(
     draw(view(result), report, terminal=False)
     if as_json:
         print_json(result.to_dict())
-        return
-    draw(view(result, plot=plot))
+    else:
+        draw(view(result, plot=plot))
+    if result.interrupted:
+        raise typer.Exit(130)
 
 
 def _needs(scenario: str, overrides: list[str] | None, shares: list[float], *, as_json: bool) -> None:

@@ -46,6 +46,7 @@ from windtunnel.cli import (
 from windtunnel.cli import run as whole_run
 from windtunnel.cli.complete_settings import words_of_bash
 from windtunnel.cli.errors_shown import USAGE, show, show_usage
+from windtunnel.cli.streams import INTERRUPTED, end_as_interrupted, exit_code, guard_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,10 +165,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     PRINTED.clear()
     USAGE.message = ""
     try:
-        app(args=words, prog_name="windtunnel")
+        try:
+            app(args=words, prog_name="windtunnel")
+        finally:
+            sys.stdout.flush()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         return show_usage(code, as_json=as_json)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except Exception as error:
         return show(error, as_json=as_json)
     finally:
@@ -183,14 +189,13 @@ def main() -> None:
     from windtunnel.machine_memory import keep_to_free_memory
 
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that we start import nothing from the working directory
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # names in files may hold what a terminal cannot show
+    guard_streams()
+    end_as_interrupted()
     if not {"calibrate", "measure"} & set(sys.argv[1:2]):  # drivers of accelerators map far more than they use
         keep_to_free_memory()
     with words_of_bash():
         code = run()
-    sys.exit(code)
+    sys.exit(exit_code(code))
 
 
 if __name__ == "__main__":

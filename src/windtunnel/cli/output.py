@@ -71,7 +71,7 @@ def note(message: str) -> None:
 
 
 def check_targets(*targets: Path | None, inputs: Sequence[str | Path | None] = ()) -> None:
-    """Refuse to write over what is read, or twice to one file. An older output of the same kind may be replaced.
+    """Refuse to write over what is read, over a folder, or twice to one file. An older output may be replaced.
 
     Raises:
         BadInput: with every clash.
@@ -85,7 +85,9 @@ def check_targets(*targets: Path | None, inputs: Sequence[str | Path | None] = (
     for target in targets:
         if target is not None:
             where = target.resolve()
-            if where in taken:
+            if where.is_dir():
+                clashes.append(f"{target}: is a folder; name a file")
+            elif where in taken:
                 clashes.append(f"{target}: {taken[where]} and must not be overwritten; write to another file")
             taken[where] = "is written already"
     if clashes:

@@ -17,7 +17,7 @@ from windtunnel.exporters.servers.launch import check_wrapper, server_files
 from windtunnel.exporters.servers.target import SERVER_TARGETS
 from windtunnel.exporters.switches import write_switches
 from windtunnel.exporters.target import TARGETS, options
-from windtunnel.files.writing import write_text
+from windtunnel.files.writing import not_written, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,5 +182,5 @@ def _write(folder: Path, texts: dict[str, str]) -> tuple[Path, ...]:
                 path.chmod(0o755)
             paths.append(path)
     except OSError as error:
-        raise BadInput(Problem("folder", f"cannot be written: {error.strerror or error}", str(folder))) from error
+        raise not_written(folder, "folder", error) from None
     return tuple(paths)

@@ -87,7 +87,7 @@ def open_bytes(path: str | Path, field: str = "") -> Iterator[BinaryIO]:
                 yield stream
             return
         place = place.resolve() if current() is None else place
-        temporary = place.with_name(f".{place.name[:100]}.{secrets.token_hex(6)}.tmp")
+        temporary = place.with_name(f".{secrets.token_hex(8)}.tmp")  # names may be as long as a folder allows
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
         try:
             with os.fdopen(handle, "wb") as stream:
@@ -101,5 +101,11 @@ def open_bytes(path: str | Path, field: str = "") -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
             raise
     except (OSError, ValueError) as error:
-        rule = f"cannot be written: {getattr(error, 'strerror', None) or error}"
-        raise BadInput(Problem(field, rule, str(path)) if field else Problem("", rule, file=str(path))) from None
+        raise not_written(path, field, error) from None
+
+
+def not_written(path: str | Path, field: str, error: Exception) -> BadInput:
+    """The line that says why a file or folder cannot be written."""
+    rule = f"cannot be written: {getattr(error, 'strerror', None) or str(error).splitlines()[0]}"
+    file = "".join(c if c.isprintable() else "�" for c in str(path))
+    return BadInput(Problem(field, rule, file) if field else Problem("", rule, file=file))

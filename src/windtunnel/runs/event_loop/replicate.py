@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.kernel_cache import is_compiled, kernel_file, mark_compiled
+from windtunnel.kernel_cache import is_compiled, kernel_file, mark_compiled, seconds_noted
 from windtunnel.progress import expect
 from windtunnel.runs.event_loop import twin
 from windtunnel.runs.event_loop.program import Program, Replication
@@ -154,7 +154,7 @@ class _Twin:
         if self.before_s is None:
             self.before_s = 0.0
             with contextlib.suppress(OSError, ValueError):
-                self.before_s = float(self._file.read_text())
+                self.before_s = seconds_noted(self._file)
         return self.here_s < TWIN_S and self.before_s + self.here_s < COMPILE_S
 
     def spent(self, seconds: float) -> None:

@@ -1,0 +1,124 @@
+"""Outputs that fail, closed streams and signals: one line and the exit code that belongs to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCENARIO = Path(__file__).parents[3] / "examples" / "llama3-70b-64xh100.yaml"
+COMMAND = (sys.executable, "-m", "windtunnel")
+
+
+def shell(line: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command line as a shell runs it, `"$@"` for the command."""
+    return subprocess.run(
+        ["bash", "-c", line, "bash", *COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('"$@" > /dev/full', "No space left on device (standard output)"),
+        ('"$@" --json > /dev/full', "No space left on device (standard output)"),
+        ('"$@" >&-', "it is closed (standard output)"),
+        ('"$@" --report /dev/full', "No space left on device (/dev/full)"),
+        ('"$@" --report gone/r.html', "No such file or directory (gone/r.html)"),
+        ('"$@" --report .', "is a folder"),
+        ('"$@" --report "$2"', "must not be overwritten"),
+    ],
+)
+def test_an_output_that_fails_ends_in_one_line(line: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "-m").write_text(SCENARIO.read_text())  # what "$2" names
+    done = shell(line, tmp_path, "train", "./-m" if '"$2"' in line else str(SCENARIO))
+    assert done.returncode == 2
+    assert sum(why in line for line in done.stderr.splitlines()) == done.stderr.count("error: ") == 1
+
+
+def test_a_full_file_system_leaves_the_older_output(tmp_path: Path) -> None:
+    report = tmp_path / "line\nbreak.html"
+    report.write_text("older")
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    done = subprocess.run(
+        [*COMMAND, "train", str(SCENARIO), "--report", str(report)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limited,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+    )
+    assert done.returncode == 2
+    *progress, message = done.stderr.splitlines()
+    assert "File too large" in message
+    assert all(line.startswith(("simulating", "compiled")) for line in progress)
+    assert report.read_text() == "older"
+    assert list(tmp_path.iterdir()) == [report]
+
+
+@pytest.mark.parametrize("name", ["a b.html", "é" * 125 + ".html", "x" * 250 + ".html", "tab\t.html"])
+def test_outputs_have_any_name_that_a_file_can_have(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "train", str(SCENARIO), "--report", str(tmp_path / name)], capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_a_reader_who_has_gone_ends_the_command_quietly() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*COMMAND, "train", str(SCENARIO), "--json"], stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_without_standard_input_and_errors_the_result_is_the_same(tmp_path: Path) -> None:
+    plain = shell('"$@" --json', tmp_path, "train", str(SCENARIO))
+    closed = shell('"$@" --json <&- 2>&-', tmp_path, "train", str(SCENARIO))
+    assert closed.returncode == plain.returncode == 0
+    assert json.loads(closed.stdout)["step_time_s"] == json.loads(plain.stdout)["step_time_s"]
+
+
+LEARN = """
+learning:
+  task: {char-transformer: {}}
+  workers: 4
+  steps: 200000
+  seeds: [1, 2]
+  algorithms: [{ddp: {}}]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_learning_with_its_exit_code_and_no_process_stays(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "learn.yaml").write_text(LEARN)
+    process = subprocess.Popen(
+        [*COMMAND, "learn", "learn.yaml", "--no-cache"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(8.0)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, errors
+    assert "Traceback" not in errors
+    assert not subprocess.run(["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, check=False).stdout
