@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +9,14 @@ from typing import Any
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading
+from windtunnel.files.checksums import unsealed
 from windtunnel.specs.settings import canonical
 from windtunnel.sweeps.axes import Axis, cells_of, points_of
 from windtunnel.sweeps.cells import SCHEMA, Cell, cell_of, physics
 
 MANIFEST = "manifest.json"
+MANIFEST_COPY = "manifest.copy.json"
+"""The same again: what a sweep is cannot be computed anew where its manifest is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +73,34 @@ class Definition:
 
 
 def read_manifest(folder: Path) -> Definition:
-    """The definition that a sweep's folder keeps.
+    """The definition that a sweep's folder keeps, from the copy where the manifest itself is damaged.
 
     Raises:
-        BadInput: there is none, or it cannot be read.
+        BadInput: there is none, or neither can be read.
     """
-    path = folder / MANIFEST
     try:
-        data = json.loads(reading.read_text(path))
+        return manifest_in(folder / MANIFEST)
+    except BadInput as error:
+        if not (folder / MANIFEST_COPY).is_file():
+            rule = f"is not the folder of a sweep, or its {MANIFEST} is damaged: {error.problems[0].rule}"
+            raise BadInput(Problem("DIR", rule, str(folder))) from None
+    try:
+        return manifest_in(folder / MANIFEST_COPY)
+    except BadInput:
+        rule = f"{MANIFEST} and its copy are damaged: start the sweep again with its first command and the same --out"
+        raise BadInput(Problem("DIR", rule, str(folder))) from None
+
+
+def manifest_in(path: Path) -> Definition:
+    """The definition that a file keeps.
+
+    Raises:
+        BadInput: it cannot be read, is a link or is damaged.
+    """
+    if path.is_symlink():
+        raise BadInput(Problem("", "is a link", file=str(path)))
+    try:
+        data = unsealed(reading.read_text(path))
         axes = tuple(
             Axis(tuple(one["fields"]), tuple(tuple(values) for values in one["values"])) for one in data["axes"]
         )
@@ -92,11 +114,8 @@ def read_manifest(folder: Path) -> Definition:
             full=data["full"],
             physics=data["physics"],
         )
-    except OSError as error:
-        rule = f"is not the folder of a sweep: {MANIFEST} cannot be read ({error.strerror or error})"
-        raise BadInput(Problem("DIR", rule, str(folder))) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(Problem("DIR", f"{MANIFEST} is damaged: {error}", str(folder))) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(Problem("", f"is damaged: {error}", file=str(path))) from None
 
 
 def differences(old: Definition, new: Definition) -> list[str]:

@@ -3,24 +3,34 @@
 A sweep writes a shard every few seconds, and DuckDB opens each of them for every question: a thousand small ones take
 six seconds, thirty large ones a fifth of one. Shards are merged as they come. A merge counts from the moment that
 `merged.json` names it, so that every row is there once, whatever dies in between and whoever reads.
+
+The name of a shard ends in the first digits of its SHA-256, and the JSON files of a sweep hold their own, so that any
+damage is seen. Files of earlier versions have none: they are read, and every value of a shard is unpacked once.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import hashlib
 import os
+import re
+import secrets
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.extras import extra
+from windtunnel.files.checksums import sealed, unsealed
 
 if TYPE_CHECKING:
     from windtunnel.sweeps.compute import Row
 
 MERGED = "merged.json"
 """Merged shard → the shards whose rows it has, which no longer count."""
+_SUM = re.compile(r"\.([0-9a-f]{32})\.parquet$")
+"""End of the name of a shard, with its checksum."""
 MERGE = 32
 """Shards of one level that become one of the next."""
 LEVELS = 2
@@ -49,12 +59,16 @@ def duckdb() -> Any:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.rename(path)
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 
@@ -69,8 +83,12 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_shard(rows: Sequence[Row], path: Path) -> None:
-    """Write rows as one Parquet file, whole or not at all. Columns are typed by what they hold."""
+def write_shard(rows: Sequence[Row], path: Path) -> Path:
+    """Write rows as one Parquet file, whole or not at all. Columns are typed by what they hold.
+
+    Returns:
+        Its path: the checksum is added to the name.
+    """
     pd = extra("pandas", "sweep")
     names = list(dict.fromkeys(name for row in rows for name in row))
     frame = pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
@@ -83,21 +101,24 @@ def write_shard(rows: Sequence[Row], path: Path) -> None:
             frame[name] = [None if v is None else str(v) for v in frame[name]]
     with duckdb().connect() as connection:
         connection.register("given", frame)
-        _copy(connection, f"SELECT {', '.join(casts)} FROM given", path)
+        return _copy(connection, f"SELECT {', '.join(casts)} FROM given", path)
 
 
-def _copy(connection: Any, select: str, path: Path) -> None:
-    """Write the rows of a query as one Parquet file, whole or not at all."""
+def _copy(connection: Any, select: str, path: Path) -> Path:
+    """Write the rows of a query as one Parquet file, whole or not at all, its checksum in its name."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         connection.execute(f"COPY ({select}) TO {_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)")
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
-        temporary.rename(path)
+            found = hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+        target = path.with_name(f"{path.stem}.{found}.parquet")
+        temporary.rename(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+    return target
 
 
 def _quoted(path: Path) -> str:
@@ -117,43 +138,80 @@ def _kind(values: Sequence[Any], whole: bool) -> str:
     return "VARCHAR" if held else "DOUBLE"
 
 
-def whole_shard(path: Path) -> bool:
-    """Whether a Parquet file has its end: magic bytes and a footer of a length that fits."""
+def whole_shard(path: Path, connection: Any = None) -> bool:
+    """Whether a shard is a file that holds what was written; of one without a checksum, whether all of it is readable.
+
+    Args:
+        path: the shard.
+        connection: with which one without a checksum is read; absent: a new one.
+    """
     try:
-        size = path.stat().st_size
-        with path.open("rb") as stream:
-            if stream.read(4) != b"PAR1" or size < 12:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return False
-            stream.seek(-8, os.SEEK_END)
-            length = int.from_bytes(stream.read(4), "little")
-            return stream.read(4) == b"PAR1" and 0 < length <= size - 12
+            if told := _SUM.search(path.name):
+                return hashlib.file_digest(stream, "sha256").hexdigest().startswith(told[1])
     except OSError:
         return False
+    try:
+        with contextlib.nullcontext(connection) if connection is not None else duckdb().connect() as reader:
+            reader.execute("SELECT count(COLUMNS(*)) FROM read_parquet(?)", [str(path)]).fetchall()
+        return True
+    except duckdb().Error:
+        return False
+
+
+def damaged(paths: Sequence[str]) -> list[str]:
+    """Those of some shards that are damaged; of those without a checksum nothing is known without reading them."""
+    return [path for path in paths if os.path.lexists(path) and _SUM.search(path) and not whole_shard(Path(path))]
+
+
+def set_aside(path: Path, folder: Path) -> None:
+    """Move a damaged file of a sweep into its folder `quarantine`; what was moved there before stays."""
+    (folder / "quarantine").mkdir(exist_ok=True)
+    target = folder / "quarantine" / path.name.lstrip(".")
+    if os.path.lexists(target):
+        target = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+    path.rename(target)
 
 
 def quarantine(folder: Path) -> tuple[str, ...]:
     """Set damaged shards and leftovers of writes aside, whose names it returns, and remove what merges left."""
     moved = []
-    merged = _merged(folder)
+    for path in [p for p in folder.iterdir() if p.name.startswith(".") and p.suffix == ".tmp"]:
+        path.unlink()
+    known = _named(folder)
+    merged = known or {}
     gone = {name for names in merged.values() for name in names}
     with duckdb().connect() as connection:
         for path in sorted((folder / "cells").iterdir()):
-            if path.name in gone or (_level(path) and path.name not in merged):
+            if known is not None and (path.name in gone or (_level(path) and path.name not in merged)):
                 path.unlink()
-            elif path.suffix != ".parquet" or not whole_shard(path) or not _readable(path, connection):
-                (folder / "quarantine").mkdir(exist_ok=True)
-                path.rename(folder / "quarantine" / path.name.lstrip("."))
+            elif path.suffix != ".parquet" or not whole_shard(path, connection):
+                set_aside(path, folder)
                 moved.append(path.name)
+        if known is None:
+            moved += _restore(folder, connection)
     return tuple(moved)
 
 
-def _readable(path: Path, connection: Any) -> bool:
-    """Whether DuckDB reads the footer of a shard."""
-    try:
-        connection.execute("SELECT count(*) FROM parquet_metadata(?)", [str(path)]).fetchall()
-        return True
-    except duckdb().Error:
-        return False
+def _restore(folder: Path, connection: Any) -> list[str]:
+    """Write `merged.json` anew where it is damaged: shards whose rows are all in one of a higher level do not count."""
+    if os.path.lexists(folder / MERGED):
+        set_aside(folder / MERGED, folder)
+    there = sorted((folder / "cells").glob("*.parquet"), key=_level, reverse=True)
+    kept: list[Path] = []
+    for path in there:
+        higher = [str(p) for p in kept if _level(p) > _level(path)]
+        if higher:
+            sql = "SELECT cell, attempt FROM read_parquet(?) EXCEPT SELECT cell, attempt FROM read_parquet(?)"
+            if not connection.execute(f"SELECT count(*) FROM ({sql})", [str(path), higher]).fetchone()[0]:
+                path.unlink()
+                continue
+        kept.append(path)
+    write_whole(folder / MERGED, sealed({path.name: [] for path in kept if _level(path)}))
+    return [MERGED]
 
 
 def shards(folder: Path) -> list[str]:
@@ -186,16 +244,18 @@ def merge(folder: Path, *, ended: bool = False) -> None:
 def _merge(folder: Path, sources: Sequence[Path], level: int) -> None:
     """Write the rows of some shards as one and have that one count."""
     if not (folder / MERGED).exists():
-        write_whole(folder / MERGED, b"{}")
+        write_whole(folder / MERGED, sealed({}))
+    if damaged([str(source) for source in sources]):
+        raise OSError("a shard is damaged: the next process that resumes sets it aside")
     path = folder / "cells" / f"merged-{level}-{time.time_ns()}.parquet"
     listed = ", ".join(_quoted(source) for source in sources)
     with duckdb().connect() as connection:
-        _copy(connection, f"SELECT * FROM read_parquet([{listed}], union_by_name=true)", path)
+        path = _copy(connection, f"SELECT * FROM read_parquet([{listed}], union_by_name=true)", path)
     names = {source.name for source in sources}
     kept = {name: old for name, old in _merged(folder).items() if name not in names}
     there = {p.name for p in (folder / "cells").iterdir()}
     kept = {name: [one for one in old if one in there] for name, old in kept.items()}
-    write_whole(folder / MERGED, json.dumps(kept | {path.name: sorted(names)}, indent=1).encode())
+    write_whole(folder / MERGED, sealed(kept | {path.name: sorted(names)}))
     for source in sources:
         source.unlink()
 
@@ -205,11 +265,21 @@ def _merged(folder: Path) -> dict[str, list[str]]:
 
     Where `merged.json` was removed or damaged by others, every merged shard counts.
     """
+    found = _named(folder)
+    return found if found is not None else {path.name: [] for path in (folder / "cells").glob("merged-*.parquet")}
+
+
+def _named(folder: Path) -> dict[str, list[str]] | None:
+    """What `merged.json` says; None where it is damaged, or missing though shards were merged."""
     try:
-        found = json.loads((folder / MERGED).read_text("utf-8"))
+        if (folder / MERGED).is_symlink():
+            return None
+        found = unsealed((folder / MERGED).read_text("utf-8"))
         return {str(name): [str(one) for one in names] for name, names in found.items()}
+    except FileNotFoundError:
+        return None if any((folder / "cells").glob("merged-*.parquet")) else {}
     except (OSError, ValueError, AttributeError, TypeError):
-        return {path.name: [] for path in (folder / "cells").glob("merged-*.parquet")}
+        return None
 
 
 def _level(path: Path) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.commands import in_sweeps
+from windtunnel.errors import BadInput
 from windtunnel.specs.settings import canonical
 from windtunnel.sweeps.define import Asked, define
 from windtunnel.sweeps.definition import Definition, read_manifest
@@ -112,7 +113,10 @@ def resume(
     """
     kept = read_manifest(Path(folder))
     definition = replace(kept, physics=Definition(verb="train", scenario={}, folder="", axes=()).physics)
-    missing = len(definition) - len(done_cells(Path(folder)))
+    try:
+        missing = len(definition) - len(done_cells(Path(folder)))
+    except BadInput:  # damaged: what that costs is known once it is set aside
+        missing = len(definition)
     executor = executor_of(where or Where(), definition, missing)
     return Sweep(definition, execute(definition, Path(folder), Wishes(executor=executor, retry=retry, report=report)))
 

@@ -1,11 +1,11 @@
 """The folder of a sweep: one writer, Parquet shards that appear whole or not at all, and what is damaged set aside.
 
 ```
-DIR/manifest.json            what the sweep is
-DIR/cells/part-*.parquet     rows; written as .tmp, flushed to disk, then renamed
+DIR/manifest.json            what the sweep is, with its checksum; manifest.copy.json holds the same
+DIR/cells/part-*.parquet     rows; written as .tmp, flushed to disk, then renamed to a name that holds their checksum
 DIR/cells/merged-*.parquet   rows of many shards (`windtunnel.sweeps.shards`)
 DIR/merged.json              which shards those are
-DIR/quarantine/              shards whose end is missing
+DIR/quarantine/              files that are damaged, or links
 DIR/lock                     held by the one process that writes
 ```
 """
@@ -13,7 +13,6 @@ DIR/lock                     held by the one process that writes
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import socket
@@ -25,12 +24,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.sweeps.definition import MANIFEST, Definition, differences, read_manifest
-from windtunnel.sweeps.shards import MERGE, MERGED, duckdb, merge, quarantine, shards, write_shard, write_whole
+from windtunnel.files.checksums import sealed
+from windtunnel.sweeps.definition import MANIFEST, MANIFEST_COPY, Definition, differences, manifest_in, read_manifest
+from windtunnel.sweeps.shards import (
+    MERGE,
+    MERGED,
+    damaged,
+    duckdb,
+    merge,
+    quarantine,
+    set_aside,
+    shards,
+    write_shard,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     from windtunnel.sweeps.compute import Row
 
+_OWN = {"cells", "lock", "quarantine", MANIFEST, MANIFEST_COPY, MERGED}
 FLUSH_ROWS = 1000
 FLUSH_S = 5.0
 
@@ -62,7 +74,7 @@ class Store:
         self._take_lock()
         try:
             self._check_definition()
-            self.quarantined = quarantine(self.folder)
+            self.quarantined += quarantine(self.folder)
         except OSError as error:
             self._lock.close()
             raise BadInput(Problem("--out", f"cannot be written: {error.strerror}", str(self.folder))) from None
@@ -150,6 +162,7 @@ class Store:
 
     def _check_definition(self) -> None:
         path = self.folder / MANIFEST
+        self._set_damaged_manifests_aside()
         if path.exists() and not self.extend:
             lines = differences(read_manifest(self.folder), self.definition)
             if lines:
@@ -157,12 +170,28 @@ class Store:
                 rule = f"holds another sweep ({told}): take another folder, or add this one's cells with --extend"
                 raise BadInput(Problem("--out", rule, str(self.folder)))
             return
-        foreign = [
-            p.name for p in self.folder.iterdir() if p.name not in {"cells", "lock", "quarantine", MANIFEST, MERGED}
-        ]
+        foreign = [p.name for p in self.folder.iterdir() if p.name not in _OWN and p.suffix != ".tmp"]
         if not path.exists() and foreign:
             raise BadInput(Problem("--out", f"is a folder with other things in it: {foreign[0]}", str(self.folder)))
-        write_whole(path, json.dumps(self.definition.manifest(), indent=1, ensure_ascii=False).encode())
+        for name in (MANIFEST, MANIFEST_COPY):
+            write_whole(self.folder / name, sealed(self.definition.manifest()))
+
+    def _set_damaged_manifests_aside(self) -> None:
+        """Move damaged manifests away, and write those that one whole one can restore."""
+        whole = None
+        for name in (MANIFEST, MANIFEST_COPY):
+            path = self.folder / name
+            if not os.path.lexists(path):
+                continue
+            try:
+                whole = manifest_in(path)
+            except BadInput:
+                set_aside(path, self.folder)
+                self.quarantined += (name,)
+        if whole is not None:
+            for name in (MANIFEST, MANIFEST_COPY):
+                if not (self.folder / name).exists():
+                    write_whole(self.folder / name, sealed(whole.manifest()))
 
 
 def _first_line(error: Exception) -> str:
@@ -173,8 +202,13 @@ def _first_line(error: Exception) -> str:
 
 
 def done_cells(folder: Path) -> dict[str, tuple[str, int]]:
-    """Cell → status and attempt of its latest row."""
+    """Cell → status and attempt of its latest row.
+
+    Raises:
+        BadInput: a shard is damaged.
+    """
     found = shards(folder)
+    check_whole(folder, found)
     if not found:
         return {}
     connection = duckdb().connect()
@@ -184,6 +218,23 @@ def done_cells(folder: Path) -> dict[str, tuple[str, int]]:
             "FROM read_parquet(?, union_by_name=true) GROUP BY cell",
             [found],
         ).fetchall()
+    except duckdb().Error as error:
+        raise _damaged(folder, str(error).splitlines()[0]) from None
     finally:
         connection.close()
     return {cell: (status, int(attempt)) for cell, status, attempt in rows}
+
+
+def check_whole(folder: Path, found: Sequence[str]) -> None:
+    """Refuse shards that are damaged.
+
+    Raises:
+        BadInput: one is, or is a link.
+    """
+    if bad := damaged(found):
+        raise _damaged(folder, f"{len(bad)} of {len(found)} files, {Path(bad[0]).name} for one")
+
+
+def _damaged(folder: Path, what: str) -> BadInput:
+    rule = f"is damaged ({what}): windtunnel sweep resume sets that aside and computes its cells again"
+    return BadInput(Problem("DIR", rule, str(folder)))

@@ -6,6 +6,7 @@ has quantiles over the draws of each combination, and `frontier` the cells that 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from windtunnel.commands import in_sweeps
 from windtunnel.errors import BadInput, Problem
 from windtunnel.extras import extra
+from windtunnel.files.writing import not_written, place_to_write
 from windtunnel.sweeps.definition import Definition, read_manifest
 from windtunnel.sweeps.shards import duckdb, shards
+from windtunnel.sweeps.store import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +38,7 @@ def connect(folder: Path, found: Sequence[str]) -> Any:
         BadInput: the folder is no sweep, or has no rows yet.
     """
     definition = read_manifest(folder)
+    check_whole(folder, found)
     if not found:
         raise BadInput(Problem("DIR", "has no rows yet", str(folder)))
     connection = duckdb().connect()
@@ -163,7 +167,8 @@ def export(folder: Path, target: Path, view: str) -> int:
         problems.append(Problem("FILE", f"must end in {', '.join(_FORMATS)}", str(target)))
     if problems:
         raise BadInput(problems)
-    temporary = target.with_name(f".{target.name}.tmp")
+    target = place_to_write(target, "FILE").resolve()
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     form = _FORMATS[target.suffix]
 
     def work(connection: Any, _: Sequence[str]) -> int:
@@ -175,7 +180,9 @@ def export(folder: Path, target: Path, view: str) -> int:
         temporary.rename(target)
         return rows
     except (duckdb().Error, OSError) as error:
-        raise BadInput(Problem("FILE", f"cannot be written: {str(error).splitlines()[0]}", str(target))) from None
+        raise not_written(target, "FILE", error) from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _quoted(name: str) -> str:

@@ -136,3 +136,19 @@ def test_questions_asked_while_shards_are_merged_are_answered(tmp_path: Path) ->
     assert counts
     assert counts <= set(range(40, 77))
     assert len(held(tmp_path)) == 76
+
+
+def test_a_damaged_list_of_merged_shards_repeats_and_loses_nothing(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        for row in rows():
+            store.add([row])
+            store.flush()
+    first = Path(next(p for p in shards(tmp_path) if "merged-" in p))
+    with duckdb().connect() as connection:  # as if the process had died before it removed a source
+        (cell,) = connection.execute("SELECT cell FROM read_parquet(?) LIMIT 1", [str(first)]).fetchone()
+    write_shard([row for row in rows() if row["cell"] == cell], tmp_path / "cells" / "part-left.parquet")
+    (tmp_path / MERGED).write_text((tmp_path / MERGED).read_text().replace("merged-", "merked-", 1))
+    with Store(tmp_path, DEFINITION) as store:
+        assert store.quarantined == (MERGED,)
+        assert len(store.done()) == 150
+    assert held(tmp_path) == sorted(c.id for c in DEFINITION.cells())

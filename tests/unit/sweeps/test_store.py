@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from windtunnel.errors import BadInput
 from windtunnel.sweeps.axes import read_axes
 from windtunnel.sweeps.compute import head
-from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.definition import MANIFEST, MANIFEST_COPY, Definition, manifest_in, read_manifest
 from windtunnel.sweeps.shards import shards, whole_shard, write_shard
 from windtunnel.sweeps.store import Store, _first_line, done_cells
 from windtunnel.sweeps.views import export, query
@@ -260,3 +261,95 @@ def test_a_locked_query_may_be_any_question(tmp_path: Path, sql: str) -> None:
     with Store(tmp_path, DEFINITION) as store:
         store.add(rows(step_time_s=1.0))
     assert len(query(tmp_path, sql))
+
+
+def flip(path: Path, at: float = 0.5) -> None:
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[int(at * len(content))] ^= 1
+    path.write_bytes(content)
+
+
+def link(path: Path) -> None:
+    """Put a link to a file in its place."""
+    elsewhere = path.parents[1].with_name("elsewhere")
+    path.replace(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def folder_instead(path: Path) -> None:
+    """Put a folder in the place of a file."""
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("at", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9])
+def test_a_bit_that_flips_anywhere_in_a_shard_is_seen(at: float, tmp_path: Path) -> None:
+    with Store(tmp_path / "s", DEFINITION) as store:
+        store.add(rows(step_time_s=2.0))
+    flip(Path(shards(tmp_path / "s")[0]), at)
+    for ask in (done_cells, lambda folder: query(folder, "SELECT * FROM cells")):
+        with pytest.raises(BadInput, match=r"is damaged .*sweep resume"):
+            ask(tmp_path / "s")
+    with Store(tmp_path / "s", DEFINITION) as store:
+        assert len(store.quarantined) == 1
+        assert store.done() == {}
+
+
+@pytest.mark.parametrize("damage", [link, folder_instead])
+def test_a_shard_that_is_no_file_is_set_aside(damage: Any, tmp_path: Path) -> None:
+    with Store(tmp_path / "s", DEFINITION) as store:
+        store.add(rows())
+    damage(Path(shards(tmp_path / "s")[0]))
+    with pytest.raises(BadInput, match="is damaged"):
+        done_cells(tmp_path / "s")
+    with Store(tmp_path / "s", DEFINITION) as store:
+        assert len(store.quarantined) == 1
+        assert store.done() == {}
+
+
+@pytest.mark.parametrize("damage", [flip, link, lambda path: path.write_bytes(b""), lambda path: path.unlink()])
+def test_a_damaged_manifest_is_restored_from_its_copy(damage: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    with Store(folder, DEFINITION) as store:
+        store.add(rows())
+    damage(folder / MANIFEST)
+    assert read_manifest(folder) == DEFINITION
+    with Store(folder, DEFINITION) as store:
+        assert len(store.done()) == 3
+    assert manifest_in(folder / MANIFEST) == DEFINITION
+
+
+def test_without_any_whole_manifest_the_first_command_goes_on(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        store.add(rows())
+    flip(tmp_path / MANIFEST)
+    flip(tmp_path / MANIFEST_COPY)
+    with pytest.raises(BadInput, match="start the sweep again with its first command"):
+        read_manifest(tmp_path)
+    with Store(tmp_path, DEFINITION) as store:
+        assert set(store.quarantined) == {MANIFEST, MANIFEST_COPY}
+        assert len(store.done()) == 3
+
+
+def test_folders_of_earlier_versions_without_checksums_are_read(tmp_path: Path) -> None:
+    with Store(tmp_path, DEFINITION) as store:
+        store.add(rows())
+    shard = Path(shards(tmp_path)[0])
+    shard.rename(shard.with_name("part-old-1-2-0.parquet"))
+    (tmp_path / MANIFEST_COPY).unlink()
+    (tmp_path / MANIFEST).write_text(json.dumps(DEFINITION.manifest()))
+    assert len(done_cells(tmp_path)) == 3
+    with Store(tmp_path, DEFINITION) as store:
+        assert (store.quarantined, len(store.done())) == ((), 3)
+
+
+def test_an_export_that_does_not_fit_leaves_the_older_file(tmp_path: Path) -> None:
+    with Store(tmp_path / "s", DEFINITION) as store:
+        store.add(rows())
+    (tmp_path / "gone").mkdir()
+    target = tmp_path / "gone" / "cells.csv"
+    target.mkdir()
+    with pytest.raises(BadInput, match="cannot be written"):
+        export(tmp_path / "s", target, "cells")
+    assert [p.name for p in target.parent.iterdir()] == ["cells.csv"]
