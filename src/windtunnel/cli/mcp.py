@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +29,7 @@ def mcp(
     """Serve predictions, plans, sweeps and the catalogue as tools of the Model Context Protocol."""
     from windtunnel.errors import BadInput, Problem
     from windtunnel.files.scope import confine
-    from windtunnel.mcp.server import NAMES, build
+    from windtunnel.mcp.server import NAMES, build, workers_of
     from windtunnel.mcp.tools import Tools
 
     if as_json:
@@ -44,16 +48,28 @@ def mcp(
         raise BadInput(problems)
     tools = Tools(root=root.resolve() if root else None, allow_write=allow_write, allow_code=allow_code)
     confine(tools.scope)
-    server = build(tools)
-    try:
-        if http:
-            from windtunnel.mcp.http import serve
+    with tempfile.TemporaryDirectory(prefix="windtunnel-mcp-") as folder:
+        tools.jobs.folder = folder
+        workers = workers_of(tools)
 
-            serve(server, port)
-        else:
-            server.run("stdio")
-    finally:
-        tools.jobs.close()
+        def ended(*_: object) -> None:
+            workers.kill()
+            tools.jobs.close()
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(128 + signal.SIGTERM)
+
+        signal.signal(signal.SIGTERM, ended)
+        try:
+            server = build(tools, workers)
+            if http:
+                from windtunnel.mcp.http import serve
+
+                serve(server, port)
+            else:
+                server.run("stdio")
+        finally:
+            workers.kill()
+            tools.jobs.close()
 
 
 def register(app: typer.Typer) -> None:

@@ -8,6 +8,11 @@ import socket
 import sys
 from typing import Any
 
+from windtunnel.errors import BadInput, Problem
+from windtunnel.servers.http import WholeBodies, headers_of, refuse, run
+
+MOST_BODY_BYTES = 2_000_000
+
 
 def serve(server: Any, port: int) -> None:
     """Serve until interrupted; the first line on standard output is the address with its token.
@@ -16,19 +21,20 @@ def serve(server: Any, port: int) -> None:
         server: `MCPServer`.
         port: 0: any free port.
     """
-    import uvicorn
-
     token = secrets.token_urlsafe(24)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        raise BadInput(Problem("--port", f"cannot be used: {error.strerror}", port)) from None
+    listener.listen(128)  # a client that comes before the server has loaded waits
     bound = listener.getsockname()[1]
     hosts = (f"127.0.0.1:{bound}", f"localhost:{bound}")
-    app = Guarded(server.streamable_http_app(), token, hosts)
+    app = Guarded(WholeBodies(server.streamable_http_app(), MOST_BODY_BYTES), token, hosts)
     sys.stdout.write(f"http://127.0.0.1:{bound}/mcp  Authorization: Bearer {token}\n")
     sys.stdout.flush()
-    config = uvicorn.Config(app, log_level="error", lifespan="on")
-    uvicorn.Server(config).run(sockets=[listener])
+    run(app, listener)
 
 
 class Guarded:
@@ -40,15 +46,14 @@ class Guarded:
         self.hosts = hosts
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on, or answer 421 (host), 403 (origin) or 401 (token)."""
+        """Pass a request on, or answer 400 (a header given twice), 421 (host), 403 (origin) or 401 (token)."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        status = self.refusal(headers)
-        if status:
-            await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
-            await send({"type": "http.response.body", "body": b""})
+        headers = headers_of(scope)
+        if status := 400 if headers is None else self.refusal(headers):
+            await refuse(send, status)
             return
         await self.app(scope, receive, send)
 

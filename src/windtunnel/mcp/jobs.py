@@ -15,6 +15,8 @@ from windtunnel.files.scope import Scope
 
 MOST_JOBS = 4
 """Jobs that run at once."""
+MOST_REMEMBERED = 50
+"""Jobs that have ended and can still be asked."""
 
 
 @dataclass(slots=True)
@@ -25,6 +27,8 @@ class Running:
     output: IO[bytes]
     told: IO[bytes]
     verb: str
+    given: Any = ()
+    """What the caller sent: values out of files are not repeated to him."""
     cancelled: bool = False
 
     def state(self) -> str:
@@ -33,6 +37,11 @@ class Running:
             return "cancelled"
         code = self.process.poll()
         return "running" if code is None else "done" if code == 0 else "failed"
+
+    def close(self) -> None:
+        """Let go of what it has printed."""
+        self.output.close()
+        self.told.close()
 
     def words(self) -> str:
         """Last line that it has written to standard error."""
@@ -55,6 +64,8 @@ class Jobs:
     """Jobs of one server; they end with it."""
 
     known: dict[str, Running] = field(default_factory=dict)
+    folder: str | None = None
+    """Folder for temporary files of what the server starts, which goes with the server."""
 
     def start(self, verb: str, words: list[str], scenario: dict[str, Any], folder: Path | None, scope: Scope) -> str:
         """Start a command of `windtunnel` and return its id.
@@ -71,6 +82,9 @@ class Jobs:
         """
         if sum(job.state() == "running" for job in self.known.values()) >= MOST_JOBS:
             raise RuntimeError(f"{MOST_JOBS} jobs are running; wait for one, or cancel it")
+        over = [one for one, job in self.known.items() if job.state() != "running"]
+        for one in over[:-MOST_REMEMBERED]:
+            self.known.pop(one).close()
         output, told = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         command = [sys.executable, "-P", "-m", "windtunnel", verb, "-", *words, "--json"]
         with tempfile.TemporaryFile() as given:
@@ -82,11 +96,11 @@ class Jobs:
                 stdout=output,
                 stderr=told,
                 cwd=folder,
-                env=scope.environment(),
+                env=scope.environment() | ({"TMPDIR": self.folder} if self.folder else {}),
                 start_new_session=True,
             )
         name = secrets.token_hex(4)
-        self.known[name] = Running(process, output, told, verb)
+        self.known[name] = Running(process, output, told, verb, [scenario, words])
         return name
 
     def cancel(self, name: str) -> None:
@@ -108,6 +122,5 @@ class Jobs:
         """Cancel everything."""
         for name, job in self.known.items():
             self.cancel(name)
-            job.output.close()
-            job.told.close()
+            job.close()
         self.known.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from windtunnel.commands import COMMANDS
@@ -46,12 +47,20 @@ def failure(error: Exception, given: Any = ()) -> list[ProblemRecord]:
     return [
         ProblemRecord(
             path=one["field"] or one["file"],
-            value=one["value"] if json.dumps(one["value"], ensure_ascii=False, default=str)[1:-1] in sent else None,
+            value=one["value"] if _stands_in(one["value"], sent) else None,
             allowed=str(one["message"]),
             nearest=_nearest(one["hint"]),
         )
         for one in problems
     ]
+
+
+def _stands_in(value: Any, sent: str) -> bool:
+    """Whether a value was sent: a text as part of one, a number or anything else as a whole."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return text[1:-1] in sent
+    return re.search(rf"(?<![\w.]){re.escape(text)}(?![\w.])", sent) is not None
 
 
 def _nearest(hint: Any) -> str | None:

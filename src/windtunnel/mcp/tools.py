@@ -224,7 +224,9 @@ class Tools:
             return Job(ok=False, id=id, problems=failure(BadInput(Problem("id", "no such job", id))))
         state = job.state()
         answer = summary(job.verb, job.result(), "small") if state == "done" else None
-        return Job(ok=state != "failed", id=id, state=state, told=job.words(), answer=answer)
+        if state == "failed":
+            return Job(ok=False, id=id, state=state, problems=failure(_of_job(job.result()), job.given))
+        return Job(id=id, state=state, told=job.words(), answer=answer)
 
     def job_cancel(self, id: str) -> Job:
         """Stop a job; rows of a sweep stay."""
@@ -298,6 +300,15 @@ class Tools:
             return Job(id=name, state="running")
 
         return self._guarded(work, Job, (scenario, settings))
+
+
+def _of_job(result: dict[str, Any]) -> BadInput:
+    """What a command that failed has printed, as an error."""
+    told = result.get("error")
+    problems = told.get("problems") if isinstance(told, dict) else None
+    if not problems:
+        return BadInput(Problem("", "the command ended without an answer"))
+    return BadInput([Problem(one["field"] or "", one["message"], one["value"]) for one in problems])
 
 
 def _section(schema: dict[str, Any], section: str) -> dict[str, Any]:

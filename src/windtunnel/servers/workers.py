@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -117,6 +118,7 @@ class Process:
 class _Asked:
     question: dict[str, Any]
     client: str
+    number: int
     answer: asyncio.Future[dict[str, Any]]
     work: asyncio.Task[None] | None = None
 
@@ -153,12 +155,13 @@ class Workers:
                 self._free.remove(process)
                 await self._start(process)
 
-    async def ask(self, question: dict[str, Any], client: str) -> dict[str, Any]:
+    async def ask(self, question: dict[str, Any], client: str, number: int = 0) -> dict[str, Any]:
         """An answer, unless a later question of the same client comes before this one's turn.
 
         Args:
             question: `key` names what it asks: an answer that says it `may_be_kept` serves equal ones too.
             client: who asks.
+            number: of the question among the client's: one with a smaller number that arrives later is an earlier one.
 
         Raises:
             Replaced: a later question came.
@@ -166,7 +169,9 @@ class Workers:
             Died: the process ended twice at this question.
             TimeoutError: it took longer than the limit.
         """
-        asked = _Asked(question, client, asyncio.get_running_loop().create_future())
+        asked = _Asked(question, client, number, asyncio.get_running_loop().create_future())
+        if (older := self.waiting.get(client) or self._working.get(client)) and older.number > number:
+            raise Replaced
         if (older := self.waiting.get(client)) is not None:
             if not older.answer.done():
                 older.answer.set_exception(Replaced())
@@ -191,6 +196,14 @@ class Workers:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(process.stop() for process in self._all))
+
+    def kill(self) -> None:
+        """End everything at once, where no event loop runs any more."""
+        self._ended = True
+        for process in self._all:
+            if process.running is not None and process.running.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.running.pid, signal.SIGKILL)
 
     def _make(self) -> None:
         while len(self._all) < self.count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import secrets
 import tempfile
 import time
@@ -49,6 +50,9 @@ WARM: dict[str, Any] = {
 """The first question of a process, whose answer nobody reads."""
 TAB = "windtunnel-tab"
 """Header by which a page names its tab; without it each connection is a client of its own."""
+EDIT = "windtunnel-edit"
+"""Header with the number of a tab's question: its connections may overtake each other."""
+_NUMBER = re.compile(r"[0-9]+")
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _MOST_REPORTS = 20
 _MOST_JOBS = 20
@@ -202,7 +206,8 @@ class Studio:
         """The answer to the latest edit of a client."""
         question = await self._question(asked)
         try:
-            return await self.live.ask(question, client_of(request))
+            number = request.headers.get(EDIT, "")[:15]
+            return await self.live.ask(question, client_of(request), int(number) if _NUMBER.fullmatch(number) else 0)
         except Replaced:
             return {"ok": False, "replaced": True, "problems": []}
         except TimeoutError:

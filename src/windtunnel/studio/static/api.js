@@ -3,10 +3,12 @@
 /** This tab: the server answers the latest edit of each. */
 export const TAB = Array.from(crypto.getRandomValues(new Uint8Array(12)), (n) => n.toString(16).padStart(2, "0")).join("");
 
+let asked = 0;
+
 /** @param {string} path @param {any} [body] @param {string} [method] @returns {Promise<any>} */
 export async function call(path, body, method) {
   const how = body === undefined && !method ? { headers: { "windtunnel-tab": TAB } } : {
-    method: method || "POST", headers: { "content-type": "application/json", "windtunnel-tab": TAB }, body: JSON.stringify(body ?? {}),
+    method: method || "POST", headers: { "content-type": "application/json", "windtunnel-tab": TAB, "windtunnel-edit": String(++asked) }, body: JSON.stringify(body ?? {}),
   };
   try {
     const answer = await fetch(path, how);
