@@ -25,7 +25,19 @@ SCENARIO = {
     "training": {"seq_len": 4096, "global_batch": 32},
     "plan": {"tp": 2, "mbs": 1},
 }
-LONG = {**SCENARIO, "training": {"seq_len": 4096, "global_batch": 400_000}}
+LONG = {
+    "learning": {
+        "task": "logistic",
+        "workers": 4,
+        "steps": 3_000_000,
+        "algorithms": ["data_parallel"],
+        "seeds": 4,
+        "step_s": 0.25,
+        "parameters": 100_000_000,
+        "layers": 12,
+        "link": "data-centre",
+    }
+}
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -103,9 +115,9 @@ def stdio(tmp_path: Path) -> Iterator[Stdio]:
 def test_a_cancelled_call_ends_its_work(stdio: Stdio) -> None:
     stdio.send(call(1, "predict_training", scenario=SCENARIO))
     assert stdio.answer(1)["result"]["structuredContent"]["ok"]
+    stdio.send(call(2, "learn", scenario=LONG))
+    time.sleep(3.0)
     (worker,) = stdio.children()
-    stdio.send(call(2, "predict_training", scenario=LONG))
-    time.sleep(1.0)
     stdio.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
     deadline = time.monotonic() + 30
     while worker in stdio.children():
@@ -129,7 +141,7 @@ def test_a_malformed_message_ends_nothing(stdio: Stdio, line: bytes) -> None:
 def test_a_signal_leaves_no_process_and_no_file(stdio: Stdio, tmp_path: Path) -> None:
     stdio.send(call(1, "plan", scenario={**SCENARIO, "plan": {}, "cluster": {"device": "h100", "nodes": 512}}))
     assert stdio.answer(1)["result"]["structuredContent"]["state"] == "running"
-    stdio.send(call(2, "predict_training", scenario=LONG))
+    stdio.send(call(2, "learn", scenario=LONG))
     time.sleep(2.0)
     children = stdio.children()
     assert children
