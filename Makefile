@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup extras demo test test-browser test-long lint style types imports quick bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz mutants mutants-index clean
+.PHONY: help setup extras demo test test-browser test-long lint style types imports quick bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz crash mutants mutants-index clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -58,6 +58,10 @@ targets:  ## .venv-targets: the programs that launch files are for, as far as th
 
 fuzz: setup  ## damaged scenarios, configs, launch files, traces and tables through every verb: make fuzz CASES=10000 FIRST=0
 	$(BIN)/python tests/fuzz/fuzz_run.py --cases $(or $(CASES),10000) --first $(or $(FIRST),0) --out $(OUT)/fuzz.jsonl
+
+crash: $(COMPILED)  ## sweeps killed, damaged and written twice, compared with an uninterrupted one: make crash ROUNDS=50 SEED=1 (RAY=1: on Ray)
+	WINDTUNNEL_CRASH_ROUNDS=$(or $(ROUNDS),50) $(if $(SEED),WINDTUNNEL_CRASH_SEED=$(SEED)) $(if $(RAY),WINDTUNNEL_CRASH_RAY=1) \
+		$(BIN)/pytest -m slow -rA tests/integration/test_sweep_crashes.py
 
 mutants: $(COMPILED)  ## damage 300 executed lines, one at a time: which do tests not notice? (an hour; MUTANTS=300 SEED=29 ONLY=network/)
 	PYTHONPATH=tests/mutants $(BIN)/python tests/mutants/mutants_run.py --mutants $(or $(MUTANTS),300) --seed $(or $(SEED),29) \

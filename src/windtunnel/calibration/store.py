@@ -1,14 +1,20 @@
-"""Measurements on disk, one JSON line each, so that an interrupted calibration goes on where it stopped."""
+"""Measurements on disk, one JSON line each, so that an interrupted calibration goes on where it stopped.
+
+Each line holds its checksum, so that a damaged one is measured again; lines of earlier versions have none.
+"""
 
 from __future__ import annotations
 
-import json
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from windtunnel.calibration.cases import Case
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files.checksums import sealed, unsealed
+from windtunnel.files.reading import read_text
+from windtunnel.files.writing import not_written, write_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +53,26 @@ class Store:
         store = cls(path, conditions)
         if path is None or not path.exists():
             return store
-        try:
-            text = path.read_text("utf-8")
-            whole, _, cut = text.rpartition("\n")
-            if cut and whole:  # a line that an interruption cut short is measured again
-                path.write_text(f"{whole}\n", encoding="utf-8")
-                text = whole
-            lines = [json.loads(line) for line in text.splitlines() if line.strip()]
-            same = False
-            for line in lines:
+        lines = [line for line in read_text(path).splitlines() if line.strip()]
+        whole, same = [], False
+        for text in lines:
+            try:
+                line = unsealed(text)
                 if "conditions" in line:
                     same = line["conditions"] == conditions
-                elif same:
+                else:
                     one = Measurement(Case(**line.pop("case")), **line)
-                    store.found[one.case.key] = one
-            store._begun = same
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise BadInput(Problem("", f"is no file of measurements: {error}", file=str(path))) from error
+                    if same:
+                        store.found[one.case.key] = one
+                whole.append(text)
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                if not whole:
+                    raise BadInput(Problem("", f"is no file of measurements: {error}", file=str(path))) from None
+        if len(whole) < len(lines):
+            cut = len(lines) - len(whole)
+            sys.stderr.write(f"note: {cut} of {len(lines)} lines of {path} are damaged or cut short: measured again\n")
+            write_text(path, "".join(f"{line}\n" for line in whole))
+        store._begun = same
         return store
 
     def add(self, one: Measurement) -> None:
@@ -71,11 +80,13 @@ class Store:
         self.found[one.case.key] = one
         if self.path is None:
             return
-        with self.path.open("a", encoding="utf-8") as stream:
-            if not self._begun:
-                stream.write(json.dumps({"conditions": self.conditions}) + "\n")
-                self._begun = True
-            stream.write(json.dumps(asdict(one)) + "\n")
+        lines = [] if self._begun else [{"conditions": self.conditions}]
+        try:
+            with self.path.open("ab") as stream:
+                stream.write(b"".join(sealed(line, indent=None) + b"\n" for line in (*lines, asdict(one))))
+        except OSError as error:
+            raise not_written(self.path, "", error) from None
+        self._begun = True
 
     def of(self, kind: str) -> list[Measurement]:
         """Measurements of a kind."""

@@ -10,9 +10,9 @@ SEAL = "sha256"
 """Entry of a record with the checksum of the others."""
 
 
-def sealed(data: dict[str, Any]) -> bytes:
+def sealed(data: dict[str, Any], indent: int | None = 1) -> bytes:
     """A record as JSON that holds its own checksum."""
-    return json.dumps(data | {SEAL: _sum_of(data)}, indent=1, ensure_ascii=False).encode()
+    return json.dumps(data | {SEAL: _sum_of(data)}, indent=indent, ensure_ascii=False).encode()
 
 
 def unsealed(text: str) -> dict[str, Any]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
+import struct
+import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field, fields
@@ -167,16 +170,26 @@ def curves_directory() -> Path:
 
 
 def kept(key: CurveKey) -> Learned | None:
-    """The curve as it was learned before; None where it was not, or where the file cannot be read."""
-    path = curves_directory() / f"{key.digest()}.npz"
+    """The curve as it was learned before; None where it was not, or where its file is damaged, which is set aside.
+
+    The arrays of a file carry checksums, which `numpy` compares.
+    """
     try:
-        with np.load(path, allow_pickle=False) as data:
+        path = curves_directory() / f"{key.digest()}.npz"
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as data:
             scalars = json.loads(str(data["scalars"]))
             kind = ArrivalCurve if scalars.pop("driver") == "arrivals" else Curve
             worker_steps = scalars.pop("worker_steps_learned")
+            if scalars.pop("key", path.stem) != path.stem:
+                raise ValueError("it holds another curve")
             arrays = {name: data[name] for name in data.files if name != "scalars"}
             return Learned(kind(**arrays, **scalars), 0.0, worker_steps)
-    except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile):
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, EOFError, TypeError, BadZipFile, struct.error, RuntimeError) as error:
+        with contextlib.suppress(OSError, NameError):
+            path.replace(path.with_suffix(".damaged"))
+            sys.stderr.write(f"note: kept curve {path} is damaged ({error}): it is set aside and learned again\n")
         return None
 
 
@@ -187,11 +200,14 @@ def keep(key: CurveKey, learned: Learned) -> None:
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     scalars = {name: value for name, value in values.items() if name not in arrays}
     scalars |= {"driver": "arrivals" if isinstance(curve, ArrivalCurve) else "lock-step"}
-    scalars |= {"worker_steps_learned": learned.worker_steps}
-    with contextlib.suppress(OSError):
+    scalars |= {"worker_steps_learned": learned.worker_steps, "key": key.digest()}
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
         folder = curves_directory()
         folder.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **{"scalars": np.array(json.dumps(scalars)), **arrays})  # type: ignore[arg-type]
-        Path(name).replace(folder / f"{key.digest()}.npz")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **{"scalars": np.array(json.dumps(scalars)), **arrays})  # type: ignore[arg-type]
+            Path(name).replace(folder / f"{key.digest()}.npz")
+        finally:
+            Path(name).unlink(missing_ok=True)

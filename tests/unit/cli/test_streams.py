@@ -95,11 +95,11 @@ def test_without_standard_input_and_errors_the_result_is_the_same(tmp_path: Path
 
 LEARN = """
 learning:
-  task: {char-transformer: {}}
+  task: mlp-digits
   workers: 4
   steps: 200000
   seeds: [1, 2]
-  algorithms: [{ddp: {}}]
+  algorithms: [{data_parallel: {}}]
 """
 
 
