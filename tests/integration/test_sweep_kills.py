@@ -107,3 +107,26 @@ def test_a_ray_node_killed_in_the_middle_loses_nothing(tmp_path: Path) -> None:
     here = start(Asked(source=SCENARIO, vary=VARY), tmp_path / "here", Where(processes=1)).to_frame()
     theirs = query(tmp_path / "s", "SELECT cell, step_time_s FROM cells ORDER BY cell")
     assert theirs["step_time_s"].equals(here.sort_values("cell")["step_time_s"].reset_index(drop=True))
+
+
+def test_a_sweep_goes_on_where_this_machines_part_of_ray_is_killed(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is an extra: pip install 'windtunnel[ray]'")
+    from windtunnel.sweeps.executors.ray import OnRay
+
+    killed: list[int] = []
+
+    def kill_once(progress: object) -> None:
+        if getattr(progress, "done", 0) >= 12 and not killed:
+            names = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+            rows = [line.split() for line in names.splitlines()]
+            killed.extend(int(row[0]) for row in rows if row[1:] == [str(os.getpid()), "raylet"])
+            os.kill(killed[0], signal.SIGKILL)
+
+    definition = define(Asked(source=SCENARIO, vary=VARY))
+    outcome = execute(definition, tmp_path / "s", Wishes(executor=OnRay(None, cpus=2), report=kill_once))
+    assert killed and outcome.complete
+    check_whole(tmp_path / "s")
+    here = start(Asked(source=SCENARIO, vary=VARY), tmp_path / "here", Where(processes=1)).to_frame()
+    theirs = query(tmp_path / "s", "SELECT cell, status, step_time_s FROM cells ORDER BY cell")
+    expected = here.sort_values("cell")[["cell", "status", "step_time_s"]].reset_index(drop=True)
+    assert theirs.equals(expected)

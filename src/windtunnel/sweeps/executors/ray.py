@@ -20,6 +20,8 @@ from windtunnel.sweeps.executors import Task, cut
 
 CHUNK_S = 2.0
 RETRIES = 5
+REJOINS = 3
+"""Times that a cluster which was lost, with this machine's part of it for one, is joined again."""
 _AHEAD = 4
 """Tasks under way for each CPU of the cluster."""
 _LOOK_UP_S = 0.5
@@ -45,33 +47,49 @@ class OnRay:
         Raises:
             BadInput: Ray is not installed, cannot be reached, or has other code.
         """
-        ray = _ray()
-        mine = self._join(ray)
-        try:
-            compute = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(compute_chunk)
-            known = ray.put(definition)
-            _compare_code(ray)
-            left, pace_s, total, told = deque(tasks), 0.0, len(tasks), 0
+        ray, left, told, lost = _ray(), deque(tasks), 0, 0
+        while told < len(tasks):
+            mine = self._join(ray)
             under_way: dict[Any, list[Task]] = {}
-            while told < total:
-                self._cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-                most = _AHEAD * self._cpus
-                while left and len(under_way) < most:
-                    size = max(1, min(int(CHUNK_S / pace_s) if pace_s else 1, len(left) // most or 1))
-                    chunk = cut(left, size, size if pace_s == 0.0 else max(size, len(left) // most))
-                    under_way[compute.remote(known, chunk)] = chunk
-                ready, _ = ray.wait(list(under_way), num_returns=1, timeout=_LOOK_UP_S)
-                fresh: list[Row] = []
-                for reference in ready:
-                    chunk = under_way.pop(reference)
-                    fresh += _results(ray, reference, chunk, definition, left)
-                for row in fresh:
-                    pace_s = row["wall_s"] if not pace_s else 0.9 * pace_s + 0.1 * row["wall_s"]
-                told += len(fresh)
-                yield fresh
-        finally:
-            if mine:
-                ray.shutdown()
+            try:
+                for fresh in self._computed(ray, definition, left, under_way, len(tasks) - told):
+                    told += len(fresh)
+                    yield fresh
+            except (ray.exceptions.RayError, ConnectionError, OSError, RuntimeError) as error:
+                lost += 1
+                if not mine or lost > REJOINS:
+                    rule = f"the cluster was lost ({_first_line(error)}): what was computed is kept; resume the sweep"
+                    raise BadInput(Problem("--ray", rule, self.address or "local")) from None
+                for chunk in under_way.values():
+                    left.extend(chunk)
+            finally:
+                if mine:
+                    ray.shutdown()
+
+    def _computed(
+        self, ray: Any, definition: Definition, left: deque[Task], under_way: dict[Any, list[Task]], total: int
+    ) -> Iterator[list[Row]]:
+        """Rows of the cells that are left, on the cluster that was joined."""
+        compute = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(compute_chunk)
+        known = ray.put(definition)
+        _compare_code(ray)
+        pace_s, told = 0.0, 0
+        while told < total:
+            self._cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+            most = _AHEAD * self._cpus
+            while left and len(under_way) < most:
+                size = max(1, min(int(CHUNK_S / pace_s) if pace_s else 1, len(left) // most or 1))
+                chunk = cut(left, size, size if pace_s == 0.0 else max(size, len(left) // most))
+                under_way[compute.remote(known, chunk)] = chunk
+            ready, _ = ray.wait(list(under_way), num_returns=1, timeout=_LOOK_UP_S)
+            fresh: list[Row] = []
+            for reference in ready:
+                fresh += _results(ray, reference, under_way[reference], definition, left)
+                del under_way[reference]
+            for row in fresh:
+                pace_s = row["wall_s"] if not pace_s else 0.9 * pace_s + 0.1 * row["wall_s"]
+            told += len(fresh)
+            yield fresh
 
     def _join(self, ray: Any) -> bool:
         """Join the cluster; True where it is to be left again."""
@@ -84,9 +102,13 @@ class OnRay:
             else:
                 ray.init(address=self.address, logging_level="ERROR", log_to_driver=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            first = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise BadInput(Problem("--ray", f"cannot be joined: {first}", self.address or "local")) from None
+            rule = f"cannot be joined: {_first_line(error)}"
+            raise BadInput(Problem("--ray", rule, self.address or "local")) from None
         return True
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _ray() -> Any:
@@ -110,8 +132,16 @@ def _results(ray: Any, reference: Any, chunk: list[Task], definition: Definition
         if len(chunk) > 1:
             left.extendleft(reversed(chunk))
             return []
+        if not _here_alive(ray):
+            raise ConnectionError("this machine's part of it died") from None
         why = f"its worker died {RETRIES + 1} times ({type(error).__name__})"
         return [crashed(definition, chunk[0].cell, chunk[0].attempt, why)]
+
+
+def _here_alive(ray: Any) -> bool:
+    """Whether the part of the cluster that this process is joined to lives."""
+    here = ray.get_runtime_context().get_node_id()
+    return any(node["Alive"] for node in ray.nodes() if node["NodeID"] == here)
 
 
 def _compare_code(ray: Any) -> None:
