@@ -1,7 +1,8 @@
 """Processes that answer questions, in turns that are fair to the clients that ask.
 
-Each client has one question that waits at most: a later one takes its place and its turn. A client that goes away takes
-its question with it; where a process computes it already, the process has a moment to end it and is replaced then.
+Each client has one question that waits at most. A later one replaces it, and takes its turn once the client has waited
+for long. A client that goes away takes its question with it; where a process computes it already, the process has a
+moment to end it and is replaced then.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +25,8 @@ START_LIMIT_S = 120.0
 """Seconds in which a process has to have loaded; on a fresh machine it compiles kernels."""
 MOST_KEPT = 200
 """Answers that are kept for equal questions."""
+PATIENCE_S = 2.0
+"""Seconds for which a client that asks anew goes to the end of the queue: those that have ended typing come first."""
 MOST_KEPT_BYTES = 200_000
 """Size of an answer that is kept."""
 
@@ -119,6 +123,8 @@ class _Asked:
     question: dict[str, Any]
     client: str
     number: int
+    since_s: float
+    """When the client began to wait."""
     answer: asyncio.Future[dict[str, Any]]
     work: asyncio.Task[None] | None = None
 
@@ -169,7 +175,7 @@ class Workers:
             Died: the process ended twice at this question.
             TimeoutError: it took longer than the limit.
         """
-        asked = _Asked(question, client, number, asyncio.get_running_loop().create_future())
+        asked = _Asked(question, client, number, time.monotonic(), asyncio.get_running_loop().create_future())
         if (older := self.waiting.get(client) or self._working.get(client)) and older.number > number:
             raise Replaced
         if (older := self.waiting.get(client)) is not None:
@@ -177,7 +183,12 @@ class Workers:
                 older.answer.set_exception(Replaced())
         elif len(self.waiting) >= self.most_waiting:
             raise Busy
-        self.waiting[client] = asked  # the place of the older one
+        else:
+            older = asked
+        self.waiting[client] = asked
+        if asked.since_s - older.since_s < PATIENCE_S:
+            self.waiting.move_to_end(client)
+        asked.since_s = older.since_s
         self._serve()
         try:
             return await asked.answer
