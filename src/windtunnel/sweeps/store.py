@@ -69,6 +69,9 @@ class Store:
         """
         try:
             (self.folder / "cells").mkdir(parents=True, exist_ok=True)
+            for name in ("cells", "quarantine"):
+                if (self.folder / name).is_symlink():
+                    raise OSError(f"its folder {name} is a link")
         except OSError as error:
             raise BadInput(Problem("--out", f"cannot be made: {error.strerror or error}", str(self.folder))) from None
         self._take_lock()
@@ -141,7 +144,8 @@ class Store:
 
     def _take_lock(self) -> None:
         try:
-            handle = (self.folder / "lock").open("a+")
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+            handle = os.fdopen(os.open(self.folder / "lock", flags, 0o666), "a+", errors="replace")
         except OSError as error:
             raise BadInput(Problem("--out", f"cannot be written: {error.strerror}", str(self.folder))) from None
         try:

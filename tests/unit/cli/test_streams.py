@@ -98,8 +98,8 @@ learning:
   task: mlp-digits
   workers: 4
   steps: 200000
-  seeds: [1, 2]
-  algorithms: [{data_parallel: {}}]
+  seeds: 2
+  algorithms: [data_parallel]
 """
 
 
@@ -115,6 +115,7 @@ def test_a_signal_ends_learning_with_its_exit_code_and_no_process_stays(number: 
         text=True,
         start_new_session=True,
     )
+    assert process.stderr is not None
     time.sleep(8.0)
     assert process.poll() is None, process.communicate()
     process.send_signal(number)

@@ -353,3 +353,17 @@ def test_an_export_that_does_not_fit_leaves_the_older_file(tmp_path: Path) -> No
     with pytest.raises(BadInput, match="cannot be written"):
         export(tmp_path / "s", target, "cells")
     assert [p.name for p in target.parent.iterdir()] == ["cells.csv"]
+
+
+@pytest.mark.parametrize("name", ["cells", "quarantine", "lock"])
+def test_nothing_is_written_through_a_link_in_the_folder(name: str, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    if name == "lock":
+        elsewhere.write_text("of somebody")
+    else:
+        elsewhere.mkdir()
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / name).symlink_to(elsewhere)
+    with pytest.raises(BadInput, match="cannot be"), Store(tmp_path / "s", DEFINITION):
+        pytest.fail("it was opened")
+    assert elsewhere.read_text() == "of somebody" if name == "lock" else not list(elsewhere.iterdir())
