@@ -101,9 +101,20 @@ def allowed_units(dimension: str) -> str:
     return _SHOWN[dimension]
 
 
+def unit_factors(dimension: str) -> dict[str, float]:
+    """How many SI units of a dimension one of each unit is."""
+    return _UNITS[dimension]
+
+
+_MEANT = {"m": "min", "mins": "min", "minute": "min", "minutes": "min", "secs": "s", "seconds": "s", "hr": "h"}
+"""What people write for units of time."""
+
+
 def nearest_unit(unit: str, dimension: str) -> str | None:
     """The spelling closest to what somebody wrote, or None when nothing is close."""
     units = [u for u in _UNITS[dimension] if u]
+    if dimension == "s" and unit in _MEANT:
+        return _MEANT[unit]
     folded = [u for u in units if u.lower() == unit.lower()]
     if folded:
         return min(folded, key=lambda u: sum(a != b for a, b in zip(u, unit, strict=True)))

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from windtunnel.errors import UNSET, Problem, nearest_name
+from windtunnel.errors import UNSET, Problem, nearest_name, shown
 from windtunnel.scenarios.union_branches import Place, place_of, value_at
 from windtunnel.specs.base import Inconsistent
 from windtunnel.specs.spellings import not_simulated, spelling
@@ -65,7 +65,9 @@ def _parts(cause: Inconsistent, path: str) -> Iterator[Problem]:
 def _problem(item: ErrorDetails, place: Place, data: Any) -> Problem:
     """One complaint in our words."""
     if place.alternatives:
-        return Problem(place.path, f"must be {place.alternatives}", value_at(data, place.path))
+        value = value_at(data, place.path)
+        but = f", not {shown(value)}" if isinstance(value, bool) else ""
+        return Problem(place.path, f"must be {place.alternatives}{but}", value)
     complaint = _Complaint(
         kind=item["type"],
         path=place.path,
@@ -140,6 +142,7 @@ _IN_WORDS: dict[str, Callable[[_Complaint], Problem]] = {
     "int_parsing": _not_whole,
     "int_type": _not_whole,
     "int_from_float": _not_whole,
+    "int_parsing_size": lambda c: Problem(c.path, "must be a whole number of at most 18 digits", c.value),
     "tuple_type": _not_a_list,
     "list_type": _not_a_list,
     "string_type": _not_text,

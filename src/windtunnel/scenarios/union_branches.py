@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from dataclasses import dataclass
@@ -104,7 +105,8 @@ def _is_label_of(label: str, branch: Any) -> bool:
     if typing.get_origin(branch) is dict:
         return label.startswith("dict[")
     name = branch.__name__
-    return label in (name, f"constrained-{name}") or label.endswith(f", {name}]")  # the last with a validator around
+    # checks around a branch are named too: `function-before[check(), constrained-int]`
+    return re.fullmatch(rf"(.*[-, ])?{re.escape(name)}\]*", label) is not None
 
 
 def _in_words(branch: Any) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 from windtunnel.errors import Problem
-from windtunnel.units import parse_quantity
-
-MOST = 1e24
-"""Largest quantity in SI units: beyond what there is, and far from where products of several overflow."""
+from windtunnel.specs.ranges import OF_UNIT, likely_unit, with_ranges
+from windtunnel.units import format_quantity, parse_quantity, unit_factors
 
 
 class Inconsistent(ValueError):
@@ -22,6 +22,14 @@ class Inconsistent(ValueError):
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
+def _fields_of(schema: Any) -> dict[str, Any]:
+    """Fields in the core schema of a record, below the checks that stand around it."""
+    while schema and schema["type"] != "model-fields":
+        schema = schema.get("schema")
+    fields: dict[str, Any] = schema["fields"] if schema else {}
+    return fields
+
+
 class Spec(BaseModel):
     """A frozen record that refuses unknown fields, and numbers that are infinite or none.
 
@@ -30,23 +38,54 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The schema of the record, in which every number has a range and none may be true or false."""
+        schema = handler(source)
+        for name, field in _fields_of(handler.resolve_ref_schema(schema)).items():
+            field["schema"] = with_ranges(field["schema"], name)
+        return schema
 
-def quantity(dimension: str) -> BeforeValidator:
-    """Accepts a string with a unit of `dimension` for a number that is not negative."""
 
-    def parse(value: Any) -> Any:
-        number = parse_quantity(value, dimension) if isinstance(value, str) else value
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """Makes a number of what a user wrote, and refuses one that is outside a range."""
+
+    dimension: str
+    least: float
+    most: float
+
+    def __call__(self, value: Any) -> Any:
+        number = parse_quantity(value, self.dimension) if isinstance(value, str) else value
         if isinstance(number, bool):
-            raise ValueError("must be a number, not true or false")
-        if isinstance(number, int | float) and number != number:
+            raise ValueError(f"must be a number, not {str(number).lower()}")
+        if not isinstance(number, int | float):
+            return number
+        if number != number:
             raise ValueError("must be a number")
-        if isinstance(number, int | float) and number < 0:
+        if number < 0:
             raise ValueError("must not be negative")
-        if isinstance(number, int | float) and number > MOST:
-            raise ValueError(f"must be at most {MOST:g}")
+        if number < self.least:
+            factors = unit_factors(self.dimension)
+            meant = None if isinstance(value, str) else likely_unit(number, self.dimension, self.least, factors)
+            hint = f"; did you mean '{meant}'?" if meant else ""
+            raise ValueError(f"must be at least {format_quantity(self.least, self.dimension)}{hint}")
+        if number > self.most:
+            raise ValueError(f"must be at most {format_quantity(self.most, self.dimension)}")
         return number
 
-    return BeforeValidator(parse, json_schema_input_type=float | str)
+
+def quantity(dimension: str, least: float | None = None) -> BeforeValidator:
+    """Accepts a string with a unit of `dimension` for a number in its range.
+
+    Args:
+        dimension: of `units.DIMENSIONS`.
+        least: smallest number that there is of this kind, above the one of the unit.
+    """
+    lowest, most = OF_UNIT[dimension]
+    lowest = lowest if least is None else least
+    numbers = Annotated[float, Field(ge=lowest, le=most)]
+    return BeforeValidator(_Quantity(dimension, lowest, most), json_schema_input_type=numbers | str)
 
 
 Named = str | dict[str, dict[str, Any]]
@@ -57,7 +96,11 @@ Count = Annotated[int, Field(gt=0, le=10**9)]
 """How many of something there are."""
 Bytes = Annotated[float, quantity("bytes")]
 BytesPerS = Annotated[float, quantity("bytes/s")]
-FlopPerS = Annotated[float, quantity("flop/s")]
+MemoryBytes = Annotated[float, quantity("bytes", 1e3)]
+"""Memory of a device, a microcontroller's at least."""
+MemoryBytesPerS = Annotated[float, quantity("bytes/s", 1e6)]
+LinkBytesPerS = Annotated[float, quantity("bytes/s", 1e3)]
+FlopPerS = Annotated[float, quantity("flop/s", 1e3)]
 Seconds = Annotated[float, quantity("s")]
 Watts = Annotated[float, quantity("W")]
 Hertz = Annotated[float, quantity("Hz")]

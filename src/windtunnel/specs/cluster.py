@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.specs.base import Bytes, BytesPerS, Count, Seconds, Spec
+from windtunnel.specs.base import Bytes, BytesPerS, Count, LinkBytesPerS, MemoryBytes, MemoryBytesPerS, Seconds, Spec
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
 
@@ -66,7 +66,7 @@ class ScaleOut(Spec):
 
     nics_per_node: int = Field(gt=0)
     """Network ports of a node."""
-    nic_bytes_per_s: BytesPerS = Field(gt=0)
+    nic_bytes_per_s: LinkBytesPerS = Field(gt=0)
     """One direction, per NIC."""
     latency_s: Seconds = Field(default=5e-6, ge=0)
     """Seconds of an empty message between two nodes."""
@@ -86,8 +86,8 @@ class Storage(Spec):
     """Drives of a node, all together; what they sustain in large transfers."""
 
     bytes: Bytes = Field(gt=0)
-    read_bytes_per_s: BytesPerS = Field(gt=0)
-    write_bytes_per_s: BytesPerS = Field(gt=0)
+    read_bytes_per_s: LinkBytesPerS = Field(gt=0)
+    write_bytes_per_s: LinkBytesPerS = Field(gt=0)
 
 
 class CxlMemory(Spec):
@@ -96,7 +96,7 @@ class CxlMemory(Spec):
     cards: Count = 1
     bytes: Bytes = Field(gt=0)
     """Capacity of one card."""
-    bytes_per_s: BytesPerS = Field(gt=0)
+    bytes_per_s: LinkBytesPerS = Field(gt=0)
     """Rate of one card in one direction."""
 
 
@@ -118,7 +118,7 @@ class ClusterRef(Spec):
     """Devices that share one scale-up network when it is larger than a node (72 on NVL72)."""
     host_memory_bytes: Bytes | None = None
     """Memory of a node's host."""
-    host_memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    host_memory_bytes_per_s: MemoryBytesPerS | None = Field(default=None, gt=0)
     """Sustained rate of a node's host memory, reads and writes together."""
     host_cores: Count | None = None
     """Cores of a node that run optimizer steps on the host."""
@@ -132,9 +132,9 @@ class ClusterRef(Spec):
     """Watts that one device may draw; its clock follows."""
     clock_share: float | None = Field(default=None, ge=0.3, le=1)
     """A lock on the devices' clock, of the one that they run at otherwise; memory and links keep theirs. Serving."""
-    memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    memory_bytes_per_s: MemoryBytesPerS | None = Field(default=None, gt=0)
     """Measured or stated rate of the device's memory, in place of the data sheet's."""
-    memory_bytes: Bytes | None = Field(default=None, gt=0)
+    memory_bytes: MemoryBytes | None = Field(default=None, gt=0)
     """Memory of a device, in place of the data sheet's."""
     price_per_device_hour: float | None = Field(default=None, ge=0)
     """US dollars that one device costs an hour."""
@@ -168,7 +168,7 @@ class ClusterSpec(Spec):
     scale_out: ScaleOut
     scale_up_domain: int = Field(gt=0)
     host_memory_bytes: Bytes = 1e12
-    host_memory_bytes_per_s: BytesPerS | None = None
+    host_memory_bytes_per_s: MemoryBytesPerS | None = None
     """None: not known. Then copies are not held up by it, and updates on the host take the rate of `training.tiers`."""
     host_cores: int | None = None
     devices_per_host_link: int = Field(default=1, gt=0)

@@ -6,7 +6,18 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from windtunnel.specs.base import Bytes, BytesPerS, FlopPerS, Hertz, Seconds, Spec, Watts
+from windtunnel.specs.base import (
+    Bytes,
+    BytesPerS,
+    FlopPerS,
+    Hertz,
+    LinkBytesPerS,
+    MemoryBytes,
+    MemoryBytesPerS,
+    Seconds,
+    Spec,
+    Watts,
+)
 
 NumberFormat = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"]
 
@@ -55,8 +66,8 @@ class DeviceSpec(Spec):
     """Architecture that coefficients are keyed by: volta, ampere, ada, hopper, blackwell, cdna2, cdna3, tpu_v5p …"""
     aliases: tuple[str, ...] = ()
     peak_flop_per_s: dict[NumberFormat, FlopPerS]
-    memory_bytes: Bytes = Field(gt=0)
-    memory_bytes_per_s: BytesPerS = Field(gt=0)
+    memory_bytes: MemoryBytes = Field(gt=0)
+    memory_bytes_per_s: MemoryBytesPerS = Field(gt=0)
     l2_bytes: Bytes = 0.0
     rereads: bool = False
     """Whether products read operands again that the last-level cache (`l2_bytes`) could not keep. What is fitted to
@@ -118,7 +129,7 @@ class LinkSpec(Spec):
 
     id: str
     name: str = ""
-    bytes_per_s: BytesPerS = Field(gt=0)
+    bytes_per_s: LinkBytesPerS = Field(gt=0)
     """One direction, per endpoint (device for scale-up, port for scale-out)."""
     flow_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
     """Most that one message between two endpoints reaches, where it is less than the port (cards behind unlike PCIe

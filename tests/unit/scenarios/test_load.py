@@ -157,7 +157,7 @@ def test_numbers_as_people_and_json_write_them(tmp_path: Path) -> None:
         ({"model": None}, [("model", "must be a name or a mapping", None)]),
         ({"cluster": {"device": "d", "node": 2}}, [("cluster.node", "unknown field", "nodes")]),
         (
-            {"cluster": {"device": "d", "scale_out": {"nics": 4, "nic_bytes_per_s": 1}}},
+            {"cluster": {"device": "d", "scale_out": {"nics": 4, "nic_bytes_per_s": 1e9}}},
             [
                 ("cluster.scale_out.nics", "unknown field", "nics_per_node"),
                 ("cluster.scale_out.nics_per_node", "is required", None),
@@ -260,7 +260,8 @@ def test_the_schema_describes_fields_and_short_forms() -> None:
     assert any("full" in form.get("enum", ()) for form in plan["recompute"]["anyOf"])
     assert set(schema["$defs"]["TrainingSpec"]["properties"]) == set(TrainingSpec.model_fields)
     memory = schema["$defs"]["ClusterRef"]["properties"]["memory_bytes"]["anyOf"][0]
-    assert memory == {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
+    sizes = {"type": "number", "minimum": 1e3, "maximum": 1e21, "exclusiveMinimum": 0}
+    assert memory == {"anyOf": [sizes, {"type": "string"}]}
 
 
 def test_every_record_of_a_scenario_brings_its_descriptions() -> None:

@@ -17,10 +17,10 @@ MIXTRAL = "mistralai/Mixtral-8x7B-v0.1"
     ("field", "model", "extra"),
     [
         ("training.expert_load.loads", MIXTRAL, ["training.expert_load.loads=[0.5,0.5]", "plan.ep=8"]),
-        ("training.expert_load.loads", MIXTRAL, ["training.expert_load.loads=[-1,2,0,0,0,0,0,0]", "plan.ep=8"]),
+        ("training.expert_load.loads.0", MIXTRAL, ["training.expert_load.loads=[-1,2,0,0,0,0,0,0]", "plan.ep=8"]),
         ("training.lora.targets", MIXTRAL, ["training.phase=lora", "training.lora.targets=[foo]"]),
         ("training.lora.targets", MIXTRAL, ["training.phase=lora", "training.lora.targets=[]"]),
-        ("plan.stage_layers", MIXTRAL, ["plan.pp=2", "plan.stage_layers=[-1,33]"]),
+        ("plan.stage_layers.0", MIXTRAL, ["plan.pp=2", "plan.stage_layers=[-1,33]"]),
         ("plan.cp", "meta-llama/Llama-3.1-8B", ["plan.tp=8", "plan.cp=8", "plan.cp_kind=all_to_all"]),
         ("model.num_hidden_layers", SMALL | {"family": "encoder_decoder"}, []),
         ("model.num_hidden_layers", SMALL | {"num_hidden_layers": 10**9}, []),
