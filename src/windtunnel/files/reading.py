@@ -12,7 +12,7 @@ import io
 import os
 import stat
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from windtunnel.errors import MAX_SHOWN_VALUE, BadInput, Problem
 from windtunnel.files.scope import Scope, below, current
@@ -112,7 +112,7 @@ class _Unpacked(gzip.GzipFile):
 
     def close(self) -> None:
         """Close both."""
-        stream = self.fileobj
+        stream: Any = self.fileobj
         super().close()
         if stream is not None:
             stream.close()

@@ -88,7 +88,7 @@ def _numbers(schema: Any, stated: tuple[float, float] | None) -> Iterator[tuple[
         if schema.get("type") in ("int", "float"):
             yield schema, stated
         elif schema.get("type") not in _OTHERS:
-            check = (schema.get("function") or {}).get("function")
+            check: Any = (schema.get("function") or {}).get("function")
             stated = (check.least, check.most) if hasattr(check, "least") else stated
             for key, inner in schema.items():
                 if key not in _NO_SCHEMA:
