@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.versions import current_id
 
 T = TypeVar("T")
 
@@ -80,6 +81,7 @@ class Registry(Generic[T]):
         Raises:
             BadInput: there is none; names the nearest id.
         """
+        id = current_id(self.kind, id)
         found = self._find(id)
         if found is None:
             self._import_named(id)
@@ -112,6 +114,7 @@ class Registry(Generic[T]):
     def __contains__(self, id: object) -> bool:
         if not isinstance(id, str):
             return False
+        id = current_id(self.kind, id)
         if self._find(id) is None:
             self._import_named(id)
         if self._find(id) is None:

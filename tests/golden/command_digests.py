@@ -24,10 +24,19 @@ def digest(result: Any, depth: int = 1) -> dict[str, float]:
     do not.
     """
     found: dict[str, float] = {}
+    result = without_schema(result)
     if isinstance(result, dict):
         result = {name: value for name, value in result.items() if name != "scenario"}  # it repeats the question
     _digest(result, "", depth, found)
     return {path: float(f"{value:.12g}") for path, value in sorted(found.items())}
+
+
+def without_schema(value: Any) -> Any:
+    """Plain data without the `schema_version` of results; that of a scenario, which states a model or jobs, stays."""
+    if isinstance(value, dict):
+        asked = value.keys() & {"model", "jobs", "cluster"}
+        return {k: without_schema(v) for k, v in value.items() if asked or k != "schema_version"}
+    return [without_schema(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def differences(found: dict[str, float], stored: dict[str, float]) -> dict[str, tuple[float | None, float | None]]:

@@ -11,6 +11,7 @@ from windtunnel.errors import Infeasible
 from windtunnel.extras import extra
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.limits import merged
+from windtunnel.versions import RESULT_SCHEMA
 
 LISTS = ("suggestions", "settings", "pairs", "unlike")
 
@@ -81,6 +82,7 @@ class Advice:
         """Plain data for `--json`."""
         lists = {n: [s.to_dict() for s in getattr(self, n)] for n in LISTS}
         return {
+            "schema_version": RESULT_SCHEMA,
             "scenario_name": self.scenario_name,
             "objective": {"id": self.objective.id, "figure": self.objective.figure, "value": self.value},
             "fits": self.fits,

@@ -158,9 +158,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """
     from windtunnel.cli.output import PRINTED
     from windtunnel.kernel_cache import compile_seconds
+    from windtunnel.versions import current_words
 
     before_s = compile_seconds()
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    words = current_words(sys.argv[1:] if arguments is None else list(arguments))
     as_json = "--json" in words
     PRINTED.clear()
     USAGE.message = ""
@@ -182,6 +183,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _say_older_names() -> None:
+    """Show warnings of older names as one line, without the line of code that noticed."""
+    import warnings
+
+    from windtunnel.versions import OlderName
+
+    show_other = warnings.showwarning
+
+    def show_one(message: Any, category: Any, *rest: Any, **more: Any) -> None:
+        if category is OlderName:
+            sys.stderr.write(f"warning: {message}\n")
+        else:
+            show_other(message, category, *rest, **more)
+
+    warnings.showwarning = show_one
+
+
 def main() -> None:
     """Entry point of the `windtunnel` script."""
     import os
@@ -193,6 +211,7 @@ def main() -> None:
     end_as_interrupted()
     if not {"calibrate", "measure"} & set(sys.argv[1:2]):  # drivers of accelerators map far more than they use
         keep_to_free_memory()
+    _say_older_names()
     with words_of_bash():
         code = run()
     sys.exit(exit_code(code))

@@ -10,7 +10,7 @@ from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
 from windtunnel.cli.sources import planner_choices, stored_result, stored_serving
 
-_NOT_COMPARED = {"simulated_in_s", "version", "trace", "published", "scenario_name"}
+_NOT_COMPARED = {"simulated_in_s", "version", "schema_version", "trace", "published", "scenario_name"}
 _DIGITS = 9
 
 
@@ -27,12 +27,14 @@ def rerun(
     import windtunnel
     from windtunnel import api
     from windtunnel.errors import BadInput, GateFailed
+    from windtunnel.versions import RESULT_CHANGES, RESULT_SCHEMA
 
     stored = stored_result(result)
     served = stored_serving(result) if stored is None else None
     kept = (served or stored or {}).get("scenario")
     if not kept or not isinstance(kept, dict):
         raise BadInput(f"{result}: not a result of `train --json` or `serve --json` (no figures, or no scenario in it)")
+    schema = stored_schema(served or stored or {}, result)
     with progress("simulating"):
         if served is not None:
             stored, fresh = served, api.simulate_serving(served.get("scenario") or {}).to_dict()
@@ -46,6 +48,9 @@ def rerun(
         "equal": not differences,
         "version_stored": stored.get("version"),
         "version_now": windtunnel.__version__,
+        "schema_stored": schema,
+        "schema_now": RESULT_SCHEMA,
+        "schema_changes": [text for number, text in RESULT_CHANGES.items() if number > schema],
         "input_hash_equal": stored.get("input_hash") == fresh.get("input_hash"),
         "differences": [{"field": f, "stored": was, "now": now} for f, was, now in differences],
     }
@@ -55,6 +60,24 @@ def rerun(
         _show(report)
     if differences:
         raise GateFailed(f"{result}: {len(differences)} figures differ")
+
+
+def stored_schema(stored: dict[str, Any], file: str) -> int:
+    """`schema_version` of a stored result; 0 of those without one.
+
+    Raises:
+        BadInput: it is no whole number, or that of a later release.
+    """
+    from windtunnel.errors import BadInput, Problem
+    from windtunnel.versions import RESULT_SCHEMA
+
+    number = stored.get("schema_version", 0)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise BadInput(Problem("schema_version", "must be a whole number", number, file=file))
+    if number > RESULT_SCHEMA:
+        rule = f"is of a later release than this one, which reads results up to {RESULT_SCHEMA}: install the newer one"
+        raise BadInput(Problem("schema_version", rule, number, file=file))
+    return number
 
 
 def _differences(stored: dict[str, Any], fresh: dict[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -96,6 +119,8 @@ def _show(report: dict[str, Any]) -> None:
     out = console()
     if report["version_stored"] != report["version_now"]:
         out.print(f"stored by windtunnel {report['version_stored']}, this is {report['version_now']}")
+    for text in report["schema_changes"]:
+        out.print(f"changed since: {text}")
     if report["equal"]:
         out.print("equal: every figure agrees to 9 digits")
         return

@@ -13,6 +13,7 @@ from windtunnel.clusters.lost_time import LostTime
 from windtunnel.clusters.metrics import Load, Spread
 from windtunnel.clusters.power_course import PowerCourse
 from windtunnel.clusters.room import Room
+from windtunnel.versions import RESULT_SCHEMA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,7 @@ class ClusterResult:
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""
         return {
+            "schema_version": RESULT_SCHEMA,
             "scenario": self.scenario_name,
             "policy": self.policy,
             "placement": self.placement,
@@ -135,6 +137,7 @@ class PodResult:
         of_jobs = ("jct_s", "makespan_s", "queue_s", "finish_time_fairness", "deadlines_met")
         of_time = ("energy_kwh", "carbon_kg", "cost", "power_w")
         return {
+            "schema_version": RESULT_SCHEMA,
             "scenario": self.scenario_name,
             "policy": self.policy,
             "jobs": self.jobs,

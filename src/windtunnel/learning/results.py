@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windtunnel.learning.records import AlgorithmFigures, TimedCurve
+from windtunnel.versions import RESULT_SCHEMA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ class LearningResult:
         ]
         asked = [a.resolved for a in self.algorithms if a.resolved is not None]
         out: dict[str, Any] = {
+            "schema_version": RESULT_SCHEMA,
             "scenario_name": self.scenario_name,
             "curves": curves,
             "time_to_target_s": {k: a.time_to_target_s for k, a in by.items()},

@@ -12,6 +12,7 @@ from windtunnel.planner.analysis.run_finalists import Finalist
 from windtunnel.planner.analysis.stability import Stability
 from windtunnel.planner.search.branch_and_bound import Proof
 from windtunnel.training.results.training_result import TrainingResult
+from windtunnel.versions import RESULT_SCHEMA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,7 @@ class PlanResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
+            "schema_version": RESULT_SCHEMA,
             "best": self.best.to_dict(),
             "scenario": self.scenario,
             "objectives": self.objectives,

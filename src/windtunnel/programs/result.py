@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from windtunnel.population.accuracy import Accuracy
+from windtunnel.versions import RESULT_SCHEMA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,7 @@ class ReasonResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain data as `--json` prints it."""
         return {
+            "schema_version": RESULT_SCHEMA,
             "scenario_name": self.scenario_name,
             "objective": self.objective,
             "front": [p.to_dict() for p in self.front],

@@ -13,6 +13,7 @@ from windtunnel.charts.chart import Panels
 from windtunnel.runs.ettr import conventions
 from windtunnel.runs.event_loop.program import CLASSES
 from windtunnel.specs.run import DAY_S
+from windtunnel.versions import RESULT_SCHEMA
 
 _QUANTILES = 99
 GOOGLE_BADPUT = {
@@ -103,7 +104,8 @@ class RunResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data as `--json` prints it."""
-        out = {name: getattr(self, name) for name in self.__slots__ if name != "every_days"}
+        out: dict[str, Any] = {"schema_version": RESULT_SCHEMA}
+        out |= {name: getattr(self, name) for name in self.__slots__ if name != "every_days"}
         out["days_histogram"] = self.days_histogram
         out["assumed"] = [{"field": f, "value": v, "why": w} for f, v, w in self.assumed]
         return out

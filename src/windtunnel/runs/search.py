@@ -33,6 +33,7 @@ from windtunnel.runs.simulate import prepared_run
 from windtunnel.runs.spot.expected import spot_mean
 from windtunnel.scenarios.source import Source
 from windtunnel.specs.run import DAY_S, CheckpointTier, RunSearch
+from windtunnel.versions import RESULT_SCHEMA
 
 FIRST = 8
 """Replications of the first round."""
@@ -72,7 +73,7 @@ class RunSearchResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
-        return asdict(self)
+        return {"schema_version": RESULT_SCHEMA} | asdict(self)
 
     def figure(self) -> Panels:
         """Charts: days against money, and days by interval, spares and tiers."""

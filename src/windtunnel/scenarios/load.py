@@ -11,6 +11,7 @@ import yaml
 from windtunnel.scenarios.expand import expanded
 from windtunnel.scenarios.fields import Fields, SourceMap
 from windtunnel.scenarios.read import read
+from windtunnel.scenarios.renames import with_current_names
 from windtunnel.scenarios.settings import with_settings
 from windtunnel.scenarios.side_files import with_side_files
 from windtunnel.scenarios.source import Source, folder_of
@@ -36,8 +37,7 @@ def unchecked(source: str | Path | dict[str, Any], overrides: Sequence[str] = ()
     Raises:
         BadInput: the file cannot be read or is not YAML.
     """
-    fields = read(source)
-    fields = with_settings(fields, overrides)
+    fields = with_settings(with_current_names(read(source)), overrides)
     fields = expanded(fields)
     return with_side_files(fields)
 
@@ -70,7 +70,7 @@ def fields_of(source: str | Path | dict[str, Any], overrides: Sequence[str] = ()
     Raises:
         BadInput: the file cannot be read or is not YAML.
     """
-    fields = with_settings(read(source), overrides)
+    fields = with_settings(with_current_names(read(source)), overrides)
     return fields.data, fields.lines
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from windtunnel.errors import Problem
 from windtunnel.scenarios.fields import Fields
 from windtunnel.scenarios.yaml_text import parse
+from windtunnel.versions import current_path
 
 _INDEX = re.compile(r"\[(\d+)\]")
 """`pools[0]`, which may stand for `pools.0`."""
@@ -20,7 +21,7 @@ def with_settings(fields: Fields, overrides: Sequence[str]) -> Fields:
     wrong: list[Problem] = []
     for text in overrides:
         path, equals, value_text = text.partition("=")
-        path = _INDEX.sub(r".\1", path.strip())
+        path = current_path(_INDEX.sub(r".\1", path.strip()))
         if not equals or not all(path.split(".")):
             wrong.append(Problem("--set", "must be path.to.field=value", text))
             continue

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SKIPPED = frozenset({"scenario", "plan", "assumed", "warnings", "citations", "figure", "version", "input_hash"})
+SKIPPED = frozenset(
+    {"scenario", "plan", "assumed", "warnings", "citations", "figure", "version", "schema_version", "input_hash"}
+)
 """Entries of a result that are its question, or text."""
 DEEPEST = 4
 

@@ -25,6 +25,7 @@ from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.simulate import serve_requests, with_traffic
 from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.versions import RESULT_SCHEMA
 
 FINER = 10
 """Loads between two of the grid, around the best."""
@@ -135,6 +136,7 @@ class ServingPlan:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         out = {
+            "schema_version": RESULT_SCHEMA,
             "best": {**asdict(self.best), "result": self.result.to_dict()},
             "scenario": self.scenario,
             "objectives": list(self.objectives),

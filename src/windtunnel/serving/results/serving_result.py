@@ -10,6 +10,7 @@ import numpy as np
 
 from windtunnel.extras import extra
 from windtunnel.serving.results.metrics import Distribution
+from windtunnel.versions import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -117,7 +118,7 @@ class ServingResult:
 
     def to_dict(self, *, table: bool = False) -> dict[str, Any]:
         """Plain data for `--json`; `table` adds the columns by request."""
-        out: dict[str, Any] = {}
+        out: dict[str, Any] = {"schema_version": RESULT_SCHEMA}
         for f in fields(self):
             if f.name == "record" or (f.name == "table" and not table):
                 continue

@@ -133,7 +133,17 @@ class Point:
 
     def to_dict(self) -> dict[str, Any]:
         """Figures of the point, without what all points share."""
-        shared = {"scenario", "assumed", "limits", "capacity", "citations", "scenario_name", "version", "warnings"}
+        shared = {
+            "scenario",
+            "assumed",
+            "limits",
+            "capacity",
+            "citations",
+            "scenario_name",
+            "version",
+            "schema_version",
+            "warnings",
+        }
         return {"load": self.load, **{k: v for k, v in self.result.to_dict().items() if k not in shared}}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.training.results.records import MemoryReport
+from windtunnel.versions import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -36,7 +37,7 @@ def result_to_dict(result: DataclassInstance, *, curves: bool = False) -> dict[s
         result: A `TrainingResult`.
         curves: Whether to add the memory curve and the trace (megabytes for a long step).
     """
-    out: dict[str, Any] = {}
+    out: dict[str, Any] = {"schema_version": RESULT_SCHEMA}
     for f in fields(result):
         value = getattr(result, f.name)
         if f.name in ("interval", "measure_next") and value is not None:
