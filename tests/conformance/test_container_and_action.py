@@ -44,8 +44,10 @@ def test_the_container_file_names_what_is_there() -> None:
     for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
         assert all((ROOT / source).exists() for source in sources.split())
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    (named,) = re.findall(r"\$wheel\[([\w,]+)\]", text)
-    assert set(named.split(",")) <= set(extras)
+    (named,) = re.findall(r"for extra in ([\w ]+);", text)
+    assert named and set(named.split()) <= set(extras)
+    assert {f"locks/{name}.txt" for name in named.split()} <= set(text.split())
+    assert all("--require-hashes" in line or "--no-deps" in line for line in text.splitlines() if "pip install" in line)
     calls = [call for call in called(text) if call[0] != "RUN"]
     assert {call[0] for call in calls} == {"train", "studio", "doctor"}
     for verb, *words in calls:
