@@ -76,15 +76,16 @@ def check_targets(*targets: Path | None, inputs: Sequence[str | Path | None] = (
     Raises:
         BadInput: with every clash.
     """
+    import os
     from pathlib import Path
 
     from windtunnel.errors import BadInput
 
-    taken = {Path(name).resolve(): "is read here" for name in inputs if name is not None and str(name) != "-"}
+    taken = {Path(os.path.realpath(name)): "is read here" for name in inputs if name is not None and str(name) != "-"}
     clashes = []
     for target in targets:
         if target is not None:
-            where = target.resolve()
+            where = Path(os.path.realpath(target))
             if where.is_dir():
                 clashes.append(f"{target}: is a folder; name a file")
             elif where in taken:

@@ -86,7 +86,7 @@ def open_bytes(path: str | Path, field: str = "") -> Iterator[BinaryIO]:
             with place.open("wb") as stream:
                 yield stream
             return
-        place = place.resolve() if current() is None else place
+        place = Path(os.path.realpath(place)) if current() is None else place
         temporary = place.with_name(f".{secrets.token_hex(8)}.tmp")  # names may be as long as a folder allows
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
         try:

@@ -81,6 +81,7 @@ def _problem(item: ErrorDetails, place: Place, data: Any) -> Problem:
     if in_words is not None:
         return in_words(complaint)
     rule = _RULES.get(complaint.kind) or complaint.message.replace("Input should be", "must be")
+    rule = rule.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
     return Problem(complaint.path, rule, complaint.value)
 
 

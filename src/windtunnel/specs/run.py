@@ -36,7 +36,8 @@ def _seconds_or_auto(value: Any) -> Any:
     return float(number)
 
 
-Amount = Annotated[float, BeforeValidator(_number, json_schema_input_type=float | str), Field(gt=0, le=1e24)]
+_NUMBER = Annotated[float, Field(gt=0, le=1e24)]
+Amount = Annotated[float, BeforeValidator(_number, json_schema_input_type=_NUMBER | str), Field(gt=0, le=1e24)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 Policy = Literal["restart", "shrink", "reshape", "reroute", "rebalance"]

@@ -12,7 +12,6 @@ DIR/lock                     held by the one process that writes
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import socket
@@ -149,6 +148,8 @@ class Store:
         except OSError as error:
             raise BadInput(Problem("--out", f"cannot be written: {error.strerror}", str(self.folder))) from None
         try:
+            import fcntl  # not on Windows, where sweeps do not run
+
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             handle.seek(0)

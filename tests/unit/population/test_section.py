@@ -76,9 +76,9 @@ def test_every_problem_has_a_line():
     ("given", "line"),
     [
         ({}, "population: needs one of beta, samples, pass_at_k, all_of_k, pass_1 (or `models`)"),
-        ({"pass_1": 1.2}, "population.pass_1 = 1.2: must be less than or equal to 1"),
+        ({"pass_1": 1.2}, "population.pass_1 = 1.2: must be at most 1"),
         ({"pass_1": 1.0}, "population.pass_1 = 1.0: must be between 0 and 1: no law has all or none right"),
-        ({"pass_at_k": {1: -0.1}}, "population.pass_at_k.1 = -0.1: must be greater than or equal to 0"),
+        ({"pass_at_k": {1: -0.1}}, "population.pass_at_k.1 = -0.1: must be at least 0"),
         ({"pass_at_k": {0: 0.1}}, "population.pass_at_k.0: must be of 1 to 1,000,000,000 attempts"),
         ({"pass_at_k": {1.5: 0.1}}, "population.pass_at_k.1.5 = 1.5: must be a whole number"),
         ({"beta": {"a": 0, "b": 1}}, "population.beta.a = 0: must be greater than 0"),

@@ -162,7 +162,7 @@ def test_models_are_compared_where_both_have_populations() -> None:
          ["programs.models[0].replicas = 99"]),
         ({"programs": {"plans": [{"tp": 0}]}}, ["programs.plans.0.tp"]),
         ({"programs": {"plans": [{"tp": 3}]}}, ["programs.plans (tp=3)", "num_attention_heads"]),
-        ({"programs": {"tools": {"x": {"seconds": 1, "result_tokens": -3}}}}, ["tools.x.result_tokens", "negative"]),
+        ({"programs": {"tools": {"x": {"seconds": 1, "result_tokens": -3}}}}, ["tools.x.result_tokens", "at least 0"]),
         ({"programs": {"roles": {"verifier": {"model": "x"}}}}, ["roles.verifier", "is taken"]),
         ({"programs": {"problems": 10**9}}, ["programs.problems", "of memory"]),
     ],

@@ -226,7 +226,7 @@ def test_bad_overrides_are_reported_beside_bad_fields() -> None:
         ("techniques.0", "no such field"),
         ("plan.pp", "not valid YAML"),
         ("plan.mbs", "tags and merge keys are not allowed, only plain data"),
-        ("plan.zero", "must be less than or equal to 3"),
+        ("plan.zero", "must be at most 3"),
         ("nam", "unknown field"),
     ]
     located = next(p for p in problems if p.field == "plan.zero")

@@ -104,7 +104,7 @@ def test_refused_requests_are_no_load() -> None:
                     ],
                 }
             },
-            "agents.0.calls.0.repeat = 1000000: must be less than or equal to 1000",
+            "agents.0.calls.0.repeat = 1000000: must be at most 1000",
         ),
         ({"pools": [{"plan": {"pp": 2}, "sm_split": {}}]}, "serving.pools[0].sm_split: stands with pp 1, not 2"),
         (

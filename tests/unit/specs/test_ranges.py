@@ -22,7 +22,7 @@ BASE: dict[str, Any] = {
 def numbers(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every place of the schema that takes a number."""
     if isinstance(schema, dict):
-        if schema.get("type") in ("number", "integer"):
+        if schema.get("type") in ("number", "integer") and not schema.keys() & {"enum", "const"}:
             yield path, schema
         for key, inner in schema.items():
             if key not in ("default", "examples", "enum", "const"):
@@ -50,7 +50,7 @@ def test_every_number_has_both_ends_of_its_range() -> None:
         ("cluster.memory_bytes_per_s", 1e30, "must be at most"),
         ("cluster.memory_bytes", 80, "did you mean '80 GB'?"),
         ("cluster.price_per_device_hour", 1e30, "must be"),
-        ("training.global_batch", 10**30, "must be less than or equal to 1000000000"),
+        ("training.global_batch", 10**30, "must be at most 1000000000"),
     ],
 )
 def test_what_is_outside_is_one_line(field: str, value: Any, said: str) -> None:

@@ -116,7 +116,7 @@ def with_prefix(inputs: Int32s, first: Any, spec: TrafficSpec) -> tuple[Int32s, 
 
 def share(requests: Requests, first: Any, shared: int) -> None:
     """Mark the prefix that all prompts share, save for the one that is sent first."""
-    if shared == 0:
+    if shared == 0 or not len(requests):
         return
     requests.prefix_tokens = np.where(first, shared, requests.prefix_tokens).astype(np.int32)
     requests.prefix_tokens[requests.order()[0]] = 0
