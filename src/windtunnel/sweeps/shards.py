@@ -17,7 +17,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,22 @@ _FIXED = {
 def duckdb() -> Any:
     """The module that reads and writes Parquet."""
     return extra("duckdb")
+
+
+@contextlib.contextmanager
+def connected() -> Iterator[Any]:
+    """A DuckDB connection. DuckDB makes an error of its own of a signal that comes while it works.
+
+    Raises:
+        KeyboardInterrupt: such a signal came.
+    """
+    try:
+        with duckdb().connect() as connection:
+            yield connection
+    except (RuntimeError, duckdb().InterruptException) as error:
+        if isinstance(error, duckdb().InterruptException) or str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -99,7 +115,7 @@ def write_shard(rows: Sequence[Row], path: Path) -> Path:
         casts.append(f'CAST("{quoted}" AS {kind}) AS "{quoted}"')
         if kind == "VARCHAR":
             frame[name] = [None if v is None else str(v) for v in frame[name]]
-    with duckdb().connect() as connection:
+    with connected() as connection:
         connection.register("given", frame)
         return _copy(connection, f"SELECT {', '.join(casts)} FROM given", path)
 
@@ -155,7 +171,7 @@ def whole_shard(path: Path, connection: Any = None) -> bool:
     except OSError:
         return False
     try:
-        with contextlib.nullcontext(connection) if connection is not None else duckdb().connect() as reader:
+        with contextlib.nullcontext(connection) if connection is not None else connected() as reader:
             reader.execute("SELECT count(COLUMNS(*)) FROM read_parquet(?)", [str(path)]).fetchall()
         return True
     except duckdb().Error:
@@ -184,7 +200,7 @@ def quarantine(folder: Path) -> tuple[str, ...]:
     known = _named(folder)
     merged = known or {}
     gone = {name for names in merged.values() for name in names}
-    with duckdb().connect() as connection:
+    with connected() as connection:
         for path in sorted((folder / "cells").iterdir()):
             if known is not None and (path.name in gone or (_level(path) and path.name not in merged)):
                 path.unlink()
@@ -249,7 +265,7 @@ def _merge(folder: Path, sources: Sequence[Path], level: int) -> None:
         raise OSError("a shard is damaged: the next process that resumes sets it aside")
     path = folder / "cells" / f"merged-{level}-{time.time_ns()}.parquet"
     listed = ", ".join(_quoted(source) for source in sources)
-    with duckdb().connect() as connection:
+    with connected() as connection:
         path = _copy(connection, f"SELECT * FROM read_parquet([{listed}], union_by_name=true)", path)
     names = {source.name for source in sources}
     kept = {name: old for name, old in _merged(folder).items() if name not in names}

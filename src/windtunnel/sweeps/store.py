@@ -28,6 +28,7 @@ from windtunnel.sweeps.definition import MANIFEST, MANIFEST_COPY, Definition, di
 from windtunnel.sweeps.shards import (
     MERGE,
     MERGED,
+    connected,
     damaged,
     duckdb,
     merge,
@@ -216,17 +217,15 @@ def done_cells(folder: Path) -> dict[str, tuple[str, int]]:
     check_whole(folder, found)
     if not found:
         return {}
-    connection = duckdb().connect()
     try:
-        rows = connection.execute(
-            "SELECT cell, arg_max(status, attempt), max(attempt) "
-            "FROM read_parquet(?, union_by_name=true) GROUP BY cell",
-            [found],
-        ).fetchall()
+        with connected() as connection:
+            rows = connection.execute(
+                "SELECT cell, arg_max(status, attempt), max(attempt) "
+                "FROM read_parquet(?, union_by_name=true) GROUP BY cell",
+                [found],
+            ).fetchall()
     except duckdb().Error as error:
         raise _damaged(folder, str(error).splitlines()[0]) from None
-    finally:
-        connection.close()
     return {cell: (status, int(attempt)) for cell, status, attempt in rows}
 
 

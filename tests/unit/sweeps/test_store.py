@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from windtunnel.errors import BadInput
 from windtunnel.sweeps.axes import read_axes
 from windtunnel.sweeps.compute import head
 from windtunnel.sweeps.definition import MANIFEST, MANIFEST_COPY, Definition, manifest_in, read_manifest
-from windtunnel.sweeps.shards import shards, whole_shard, write_shard
+from windtunnel.sweeps.shards import connected, shards, whole_shard, write_shard
 from windtunnel.sweeps.store import Store, _first_line, done_cells
 from windtunnel.sweeps.views import export, query
 
@@ -367,3 +369,16 @@ def test_nothing_is_written_through_a_link_in_the_folder(name: str, tmp_path: Pa
     with pytest.raises(BadInput, match="cannot be"), Store(tmp_path / "s", DEFINITION):
         pytest.fail("it was opened")
     assert elsewhere.read_text() == "of somebody" if name == "lock" else not list(elsewhere.iterdir())
+
+
+def test_a_signal_while_rows_are_read_or_written_is_an_interrupt() -> None:
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+    try:
+        with pytest.raises(KeyboardInterrupt), connected() as connection:
+            connection.execute("SET memory_limit = '300MB'")
+            sender.start()
+            connection.execute("SELECT count(*) FROM range(1000000000) t(i) WHERE hash(i) % 7 = 3").fetchall()
+    finally:
+        sender.cancel()
+        signal.signal(signal.SIGUSR1, before)
