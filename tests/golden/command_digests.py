@@ -15,6 +15,9 @@ NOT_PREDICTED = frozenset(
 )
 """Fields that depend on the machine, repeat the question or name papers."""
 
+REPEATED = ("scenario", "schema_version")
+"""Fields of a result that no prediction moves: the question, and the version of its own keys."""
+
 
 def digest(result: Any, depth: int = 1) -> dict[str, float]:
     """Path of a field → its number, or one number over all that lies below it, at twelve digits.
@@ -26,7 +29,7 @@ def digest(result: Any, depth: int = 1) -> dict[str, float]:
     found: dict[str, float] = {}
     result = without_schema(result)
     if isinstance(result, dict):
-        result = {name: value for name, value in result.items() if name != "scenario"}  # it repeats the question
+        result = {name: value for name, value in result.items() if name not in REPEATED}
     _digest(result, "", depth, found)
     return {path: float(f"{value:.12g}") for path, value in sorted(found.items())}
 
