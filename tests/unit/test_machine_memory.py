@@ -37,7 +37,7 @@ def test_small_sizes_are_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("num_requests", 10**9, "num_requests: 1,000,000,000 requests would take"),
         ("concurrency", 16, "num_requests: 1,000,000,000 requests would take"),
-        ("duration_s", 1e15, "duration_s: "),
+        ("duration_s", 1e10, "duration_s: "),
         ("sessions", {"turns": {"mean": 1e9}}, "sessions.turns"),
     ],
 )
