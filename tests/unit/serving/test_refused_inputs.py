@@ -92,7 +92,7 @@ def test_refused_requests_are_no_load() -> None:
             "traffic.priorities.0 = Infinity: must be a finite number",
         ),
         ({"traffic": TRAFFIC | {"rate_per_s": float("inf")}}, "traffic.rate_per_s = Infinity: must be a finite number"),
-        ({"traffic": TRAFFIC | {"rate_per_s": 1e-300}}, "serving.traffic.rate_per_s = 1e-300: must be greater than"),
+        ({"traffic": TRAFFIC | {"rate_per_s": 1e-300}}, "serving.traffic.rate_per_s = 1e-300: must be at least"),
         ({"autoscale": {"max": 2, "target": 3, "interval_s": 1e-9}}, "serving.autoscale.interval_s = 1e-09: must be"),
         (
             {
