@@ -20,7 +20,7 @@ from windtunnel.files.scope import Scope, below, current
 MOST_TEXT_BYTES = 64_000_000
 """Bytes of a text file that is read whole, where its reader states no smaller limit."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Where a shell puts the output of a command that it substitutes for a file; a command line alone may read them."""
@@ -140,7 +140,7 @@ def folder_in_scope(path: str | Path, field: str = "") -> Path:
     try:
         if found is None:
             raise PermissionError(errno.EACCES, "outside")
-        os.close(_walked(*found, _FOLDER))
+        os.close(walked(*found, FOLDER))
     except (OSError, ValueError) as error:
         raise _refused(path, field, _why(error, scope)) from None
     return found[0].joinpath(*found[1])
@@ -151,19 +151,19 @@ def _open_below(path: Path, scope: Scope) -> int:
     found = below(path, scope.readable)
     if found is None or not found[1]:
         raise PermissionError(errno.EACCES, "outside")
-    return _walked(*found, _FLAGS)
+    return walked(*found, _FLAGS)
 
 
-def _walked(folder: Path, parts: tuple[str, ...], flags: int) -> int:
+def walked(folder: Path, parts: tuple[str, ...], flags: int) -> int:
     """A handle of what lies at parts below a folder."""
     if os.open not in os.supports_dir_fd:  # Windows: by name, and links are looked for first
         whole = folder.joinpath(*parts)
         if Path(os.path.realpath(whole)) != whole:
             raise PermissionError(errno.EACCES, "a link")
         return os.open(whole, flags)
-    at = os.open(folder, _FOLDER)
+    at = os.open(folder, FOLDER)
     for number, part in enumerate(parts, 1):
-        wanted = flags if number == len(parts) else _FOLDER
+        wanted = flags if number == len(parts) else FOLDER
         try:
             inner = os.open(part, wanted | _NO_LINK, dir_fd=at)
         finally:

@@ -1,11 +1,13 @@
 """Python files that a scenario names run only where the user has said so, for the content that he has seen.
 
 Trust is remembered by content, never by path: a digest of the file and of every Python file below its folder, which it
-may import. What runs is what was judged: the file is read once. A file that is reached through a link never runs.
+may import. The file is read once, so that it runs as it was compared; what it imports is read again as it is imported.
+A file that is reached through a link never runs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,6 +19,7 @@ from types import ModuleType
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files.reading import read_bytes
 from windtunnel.files.scope import current
+from windtunnel.files.writing import whole_file
 
 MOST_CODE_BYTES = 4_000_000
 MOST_ENTRIES = 20_000
@@ -100,7 +103,7 @@ def _allowed(file: Path, field: str) -> bytes:
 
 def _digest(file: Path, content: bytes, field: str) -> str:
     """Digest of a file and of all that it may import from its folder."""
-    named = (file,) if file.is_absolute() else (file, *file.parents[:-1])
+    named = (file, *file.parents[: -2 if file.is_absolute() else -1])  # the system may link folders of its root
     if any(part.is_symlink() for part in named):
         rule = "is reached through a link; a Python file runs only where it lies itself"
         raise BadInput(Problem(field, rule, str(file)))
@@ -142,11 +145,7 @@ def _remembered() -> frozenset[str]:
 def _remember(digest: str) -> None:
     """Add a digest to the list; where the list cannot be written, trust ends with the process."""
     store = _store()
-    text = json.dumps(sorted(_remembered() | {digest}), indent=1)
-    temporary = store.with_name(f"{store.name}.{os.getpid()}")
-    try:
+    with contextlib.suppress(OSError):
         store.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, "utf-8")
-        temporary.replace(store)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+        with whole_file(store) as stream:
+            stream.write(json.dumps(sorted(_remembered() | {digest}), indent=1).encode())

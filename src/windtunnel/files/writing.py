@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files.reading import FOLDER, walked
 from windtunnel.files.scope import below, current
 
 
@@ -86,22 +87,56 @@ def open_bytes(path: str | Path, field: str = "") -> Iterator[BinaryIO]:
             with place.open("wb") as stream:
                 yield stream
             return
-        place = Path(os.path.realpath(place)) if current() is None else place
-        temporary = place.with_name(f".{secrets.token_hex(8)}.tmp")  # names may be as long as a folder allows
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            with contextlib.suppress(FileNotFoundError):
-                os.chmod(temporary, os.stat(place).st_mode & 0o7777)
-            temporary.replace(place)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        target = place if current() is not None else Path(os.path.realpath(place))
+        with _folder_of(target) as folder, whole_file(target, folder) as stream:
+            yield stream
     except (OSError, ValueError) as error:
         raise not_written(path, field, error) from None
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, folder: int | None = None) -> Iterator[BinaryIO]:
+    """A file that is there whole or not at all: written beside the older one, which it replaces as the block ends.
+
+    Args:
+        path: the file.
+        folder: a handle of its folder, through which it is opened; None: by its path.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    beside = f".{secrets.token_hex(8)}.tmp"  # names may be as long as a folder allows
+    name, temporary = (path.name, beside) if folder is not None else (str(path), str(path.with_name(beside)))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    handle = os.open(temporary, flags, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & 0o7777
+            os.chmod(temporary, mode, dir_fd=folder)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+@contextlib.contextmanager
+def _folder_of(place: Path) -> Iterator[int | None]:
+    """In a scope a handle of the folder of a file, reached without following links; else None."""
+    scope = current()
+    found = below(place, scope.writable) if scope is not None and os.open in os.supports_dir_fd else None
+    if found is None:
+        yield None
+        return
+    handle = walked(found[0], found[1][:-1], FOLDER)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def not_written(path: str | Path, field: str, error: Exception) -> BadInput:

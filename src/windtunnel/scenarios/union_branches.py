@@ -92,6 +92,8 @@ def _meant(choices: list[Any], value: Any) -> Any:
         return next((c for c in choices if typing.get_origin(c) is dict), None)
     if isinstance(value, str):
         return str if str in choices else None
+    if isinstance(value, list | tuple):
+        return next((c for c in choices if _is_list(c)), None)
     number = next((c for c in (int, float) if c in choices), None)
     return number if isinstance(value, int | float) and not isinstance(value, bool) else None
 
@@ -100,10 +102,16 @@ def _is_record(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
+def _is_list(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (tuple, list)
+
+
 def _is_label_of(label: str, branch: Any) -> bool:
     """Whether a label in a location of pydantic stands for this branch of a union."""
     if typing.get_origin(branch) is dict:
         return label.startswith("dict[")
+    if _is_list(branch):
+        return label.startswith(("tuple[", "list["))
     name = branch.__name__
     # checks around a branch are named too: `function-before[check(), constrained-int]`
     return re.fullmatch(rf"(.*[-, ])?{re.escape(name)}\]*", label) is not None
@@ -114,4 +122,6 @@ def _in_words(branch: Any) -> str:
         return " or ".join(repr(value) for value in typing.get_args(branch))
     if _is_record(branch) or typing.get_origin(branch) is dict:
         return "a mapping"
+    if _is_list(branch):
+        return "a list"
     return {str: "a name", int: "a whole number", float: "a number"}.get(branch, str(branch))

@@ -44,7 +44,7 @@ _BY_NAME: Final[tuple[tuple[str, tuple[float, float]], ...]] = (
     (r".*_(w|watts).*", (0, 1e12)),
     (r".*(?<!_per)_s|.*seconds", (0, 1e11)),
     (r"cv|relative_error", (0, 1e6)),
-    (r"value|by_operator|conditions|load", (-1e24, 1e24)),
+    (r"value|by_operator|conditions", (-1e24, 1e24)),
 )
 """Names of fields → range of their numbers, where they are unlike `_WHOLE` and `_ANY`."""
 _WHOLE: Final = (0, 10**12)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.extras import extra
 from windtunnel.files.checksums import sealed, unsealed
+from windtunnel.files.writing import whole_file
 
 if TYPE_CHECKING:
     from windtunnel.sweeps.compute import Row
@@ -75,16 +76,8 @@ def connected() -> Iterator[Any]:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, also after a power cut."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.rename(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as stream:
+        stream.write(content)
     sync_folder(path.parent)
 
 

@@ -131,6 +131,26 @@ def test_nothing_is_written_outside_or_through_a_link(root: Path, name: str) -> 
         place_to_write(root / "new", "folder")
 
 
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_written_through(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from windtunnel.files import writing
+
+    found = writing.place_to_write
+
+    def raced(path: Path, field: str) -> Path:
+        place = found(path, field)
+        (root / "inner" / "a.yaml").unlink()
+        (root / "inner").rmdir()
+        (root / "inner").symlink_to(root.parent / "outside")
+        return place
+
+    monkeypatch.setattr(writing, "place_to_write", raced)
+    with confined(Scope.of(root, may_write=True)), pytest.raises(BadInput, match="cannot be written"):
+        write_text(root / "inner" / "new.yaml", "x")
+    assert os.listdir(root.parent / "outside") == ["x.yaml"]
+
+
 def test_a_planted_link_beside_the_file_is_not_followed(root: Path) -> None:
     (root / ".own.yaml.windtunnel.tmp").symlink_to(root.parent / "secret.yaml")
     with confined(Scope.of(root, may_write=True)):
@@ -213,6 +233,13 @@ def test_a_link_never_runs(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDTUNNEL_TRUST", "1")
     with pytest.raises(BadInput, match="link"):
         ran(link)
+
+
+def test_a_folder_that_is_a_link_never_leads_to_code(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code.parent.parent / "linked").symlink_to(code.parent)
+    monkeypatch.setenv("WINDTUNNEL_TRUST", "1")
+    with pytest.raises(BadInput, match="link"):
+        ran(code.parent.parent / "linked" / "x.py")
 
 
 def test_a_server_runs_code_by_its_own_leave_alone(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
