@@ -122,3 +122,9 @@ def test_results_carry_their_schema_and_rerun_reads_older_and_refuses_later_ones
     path.write_text(json.dumps(result | {"schema_version": versions.RESULT_SCHEMA + 1}), "utf-8")
     assert run(["rerun", str(path)]) == 2
     assert "later release" in capsys.readouterr().err
+
+
+def test_an_older_field_of_an_entry_of_a_list_is_set_under_its_newer_name(older: None) -> None:
+    with pytest.warns(OlderName):
+        assert versions.current_path("serving.pools.3.count") == "serving.pools.3.instances"
+    assert versions.current_path("serving.pools.3.role") == "serving.pools.3.role"

@@ -10,7 +10,7 @@ import pytest
 
 from windtunnel.errors import BadInput
 from windtunnel.files import reading, trust
-from windtunnel.files.scope import Scope, below, confined, current
+from windtunnel.files.scope import Scope, below, confine, confined, current
 from windtunnel.files.writing import place_to_write, write_text
 
 SECRET = "a text that nobody outside may see"
@@ -254,3 +254,32 @@ def test_a_server_runs_code_by_its_own_leave_alone(code: Path, monkeypatch: pyte
             ran(code)
     with confined(Scope.of(code.parent, code="any")):
         assert ran(code) == 6
+
+
+def test_what_python_compiled_keeps_trust_and_what_it_would_import_does_not(code: Path) -> None:
+    trust.trust_file(code)
+    (code.parent / "__pycache__").mkdir()
+    (code.parent / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"0")
+    assert trust.is_trusted(code)
+    for name in ("helper.so", "helper.pyd", "helper.pyc", "inner.py"):
+        (code.parent / name).write_bytes(b"0")
+        assert not trust.is_trusted(code), name
+        (code.parent / name).unlink()
+
+
+# -- the rest
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbfmodel: x\n")
+    assert reading.read_text(tmp_path / "a.yaml") == "model: x\n"
+    with reading.open_text(tmp_path / "a.yaml") as stream:
+        assert stream.read() == "model: x\n"
+
+
+def test_a_confined_process_hands_its_scope_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    confine(Scope.of(root))
+    assert current() == Scope.of(root) and os.environ["PYTHONSAFEPATH"] == "1"
+    with pytest.raises(BadInput, match="must lie below"):
+        reading.read_text("/etc/hostname")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from windtunnel.mcp.records import Answer
 from windtunnel.mcp.tools import Tools
 
 SCENARIO: dict[str, Any] = {
@@ -166,3 +167,30 @@ def test_a_job_imports_nothing_from_the_folder_and_reads_nothing_outside(root: P
     found = tools.sweep_query("a", ["status", "reason"])
     assert SECRET not in found.model_dump_json()
     tools.jobs.close()
+
+
+def test_an_error_of_our_own_repeats_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr("windtunnel.mcp.tools.answered", fails)
+    answer = Tools(root=root).predict_training(SCENARIO)
+    assert not answer.ok and SECRET not in answer.model_dump_json() and "RuntimeError" in answer.problems[0].allowed
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_process_of_the_server_has_the_leave_of_the_server(
+    root: Path, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from windtunnel.mcp import worker
+
+    seen: list[Tools] = []
+
+    def validated(self: Tools, **_: Any) -> Any:
+        seen.append(self)
+        return Answer(ok=True)
+
+    monkeypatch.setattr(Tools, "scenario_validate", validated)
+    question = {"root": str(root), "allow_write": allowed, "allow_code": allowed, "tool": "scenario_validate"}
+    assert worker.answer({**question, "arguments": {}})["ok"]
+    assert (seen[0].allow_write, seen[0].allow_code, seen[0].root) == (allowed, allowed, root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windtunnel.servers.bodies import Malformed, object_of, with_fields
+from windtunnel.servers.bodies import MOST_LEVELS, MOST_VALUES, Malformed, object_of, with_fields
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,14 @@ def test_fields_are_known_and_of_their_kind() -> None:
     with pytest.raises(Malformed) as refused:
         with_fields({"tekst": "a", "text": 1, "changed": True}, {"text": str, "changed": (float, int)})
     assert len(refused.value.problems) == 3
+
+
+def test_borders_of_depth_and_number() -> None:
+    deep = b'{"a": ' + b"[" * (MOST_LEVELS - 1) + b"]" * (MOST_LEVELS - 1) + b"}"
+    assert object_of(deep)
+    with pytest.raises(Malformed, match="levels"):
+        object_of(deep.replace(b"[]", b"[[]]"))
+    many = b'{"a": [' + b",".join([b"1"] * (MOST_VALUES - 3)) + b"]}"  # the object, its key and its list count too
+    assert object_of(many)
+    with pytest.raises(Malformed, match="values"):
+        object_of(many.replace(b"]", b",1]"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from windtunnel.servers.workers import Busy, Process, Replaced, Workers
+from windtunnel.servers.workers import MOST_KEPT, Busy, Process, Replaced, Workers
 
 
 @pytest.fixture
@@ -70,3 +70,23 @@ def test_a_client_that_goes_takes_its_question_with_it(asked: list[str]) -> None
 
     asyncio.run(leaves())
     assert asked == ["a"]
+
+
+def test_a_page_that_still_types_goes_to_the_end_of_the_queue(asked: list[str]) -> None:
+    asyncio.run(outcomes(Workers("none"), ("first", "w", 1), ("a1", "x", 1), ("b1", "y", 1), ("a2", "x", 2)))
+    assert asked == ["first", "b1", "a2"]
+
+
+def test_a_question_of_the_same_number_is_a_later_one(asked: list[str]) -> None:
+    found = asyncio.run(outcomes(Workers("none"), ("first", "w", 0), ("a", "x", 0), ("b", "x", 0)))
+    assert isinstance(found[1], Replaced) and found[2]["text"] == "b"
+
+
+def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answered(self: Process, question: dict[str, Any], limit_s: float | None) -> bytes:
+        return json.dumps({"ok": True, "may_be_kept": True}).encode()
+
+    monkeypatch.setattr(Process, "answered", answered)
+    workers = Workers("none")
+    asyncio.run(outcomes(workers, *((f"{n}", f"{n}", 1) for n in range(MOST_KEPT + 5))))
+    assert len(workers.kept) == MOST_KEPT and "0" not in workers.kept
