@@ -377,7 +377,7 @@ def _imported(text: str, name: str, options: list[str]) -> Text:
             check=False,
         )
     if done.returncode:
-        lines = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line]
+        lines = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
         raise BadInput([Problem("text", line) for line in lines] or [Problem("text", "cannot be read")])
     return Text(text=done.stdout, notes=[line for line in done.stderr.splitlines() if line][:10])
 

@@ -194,3 +194,8 @@ def test_a_process_of_the_server_has_the_leave_of_the_server(
     question = {"root": str(root), "allow_write": allowed, "allow_code": allowed, "tool": "scenario_validate"}
     assert worker.answer({**question, "arguments": {}})["ok"]
     assert (seen[0].allow_write, seen[0].allow_code, seen[0].root) == (allowed, allowed, root)
+
+
+def test_a_launch_file_that_lacks_something_is_told_by_its_problems_alone(root: Path) -> None:
+    answer = Tools(root=root).import_config("vllm serve nope --tensor-parallel-size 2\n", "run.sh")
+    assert [problem.allowed.split(":")[0] for problem in answer.problems] == ["the model = nope", "--device"]
