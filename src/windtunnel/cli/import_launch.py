@@ -38,7 +38,7 @@ def import_configuration(
         output: where to write; None: to standard output.
         as_json: print JSON on standard output.
         block: which of the blocks of a Markdown page, from 1; `all`: each of them.
-        library: `transformers`, which counts a model config's parameters next to; None: no library.
+        library: `transformers`, which counts a model config's parameters too; None: no library.
 
     Raises:
         BadInput: the file cannot be read as its format, a model config came with options of launch files, or a page

@@ -1,4 +1,4 @@
-"""What one replica of a serving fleet holds, sustains and draws: its scenario simulated on the room's devices."""
+"""What one replica of a serving fleet holds, sustains and draws: its scenario simulated on the cluster's devices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PARTS = (0.1, 0.25, 0.5, 0.75)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFigures:
-    """One replica on the room's devices."""
+    """One replica on the cluster's devices."""
 
     name: str
     """Of its scenario."""
@@ -64,11 +64,11 @@ def replica_figures(file: Path, room: ClusterRef, label: str) -> ReplicaFigures:
 
     Args:
         file: serving scenario; its `cluster` and `autoscale` are not read.
-        room: the room's nodes and devices.
-        label: kind of device of the room.
+        room: nodes and devices of the cluster.
+        label: kind of device of the cluster.
 
     Raises:
-        BadInput: the scenario, or what it asks of the room's devices.
+        BadInput: the scenario, or what it asks of the cluster's devices.
         Infeasible: the model does not fit, or no load meets the objective.
     """
     from windtunnel.scenarios.load import load_scenario
@@ -105,7 +105,7 @@ def _simulated(scenario_json: str, room_json: str, label: str) -> ReplicaFigures
 
 
 def _one_replica(scenario: Scenario, room: ClusterRef, label: str) -> Deployment:
-    """One instance of the only pool, or all pools of several, on the fewest nodes of the room."""
+    """One instance of the only pool, or all pools of several, on the fewest nodes of the cluster."""
     serving = scenario.serving
     if serving is None:
         raise BadInput(Problem("serving", "is required: a fleet's scenario is one of `windtunnel serve`"))

@@ -1,4 +1,4 @@
-"""Launch files of a scenario, for entry points that predict nothing next to them."""
+"""Launch files of a scenario, for entry points that predict nothing."""
 
 from __future__ import annotations
 

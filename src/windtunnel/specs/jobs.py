@@ -132,7 +132,7 @@ class DiurnalLoad(Spec):
 
 
 class ServingFleetSpec(Spec):
-    """Replicas of one model that answer requests on devices of the room, as many as each hour needs."""
+    """Replicas of one model that answer requests on devices of the cluster, as many as each hour needs."""
 
     name: str = ""
     """Absent: the scenario's."""

@@ -74,7 +74,7 @@ class Twin:
         self.waiting: list[TwinJob] = []
         self.running: list[TwinJob] = []
         self.line: list[TwinJob] = []
-        """All jobs in the room, in the order of the queues of their levels (ATTAINED)."""
+        """All jobs on the cluster, in the order of the queues of their levels (ATTAINED)."""
         self.segments: list[tuple[int, float, float, int, int, int, float]] = []
         self.ahead: set[int] = set(range(len(self.jobs)))
         """Jobs that have not come yet or are put aside."""

@@ -61,7 +61,7 @@ class Paths:
         return latest
 
     def with_copies(self, weights: Floats, link: float, pieces: Floats) -> tuple[Floats, Floats]:
-        """Ends of stages and of everything where copies from host memory run next to.
+        """Ends of stages and of everything where copies from host memory run at the same time.
 
         A copy in may start when the layer two before its use is done, so that a backward that follows a forward cannot
         have copied ahead more than the forward's last layer lasts; and all copies of a stage are one stream.

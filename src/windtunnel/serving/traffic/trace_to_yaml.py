@@ -1,4 +1,4 @@
-"""A trace as a commented `serving.traffic` section: the file, and the laws fitted to it next to."""
+"""A trace as a commented `serving.traffic` section: the file, and the laws that are fitted to it."""
 
 from __future__ import annotations
 

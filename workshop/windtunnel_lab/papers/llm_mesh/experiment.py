@@ -1,4 +1,4 @@
-"""How many deployments four GPUs serve: one a GPU, sharing, and sharing with CPUs next to."""
+"""How many deployments four GPUs serve: one a GPU, sharing, and sharing with the CPUs too."""
 
 from __future__ import annotations
 
