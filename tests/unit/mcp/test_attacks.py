@@ -199,3 +199,15 @@ def test_a_process_of_the_server_has_the_leave_of_the_server(
 def test_a_launch_file_that_lacks_something_is_told_by_its_problems_alone(root: Path) -> None:
     answer = Tools(root=root).import_config("vllm serve nope --tensor-parallel-size 2\n", "run.sh")
     assert [problem.allowed.split(":")[0] for problem in answer.problems] == ["the model = nope", "--device"]
+
+
+def test_allowed_options_of_import_are_options_of_the_command() -> None:
+    import typer
+
+    from windtunnel.cli.main import app
+    from windtunnel.mcp import tools
+
+    command: Any = typer.main.get_command(app)
+    known = {text for parameter in command.commands["import"].params for text in parameter.opts}
+    assert {f"--{name.replace('_', '-')}" for name in tools._IMPORT_OPTIONS} <= known
+    assert not {"--output", "--force", "--trust", "--with"} & {f"--{name}" for name in tools._IMPORT_OPTIONS}
