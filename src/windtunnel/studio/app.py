@@ -327,9 +327,10 @@ class Studio:
             NotThere: there is none.
         """
         try:
-            return await run_in_threadpool(self.files.path, id)
+            path: Path = await run_in_threadpool(self.files.path, id)
         except BadInput as error:
             raise NotThere(error.problems) from None
+        return path
 
     # -- files
 
