@@ -32,7 +32,7 @@ pytestmark = pytest.mark.golden
 
 STORED = Path(__file__).with_name("defaults.json")
 REGENERATE = bool(os.environ.get("WINDTUNNEL_REGENERATE"))
-LEFT_OUT = ("__main__", "papers", "calibration", "studio", "mcp")
+LEFT_OUT = ("__main__", "papers", "calibration", "studio", "mcp", "servers")
 
 
 def modules() -> Iterator[ModuleType]:

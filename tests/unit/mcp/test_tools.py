@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from windtunnel.mcp.http import Guarded
 from windtunnel.mcp.records import MOST_BYTES, Answer
 from windtunnel.mcp.tools import Tools
 
@@ -139,6 +138,9 @@ def test_a_job_is_cancelled() -> None:
     ],
 )
 def test_requests_are_refused_before_they_are_read(headers: dict[str, str], status: int) -> None:
+    pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'windtunnel[mcp]'")
+    from windtunnel.mcp.http import Guarded
+
     assert Guarded(None, "t", ("127.0.0.1:1",)).refusal(headers) == status
 
 
