@@ -186,7 +186,7 @@ def _break_node(node: int, cause: int, now: float, jobs: JobTable, causes: Cause
                 hang(j, now, jobs, state)
 
 
-@pasted
+@helper
 def _befall(
     now: float, jobs: JobTable, rules: Rules, causes: Causes, outages: Outages, state: State, segments: Segments
 ) -> None:
@@ -262,7 +262,8 @@ def advance(
                 continue
         state.clock[0] = now
         _end_jobs(now, jobs, rules, causes, state, segments)
-        _befall(now, jobs, rules, causes, outages, state, segments)
+        if state.at[CHANGED] < len(outages.time_s) and outages.time_s[state.at[CHANGED]] <= now:
+            _befall(now, jobs, rules, causes, outages, state, segments)
         _arrive(now, jobs, rules, state)
         if rules.tick_s <= 0 or now <= math.floor(now / rules.tick_s + 1e-9) * rules.tick_s:
             queued = state.at[HIGH] > state.at[LOW]
