@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from windtunnel.data_files import ROOT, read_yaml
+from windtunnel.stacks.stack_files import lineage
 
 _DIRECTORY = "catalog/coefficients"
 
@@ -16,14 +17,6 @@ def coefficient_file(name: str) -> dict[str, Any]:
     """A file below `catalog/coefficients`, without its ending; empty where there is none."""
     path = f"{_DIRECTORY}/{name}.yaml"
     return (read_yaml(path) or {}) if (ROOT / path).is_file() else {}
-
-
-def lineage(framework: str) -> tuple[str, ...]:
-    """The framework and what it inherits from, the root last."""
-    out = [framework]
-    while (parent := coefficient_file(out[-1]).get("inherits")) and parent not in out:
-        out.append(parent)
-    return tuple(out)
 
 
 @cache
@@ -49,8 +42,7 @@ def coefficient_layers(framework: str) -> list[tuple[str, dict[str, Any]]]:
     """
     own = coefficient_file(framework)
     chain = [("generic", coefficient_file("generic"))]
-    if parent := own.get("inherits"):
-        chain.append((parent, coefficient_file(parent)))
+    chain += [(parent, coefficient_file(parent)) for parent in lineage(framework)[1:2]]
     return [*chain, (framework, own)]
 
 

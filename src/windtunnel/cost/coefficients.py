@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
-from windtunnel.cost.coefficient_files import coefficient_file, lineage, values
+from windtunnel.cost.coefficient_files import coefficient_file, values
 from windtunnel.cost.pooled import pooled_factors
 from windtunnel.cost.sites import (
     ANYWHERE,
@@ -25,6 +25,7 @@ from windtunnel.cost.sites import (
 from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec, Profile
+from windtunnel.stacks.stack_files import lineage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Defaults of each framework: precisions, overlap, sharding, memory, and the kernels it runs.
 
 They are read from the `behaviour` sections of `catalog/coefficients/*.yaml` and, where a default has changed between
-releases or is likely to, from `catalog/training_frameworks/defaults_by_release.yaml`. A framework that inherits from
-another one states only where it differs.
+releases or by model, or is likely to, from `stacks/training/*.yaml`. A framework that inherits from another one states
+only where it differs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from windtunnel.cost.coefficient_files import coefficient_layers, values
-from windtunnel.cost.framework_releases import ReleaseDefault, defaults_at
 from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.defaults import ANYWHERE, ReleaseDefault, Setting, defaults_at
 
 FULL_PRECISION = frozenset({"fp32", "tf32"})
 """Training precisions whose tensors have four bytes; tf32 rounds the operands inside matrix units alone."""
@@ -209,30 +210,30 @@ class Behaviour:
         return {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(stated or "", self.master_bytes)
 
 
-def behaviour(framework: str, version: str = "", generation: str = "") -> Behaviour:
+def behaviour(framework: str, version: str = "", setting: Setting = ANYWHERE) -> Behaviour:
     """Defaults of a framework.
 
     Args:
         framework: software generation.
-        version: its release; empty for the newest.
-        generation: generation of the device, may be empty.
+        version: its release; empty for the newest that knows the device.
+        setting: what it runs on and runs.
     """
-    return _defaults(framework, version, generation)[0]
+    return _defaults(framework, version, setting)[0]
 
 
-def behaviour_of(training: TrainingSpec, device: DeviceSpec) -> Behaviour:
-    """Defaults of a workload's software on a device, in the workload's precision."""
-    found = behaviour(training.framework, training.framework_version, device.generation)
+def behaviour_of(training: TrainingSpec, device: DeviceSpec, model: ModelSpec) -> Behaviour:
+    """Defaults of a workload's software on a device for a model, in the workload's precision."""
+    found = behaviour(training.framework, training.framework_version, Setting.of(training, device, model))
     return found.in_precision(training.precision, training.autocast)
 
 
-def dated_defaults(framework: str, version: str = "", generation: str = "") -> dict[str, ReleaseDefault]:
+def dated_defaults(framework: str, version: str = "", setting: Setting = ANYWHERE) -> dict[str, ReleaseDefault]:
     """Fields of `behaviour` that the table of releases decides, with release and source."""
-    return dict(_defaults(framework, version, generation)[1])
+    return dict(_defaults(framework, version, setting)[1])
 
 
 @cache
-def _defaults(framework: str, version: str, generation: str) -> tuple[Behaviour, dict[str, ReleaseDefault]]:
+def _defaults(framework: str, version: str, setting: Setting) -> tuple[Behaviour, dict[str, ReleaseDefault]]:
     found, dated = Behaviour(), dict[str, ReleaseDefault]()
     for owner, data in coefficient_layers(framework):
         stated = values(data.get("behaviour", {}))
@@ -240,7 +241,7 @@ def _defaults(framework: str, version: str, generation: str) -> tuple[Behaviour,
         dated = {name: entry for name, entry in dated.items() if name not in stated}
         if owner == "generic" and framework != owner:  # its rows are those of unknown software, not everybody's
             continue
-        own = defaults_at(owner, version, generation)
+        own = defaults_at(owner, version, setting)
         found = replace(found, **{name: entry.value for name, entry in own.items()})
         dated |= own
     return found, dated

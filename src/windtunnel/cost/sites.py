@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.cost.coefficient_files import coefficient_file, coefficient_layers, fit_of, levels_of, lineage
+from windtunnel.cost.coefficient_files import coefficient_file, coefficient_layers, fit_of, levels_of
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.stacks.stack_files import lineage
 
 SITE_COEFFICIENTS = frozenset({"partial_node_scale", "multi_node_host", "multi_node_skew"})
 """Coefficients that a fit measures for its site: how devices of a node share its NICs (switches, sockets, rails), and

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.framework_formats import narrow_formats, trained_in, trains
 from windtunnel.errors import ProblemList
 from windtunnel.graph import Kind, Operator, Tensor
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.number_formats import MATRIX_FORMAT, multiplies, trained_formats
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.formats import narrow_formats, trained_in, trains
 
 OPERAND_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5625}
 

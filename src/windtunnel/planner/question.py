@@ -9,8 +9,7 @@ from typing import Any
 
 from windtunnel import catalog, schedules
 from windtunnel.cost.coefficients import coefficients
-from windtunnel.cost.framework_defaults import behaviour
-from windtunnel.cost.framework_formats import trains
+from windtunnel.cost.framework_defaults import behaviour_of
 from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, attempt, nearest_name
 from windtunnel.parallel.precision import check_precision
 from windtunnel.planner.case import Case
@@ -27,6 +26,7 @@ from windtunnel.specs.run import RunSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.formats import trains
 from windtunnel.techniques import applied, on_cluster, on_run_section, on_workload
 from windtunnel.techniques.base import Applied
 from windtunnel.training.predict import look_up
@@ -202,9 +202,7 @@ def _variants(
             cluster=cluster,
             training=acting,
             techniques=techniques,
-            behaviour=behaviour(training.framework, training.framework_version, cluster.device.generation).in_precision(
-                precision
-            ),
+            behaviour=behaviour_of(acting, cluster.device, model),
             coefficients=coefficients(training.framework, cluster.device, cluster),
         )
         case = replace(case, phases=tuple(_phase(phase, case, own) for phase in phases))

@@ -147,7 +147,7 @@ def resolve_step(
     """
     training, plan, problems = request.training, request.plan, request.problems
     devices = group or request.cluster
-    defaults = behaviour_of(training, devices.device)
+    defaults = behaviour_of(training, devices.device, request.model)
     device_coefficients = _coefficients_of(request, devices, clock, spread)
     for technique in request.techniques:
         plan = technique.on_plan(plan)

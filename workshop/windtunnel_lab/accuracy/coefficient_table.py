@@ -14,8 +14,8 @@ from typing import Any
 
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.framework_defaults import Behaviour
-from windtunnel.cost.framework_releases import release_table
 from windtunnel.cost.pooled import KINDS
+from windtunnel.stacks.stack_files import FRAMEWORKS, lineage, stack_file
 
 HEADER = """# Coefficients in the catalogue
 
@@ -130,25 +130,24 @@ def markdown() -> str:
             out += [f"## {label}: partial pooling\n", words, *_pooled(pooled), ""]
         behaviour = data.get("behaviour") or {}
         if behaviour:
-            parent = f" (as {data['inherits']}, and)" if "inherits" in data else ""
+            parent = "".join(f" (as {name}, and)" for name in lineage(path.name.removesuffix(".yaml"))[1:2])
             shown = ", ".join(f"{k} {v}" for k, v in sorted(behaviour.items()) if k in names)
             switches.append(f"* **{data.get('name', path.name)}**{parent}: {shown}")
     return "\n".join([*out, "## What frameworks do unless told otherwise\n", *switches, "", *_by_release()]) + "\n"
 
 
 def _by_release() -> Iterator[str]:
-    """Defaults that the table of releases dates, each with its source."""
+    """Defaults that the frameworks' files date, each with its source."""
     yield "## Defaults by release\n"
-    table = "catalog/training_frameworks/defaults_by_release.yaml"
-    yield f"From `{table}`; inherited rows stand with the framework that has them.\n"
-    yield "| framework | field | since | devices | value | source |"
+    yield "From `stacks/training/*.yaml`; inherited rows stand with the framework that has them.\n"
+    yield "| framework | field | since | where | value | source |"
     yield "|---|---|---|---|---|---|"
-    for framework, entry in release_table().items():
-        for field, rows in entry["defaults"].items():
+    for framework in FRAMEWORKS:
+        for field, rows in stack_file(framework).get("defaults", {}).items():
             for row in rows:
-                devices = ", ".join(row.get("generations", ("all",)))
+                where = "; ".join(f"{name} {', '.join(words)}" for name, words in row.get("when", {}).items()) or "all"
                 value = str(row["value"]).lower() if isinstance(row["value"], bool) else row["value"]
-                yield f"| {framework} | `{field}` | {row.get('since', '–')} | {devices} | {value} | {row['source']} |"
+                yield f"| {framework} | `{field}` | {row.get('since', '–')} | {where} | {value} | {row['source']} |"
 
 
 if __name__ == "__main__":

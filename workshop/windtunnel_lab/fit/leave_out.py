@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.cost.coefficient_files import coefficient_file, levels_of, lineage
+from windtunnel.cost.coefficient_files import coefficient_file, levels_of
 from windtunnel.cost.coefficients import Coefficients, resolve, with_pooled
 from windtunnel.cost.sites import FABRIC_COEFFICIENTS, held
+from windtunnel.stacks.stack_files import lineage
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate_step import memory_of, step_time
 from windtunnel.validation.predict.assumed_terms import half_widths, terms_of_row

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats
-from windtunnel.cost.coefficient_files import lineage
 from windtunnel.cost.coefficients import entry_of
 from windtunnel.cost.pooled import KINDS, keys
 from windtunnel.cost.sites import SITE_COEFFICIENTS
+from windtunnel.stacks.stack_files import lineage
 from windtunnel_lab.fit.configurations import Configuration
 from windtunnel_lab.fit.derivatives import Derivatives
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.cost.clock import idle_w
 from windtunnel.cost.coefficients import coefficients
-from windtunnel.cost.framework_defaults import behaviour
+from windtunnel.cost.framework_defaults import behaviour_of
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList, SourceLines
 from windtunnel.planner.case import Case
 from windtunnel.planner.heterogeneous.search import MixedSearch, Tried, even
@@ -171,13 +171,12 @@ def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")
     problems.raise_if_any()
-    how = behaviour(training.framework, training.framework_version, cluster.device.generation)
     case = Case(
         model=model,
         cluster=cluster,
         training=training,
         techniques=techniques,
-        behaviour=how.in_precision(training.precision),
+        behaviour=behaviour_of(training, cluster.device, model),
         coefficients=coefficients(training.framework, cluster.device, cluster),
     )
     return case, wanted

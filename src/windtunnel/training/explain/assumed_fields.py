@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from windtunnel.cost.framework_formats import narrow_formats, trains
 from windtunnel.errors import BadInput
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
+from windtunnel.stacks.formats import narrow_formats, trains
 from windtunnel.techniques import applied
 from windtunnel.training.prepare_step import prepare as prepare_step
 from windtunnel.training.simulate_step import memory_of, step_time

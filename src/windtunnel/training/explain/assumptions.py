@@ -10,6 +10,7 @@ from windtunnel.specs.plan import TENSOR_CLASSES, Overlap, PlanSpec, Recompute
 from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.specs.switches import Assumed, StepFacts, open_fields, switches_of
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.defaults import Setting
 from windtunnel.training.explain.step_facts import step_facts
 from windtunnel.training.offload.memory_tiers import HOST_MEMORY_BYTES_PER_S, NVME_BYTES_PER_S
 from windtunnel.training.results.records import Assumption
@@ -93,7 +94,9 @@ def _origin(record: TrainingSpec | PlanSpec | Overlap, name: str, assumed: Assum
     training = x.training
     said = assumed.origin.format(framework=training.framework)
     decides = switches_of(type(record))[name].framework_default or _DECIDED_BY.get(name)
-    known = dated_defaults(training.framework, training.framework_version, x.cluster.device.generation)
+    known = dated_defaults(
+        training.framework, training.framework_version, Setting.of(training, x.cluster.device, x.model)
+    )
     if decides not in known or "{framework}" not in assumed.origin:
         return said
     entry = known[decides]

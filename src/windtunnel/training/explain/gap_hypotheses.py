@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from windtunnel.cost.coefficient_files import lineage
 from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.provenance import Provenance, provenance
 from windtunnel.errors import BadInput
@@ -19,6 +18,7 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import Overlap, Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import ExpertLoad, Framework
+from windtunnel.stacks.stack_files import lineage
 from windtunnel.techniques import applied
 from windtunnel.training.explain.assumed_fields import AXES, PLAN, POLICIES, neighbours, ports_text
 from windtunnel.training.explain.time_chain import Chain

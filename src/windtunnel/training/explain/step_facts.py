@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from windtunnel.cost.framework_releases import release_note
 from windtunnel.parallel.expert import FUSED_DISPATCHERS
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.specs.plan import TENSOR_CLASSES, Recompute
 from windtunnel.specs.switches import StepFacts
+from windtunnel.stacks.defaults import release_note
 from windtunnel.training.stage_costs.autocast import casts_weights
 from windtunnel.training.step_setup import PreparedStep
 

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.cost.coefficient_files import lineage
+from windtunnel.stacks.stack_files import lineage
 
 if TYPE_CHECKING:
     from windtunnel.parallel.resolve import ResolvedPlan

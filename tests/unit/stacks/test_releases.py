@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from importlib import resources
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-import yaml
 
 from windtunnel import api
 from windtunnel.cost.coefficient_files import coefficient_file
 from windtunnel.cost.framework_defaults import Behaviour, behaviour, dated_defaults
-from windtunnel.cost.framework_releases import NEWEST, release_date, release_note
-from windtunnel.specs.workload import Framework
+from windtunnel.stacks.defaults import Setting, release_note
+from windtunnel.stacks.releases import NEWEST, release_date
+from windtunnel.stacks.stack_files import FRAMEWORKS, stack_file
 
-FRAMEWORKS = get_args(Framework)
 DECIDED = ("attention", "grad_bytes", "overlap_grad_reduce", "overlap_param_gather", "overlap_tp", "cuda_graphs")
-
-
-def table() -> dict[str, Any]:
-    path = resources.files("windtunnel") / "catalog/training_frameworks/defaults_by_release.yaml"
-    return dict(yaml.safe_load(path.read_text())["frameworks"])
 
 
 @pytest.mark.parametrize(
@@ -55,15 +48,14 @@ def test_every_framework_states_its_overlap_kernels_and_formats_with_a_source(fr
 
 def test_rows_are_fields_in_order_of_their_dates_and_stand_in_one_place() -> None:
     names = {f.name for f in fields(Behaviour)}
-    found = table()
-    assert found.keys() <= set(FRAMEWORKS)
-    for framework, entry in found.items():
-        assert entry["defaults"].keys() <= names
-        assert not entry["defaults"].keys() & coefficient_file(framework).get("behaviour", {}).keys()
-        for rows in entry["defaults"].values():
+    for framework in FRAMEWORKS:
+        defaults = stack_file(framework).get("defaults", {})
+        assert defaults.keys() <= names
+        assert not defaults.keys() & coefficient_file(framework).get("behaviour", {}).keys()
+        for rows in defaults.values():
             dates = [str(row["since"]) for row in rows if "since" in row]
             assert dates == sorted(dates)
-            assert all(row.keys() <= {"since", "value", "source", "generations"} for row in rows)
+            assert all(row.keys() <= {"since", "value", "source", "when"} for row in rows)
 
 
 def test_a_release_picks_its_row() -> None:
@@ -75,9 +67,12 @@ def test_a_release_picks_its_row() -> None:
 
 
 def test_transformer_engine_takes_the_kernel_of_the_device() -> None:
-    kernels = {g: behaviour("nemo", "24.07", g).attention for g in ("volta", "ampere", "hopper", "blackwell")}
+    kernels = {
+        g: behaviour("nemo", "24.07", Setting(generation=g)).attention
+        for g in ("volta", "ampere", "hopper", "blackwell")
+    }
     assert kernels == {"volta": "unfused", "ampere": "flash2", "hopper": "cudnn", "blackwell": "cudnn"}
-    assert behaviour("nemo", "23.04", "hopper").attention == "flash1"
+    assert behaviour("nemo", "23.04", Setting(generation="hopper")).attention == "flash1"
 
 
 def test_unknown_software_overlaps_little() -> None:

@@ -1,25 +1,17 @@
-"""In which number formats each release of a framework trains: `catalog/training_frameworks/trained_formats.yaml`."""
+"""In which number formats each release of a framework trains."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-from windtunnel.cost.coefficient_files import lineage
-from windtunnel.cost.framework_releases import NEWEST, begins, release_date
-from windtunnel.data_files import read_yaml
 from windtunnel.specs.number_formats import MATRIX_FORMAT, UNITS_OF_THEIR_OWN
-
-
-@cache
-def _table() -> dict[str, dict[str, dict[str, Any]]]:
-    """Framework → format → `since` and `source`, as in the file."""
-    return dict(read_yaml("catalog/training_frameworks/trained_formats.yaml"))
+from windtunnel.stacks.releases import NEWEST, begins, release_date
+from windtunnel.stacks.stack_files import lineage, stack_file
 
 
 def narrow_formats(framework: str) -> dict[str, dict[str, Any]] | None:
     """Precisions below 16 bits that a framework trains in, with `since` and `source`; None where they are not known."""
-    return next((_table()[name] for name in lineage(framework) if name in _table()), None)
+    return next((stack_file(name)["formats"] for name in lineage(framework) if "formats" in stack_file(name)), None)
 
 
 def trains(framework: str, precision: str, version: str = "") -> bool:

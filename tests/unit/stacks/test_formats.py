@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from windtunnel import api
-from windtunnel.cost.framework_formats import narrow_formats, trained_in, trains
 from windtunnel.errors import BadInput
 from windtunnel.exporters.target import options
 from windtunnel.specs.number_formats import MATRIX_FORMAT
+from windtunnel.stacks.formats import narrow_formats, trained_in, trains
 from windtunnel.training.predict import prepare
 
 

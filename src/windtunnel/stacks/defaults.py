@@ -1,0 +1,104 @@
+"""What a release of a framework does by itself, by device, model, precision and phase."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.releases import NEWEST, begins, release_date
+from windtunnel.stacks.stack_files import lineage, stack_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a release of a framework runs on and runs, as far as defaults depend on it. Empty fields are not known."""
+
+    generation: str = ""
+    """Generation of the device."""
+    device: str = ""
+    """Catalogue id of the device."""
+    models: tuple[str, ...] = ()
+    """Kinds of the model (`dense` or `moe`, `mla`), and its name in lower case with hyphens."""
+    precision: str = ""
+    phase: str = ""
+
+    @classmethod
+    def of(cls, training: TrainingSpec, device: DeviceSpec, model: ModelSpec | None = None) -> Setting:
+        """The setting of a workload on a device."""
+        return cls(
+            generation=device.generation,
+            device=device.id,
+            models=kinds(model) if model is not None else (),
+            precision=training.precision,
+            phase=training.phase,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseDefault:
+    """A default of a framework, the release that brought it and where that stands."""
+
+    value: Any
+    since: str
+    """Year and month; empty where it holds from the beginning."""
+    source: str
+
+
+ANYWHERE = Setting()
+"""Nothing is known but the framework."""
+
+
+@cache
+def kinds(model: ModelSpec) -> tuple[str, ...]:
+    """Words by which defaults ask for a model: its kinds, and its name in lower case with hyphens."""
+    words = ["moe" if model.num_experts else "dense", *(["mla"] if model.is_mla else [])]
+    return (*words, re.sub(r"[^a-z0-9]+", "-", model.name.casefold()).strip("-"))
+
+
+def defaults_at(framework: str, version: str = "", setting: Setting = ANYWHERE) -> dict[str, ReleaseDefault]:
+    """Field → default that the framework's own rows give a release; rows it inherits are not among them.
+
+    Args:
+        framework: framework, as scenarios name it.
+        version: release; what cannot be dated counts as the newest.
+        setting: what it runs on and runs; a row with a condition on something unknown does not hold.
+    """
+    at = release_date(framework, version, setting.generation) or NEWEST
+    found: dict[str, ReleaseDefault] = {}
+    for name, rows in stack_file(framework).get("defaults", {}).items():
+        for row in rows:
+            since = row.get("since")
+            if (since is None or begins(since) <= at) and holds(row.get("when", {}), setting):
+                found[name] = ReleaseDefault(value=row["value"], since=str(since or ""), source=row["source"])
+    return found
+
+
+def holds(when: dict[str, list[str]], setting: Setting) -> bool:
+    """Whether every condition of a row holds in a setting."""
+    tests = {
+        "generation": lambda wanted: setting.generation in wanted,
+        "precision": lambda wanted: setting.precision in wanted,
+        "phase": lambda wanted: setting.phase in wanted,
+        "device": lambda wanted: setting.device.startswith(tuple(wanted)),
+        "model": lambda wanted: any(word.startswith(tuple(wanted)) for word in setting.models),
+    }
+    return all(tests[name](wanted) for name, wanted in when.items())
+
+
+def release_note(framework: str, version: str) -> str | None:
+    """Why stating a release changes nothing, as the end of a sentence; None where it may."""
+    if not any("since" in row for name in lineage(framework) for row in _rows(name)):
+        return f"no default of {framework} is known to differ by release"
+    if release_date(framework, version) is None:
+        known = "release of it, container (24.07) or date that the catalogue knows"
+        return f"{version} is no {known}: the newest defaults of {framework} hold"
+    return None
+
+
+def _rows(framework: str) -> list[dict[str, Any]]:
+    return [row for rows in stack_file(framework).get("defaults", {}).values() for row in rows]

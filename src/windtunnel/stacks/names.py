@@ -1,0 +1,26 @@
+"""Names that people write for training frameworks, and the framework that each stands for."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from windtunnel.stacks.stack_files import FRAMEWORKS, stack_file
+
+
+def framework_named(text: str) -> str | None:
+    """The framework that a name stands for; None where no framework has it.
+
+    Args:
+        text: name in any case, with hyphens, underscores, dots or blanks between its words.
+    """
+    return _spellings().get(_plain(text))
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    found = {_plain(str(word)): name for name in FRAMEWORKS for word in stack_file(name).get("spellings", ())}
+    return found | {_plain(name): name for name in FRAMEWORKS}
+
+
+def _plain(text: str) -> str:
+    return "".join(letter for letter in text.casefold() if letter.isalnum())
