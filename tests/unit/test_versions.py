@@ -128,3 +128,40 @@ def test_an_older_field_of_an_entry_of_a_list_is_set_under_its_newer_name(older:
     with pytest.warns(OlderName):
         assert versions.current_path("serving.pools.3.count") == "serving.pools.3.instances"
     assert versions.current_path("serving.pools.3.role") == "serving.pools.3.role"
+
+
+SERVED = Path(__file__).parents[1] / "scenarios" / "serve" / "rate.yaml"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", EXAMPLE),
+        ("explain", EXAMPLE),
+        ("explain", EXAMPLE, "--class", "gemm"),
+        ("explain", EXAMPLE, "--term", "gemm"),
+        ("compare", EXAMPLE, "--set", "training.global_batch=16"),
+        ("explain", SERVED),
+        ("compare", SERVED, "--set", "serving.traffic.num_requests=64"),
+    ],
+)
+def test_what_json_prints_carries_its_schema(words: tuple[object, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*(str(word) for word in words), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["schema_version"] == versions.RESULT_SCHEMA
+
+
+def test_rerun_names_keys_that_came_and_went_and_by_how_much_figures_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = api.simulate_training(EXAMPLE).to_dict()
+    older = {k: v for k, v in result.items() if k not in ("schema_version", "mfu")}
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(older | {"speed": 3, "step_time_s": result["step_time_s"] / 1.25}), "utf-8")
+    assert run(["rerun", str(path), "--json"]) == 4
+    report = json.loads(capsys.readouterr().out)
+    assert (report["keys_gone"], report["keys_new"]) == (["speed"], ["mfu"])
+    moved = {one["field"]: one["change"] for one in report["differences"]}
+    assert moved == {"step_time_s": pytest.approx(0.25)}
+    assert run(["rerun", str(path)]) == 4
+    shown = capsys.readouterr().out
+    assert "new in results: mfu" in shown and "+25 %" in shown

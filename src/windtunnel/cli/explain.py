@@ -128,6 +128,7 @@ def _explanation(
 def _document(explanation: Explanation, time_class: str | None, term: str | None) -> dict[str, Any]:
     from windtunnel.errors import BadInput
     from windtunnel.training.explain.find_terms import NO_CHAIN, find_class, find_terms
+    from windtunnel.versions import RESULT_SCHEMA
 
     if time_class is None and term is None:
         return explanation.to_dict()
@@ -135,9 +136,10 @@ def _document(explanation: Explanation, time_class: str | None, term: str | None
     if chain is None:
         raise BadInput(NO_CHAIN)
     if term is not None:
-        return {"terms": [t.to_dict() for t in find_terms(chain, term, time_class)]}
+        return {"schema_version": RESULT_SCHEMA, "terms": [t.to_dict() for t in find_terms(chain, term, time_class)]}
     name = find_class(chain, time_class or "")
     return {
+        "schema_version": RESULT_SCHEMA,
         "class": name,
         "busy_s": chain.busy_s(name),
         "exposed_s": chain.exposed[name],

@@ -12,6 +12,8 @@ from windtunnel.cli.sources import planner_choices, stored_result, stored_servin
 
 _NOT_COMPARED = {"simulated_in_s", "version", "schema_version", "trace", "published", "scenario_name"}
 _DIGITS = 9
+_SHOWN = 40
+"""Differences that the terminal lists."""
 
 
 def rerun(
@@ -22,7 +24,8 @@ def rerun(
 ) -> None:
     """Repeat a stored result and say whether it is equal.
 
-    Every figure is compared to 9 digits; exits 4 when one differs.
+    Results of earlier releases are read too. Every figure is compared to 9 digits, and each that moved is listed with
+    its change, beside what changed in results since; exits 4 when one differs.
     """
     import windtunnel
     from windtunnel import api
@@ -52,7 +55,11 @@ def rerun(
         "schema_now": RESULT_SCHEMA,
         "schema_changes": [text for number, text in RESULT_CHANGES.items() if number > schema],
         "input_hash_equal": stored.get("input_hash") == fresh.get("input_hash"),
-        "differences": [{"field": f, "stored": was, "now": now} for f, was, now in differences],
+        "differences": [
+            {"field": f, "stored": was, "now": now, "change": _change(was, now)} for f, was, now in differences
+        ],
+        "keys_gone": [key for key in stored if key not in fresh],
+        "keys_new": [key for key in fresh if key not in stored and key not in _NOT_COMPARED],
     }
     if as_json:
         print_json(report)
@@ -115,23 +122,35 @@ def _equal(was: Any, now: Any) -> bool:
     return bool(was == now)
 
 
+def _change(was: Any, now: Any) -> float | None:
+    """Relative change of a figure; None of what is no figure, or was zero."""
+    numbers = [x for x in (was, now) if isinstance(x, int | float) and not isinstance(x, bool)]
+    return now / was - 1 if len(numbers) == 2 and was else None
+
+
 def _show(report: dict[str, Any]) -> None:
     out = console()
     if report["version_stored"] != report["version_now"]:
         out.print(f"stored by windtunnel {report['version_stored']}, this is {report['version_now']}")
     for text in report["schema_changes"]:
         out.print(f"changed since: {text}")
+    for name, keys in (("no longer in results", report["keys_gone"]), ("new in results", report["keys_new"])):
+        if keys:
+            out.print(f"{name}: {', '.join(keys)}")
     if report["equal"]:
         out.print("equal: every figure agrees to 9 digits")
         return
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for title in ("differs", "stored", "now"):
+    for title in ("differs", "stored", "now", "change"):
         table.add_column(title)
-    for item in report["differences"][:40]:
-        table.add_row(item["field"], str(item["stored"]), str(item["now"]))
+    for item in report["differences"][:_SHOWN]:
+        change = "" if item["change"] is None else f"{100 * item['change']:+.3g} %"
+        table.add_row(item["field"], str(item["stored"]), str(item["now"]), change)
     out.print(table)
+    if (more := len(report["differences"]) - _SHOWN) > 0:
+        out.print(f"and {more} more, which --json lists")
 
 
 def register(app: typer.Typer) -> None:

@@ -19,6 +19,7 @@ from windtunnel.scenarios.source import Source
 from windtunnel.specs.learning import LearningSpec
 from windtunnel.techniques import applied
 from windtunnel.techniques.knobs import named
+from windtunnel.versions import RESULT_SCHEMA
 
 ROUNDS = 20
 """Rounds that are looked at, at least."""
@@ -55,7 +56,8 @@ class LinkNeeds:
                 for share, rate in zip(self.shares, one.bytes_per_s, strict=True)
             ]
             rows[one.algorithm] = {"utilisation": one.utilisation, "bandwidth_for": needs}
-        return {**{k: v for k, v in asdict(self).items() if k not in ("algorithms", "shares")}, "algorithms": rows}
+        own = {k: v for k, v in asdict(self).items() if k not in ("algorithms", "shares")}
+        return {"schema_version": RESULT_SCHEMA, **own, "algorithms": rows}
 
 
 def link_needs(source: Source, shares: Sequence[float], *, overrides: Sequence[str] = ()) -> LinkNeeds:

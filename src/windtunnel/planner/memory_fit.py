@@ -13,6 +13,7 @@ from windtunnel.techniques.base import Applied
 from windtunnel.training.prepare_step import prepare
 from windtunnel.training.simulate_step import memory_of
 from windtunnel.training.step_setup import PreparedStep
+from windtunnel.versions import RESULT_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class FitResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return asdict(self)
+        return {"schema_version": RESULT_SCHEMA} | asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

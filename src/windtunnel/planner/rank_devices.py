@@ -14,6 +14,7 @@ from windtunnel.planner.whole_run import METRICS as RUN_METRICS
 from windtunnel.scenarios.load import fields_of
 from windtunnel.scenarios.source import Source
 from windtunnel.specs.scenario import Scenario
+from windtunnel.versions import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     from windtunnel.planner.result import PlanResult
@@ -83,7 +84,7 @@ class DeviceRanking:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
-        return asdict(self)
+        return {"schema_version": RESULT_SCHEMA} | asdict(self)
 
 
 def catalogue_devices() -> tuple[str, ...]:

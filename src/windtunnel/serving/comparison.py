@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.differences import changed, deltas, flat
+from windtunnel.versions import RESULT_SCHEMA
 
 FIGURES = {
     "throughput_requests_per_s": 1,
@@ -47,6 +48,7 @@ class ServingComparison:
         """Plain data for `--json`."""
         names = ("scenario_name", "saturated", "bound_by")
         return {
+            "schema_version": RESULT_SCHEMA,
             "a": {n: self.a.get(n) for n in names},
             "b": {n: self.b.get(n) for n in names},
             "figures": {k: {"a": a, "b": b, "ratio": b / a if a else None} for k, (a, b) in self.figures.items()},

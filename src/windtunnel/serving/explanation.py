@@ -17,6 +17,7 @@ from windtunnel.cost.serving_provenance import serving_provenance
 from windtunnel.scenarios.source import Source
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import MeasuredValue, Profile
+from windtunnel.versions import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +95,7 @@ class ServingExplanation:
         own = self.result.to_dict()
         kept = ("scenario_name", "ttft_s", "tpot_s", "e2e_s", "output_tokens_per_s", "intervals", "grades", "bound_by")
         return {
+            "schema_version": RESULT_SCHEMA,
             **{name: own[name] for name in kept},
             "iterations": [one.to_dict() for one in self.iterations],
             "capacity": own["capacity"],

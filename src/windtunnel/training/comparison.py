@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.differences import changed, deltas, flat
 from windtunnel.training.compare_results import between
+from windtunnel.versions import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     from windtunnel.training.results.training_result import TrainingResult
@@ -46,6 +47,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
+            "schema_version": RESULT_SCHEMA,
             "a": _figures(self.a),
             "b": _figures(self.b),
             "step_time_difference_s": self.b.step_time_s - self.a.step_time_s,

@@ -17,6 +17,7 @@ from windtunnel.errors import BadInput
 from windtunnel.quantities import percent, read_seconds, seconds
 from windtunnel.training.results.charts import ordered_breakdown
 from windtunnel.training.results.one_line import fit_line, next_lines
+from windtunnel.versions import RESULT_SCHEMA
 
 if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
@@ -75,6 +76,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
+            "schema_version": RESULT_SCHEMA,
             "scenario_name": self.result.scenario_name,
             "step_time_s": self.result.step_time_s,
             "interval": {

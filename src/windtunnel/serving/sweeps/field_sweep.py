@@ -18,6 +18,7 @@ from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.sweeps.load_sweep import AXES, POINTS, holds, row, serve_once, slim
 from windtunnel.serving.sweeps.load_sweep import Point as LoadPoint
+from windtunnel.versions import RESULT_SCHEMA
 
 _MOST = 200
 
@@ -61,6 +62,7 @@ class FieldSweep:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
+            "schema_version": RESULT_SCHEMA,
             "scenario_name": self.scenario_name,
             "field": self.field,
             "points": [p.to_dict() for p in self.points],

@@ -18,6 +18,7 @@ from windtunnel.scenarios.source import Source
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.simulate import serve_requests, with_traffic
+from windtunnel.versions import RESULT_SCHEMA
 
 AXES = {"rate": "rate_per_s", "concurrency": "concurrency", "time_scale": "time_scale"}
 """Word of `--sweep` → field of `serving.traffic`."""
@@ -178,6 +179,7 @@ class SweepResult:
         plain = full.result.to_dict()
         shared = ("scenario", "assumed", "limits", "capacity")
         return {
+            "schema_version": RESULT_SCHEMA,
             "scenario_name": self.scenario_name,
             "axis": self.axis,
             "unit": self.unit,
