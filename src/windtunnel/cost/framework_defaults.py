@@ -118,6 +118,8 @@ class Behaviour:
     dispatch_skips_host: bool = False
     experts_looped: bool = False
     """Whether a grouped product is a loop over local experts: a product, a wave tail and launches for each."""
+    fused_experts: bool = False
+    """Whether experts are one grouped kernel a product with activation and casts in its epilogue."""
     shard_optimizer: bool = True
     compile: bool = False
     expandable_segments: bool = False

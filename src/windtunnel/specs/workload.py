@@ -254,9 +254,17 @@ class TrainingSpec(Spec):
     """`masks`: the router's choices become one-hot masks over tokens, experts and places, operator by operator
     (DeepSpeed)."""
     fused_permute: Annotated[bool | None, Switch(ignored_when=no_experts, exported=WRITTEN_BY_TARGETS)] = None
-    fused_experts: Annotated[bool | None, Switch(ignored_when=no_experts, exported=NOT_LAUNCHED)] = None
-    """Experts as one grouped kernel a product with activation and casts in its epilogue; absent means one product an
-    expert."""
+    fused_experts: Annotated[
+        bool | None,
+        Switch(
+            framework_default="fused_experts",
+            resolved_as="fused_experts",
+            ignored_when=no_experts,
+            exported=NOT_LAUNCHED,
+        ),
+    ] = None
+    """Experts as one grouped kernel a product with activation and casts in its epilogue; absent: as the framework's
+    release does for this model and device."""
     expert_load: Annotated[
         ExpertLoad,
         Switch(

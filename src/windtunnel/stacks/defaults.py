@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -23,7 +22,9 @@ class Setting:
     device: str = ""
     """Catalogue id of the device."""
     models: tuple[str, ...] = ()
-    """Kinds of the model (`dense` or `moe`, `mla`), and its name in lower case with hyphens."""
+    """Kinds of the model (`dense` or `moe`, `mla`)."""
+    name: str = ""
+    """Letters and digits of the model's name, in lower case."""
     precision: str = ""
     phase: str = ""
 
@@ -34,6 +35,7 @@ class Setting:
             generation=device.generation,
             device=device.id,
             models=kinds(model) if model is not None else (),
+            name=plain(model.name) if model is not None else "",
             precision=training.precision,
             phase=training.phase,
         )
@@ -53,11 +55,19 @@ ANYWHERE = Setting()
 """Nothing is known but the framework."""
 
 
-@cache
+KINDS = ("dense", "moe", "mla")
+"""Kinds of models that conditions may name."""
+
+
 def kinds(model: ModelSpec) -> tuple[str, ...]:
-    """Words by which defaults ask for a model: its kinds, and its name in lower case with hyphens."""
-    words = ["moe" if model.num_experts else "dense", *(["mla"] if model.is_mla else [])]
-    return (*words, re.sub(r"[^a-z0-9]+", "-", model.name.casefold()).strip("-"))
+    """The kinds of a model."""
+    return ("moe" if model.num_experts else "dense", *(["mla"] if model.is_mla else []))
+
+
+@cache
+def plain(name: str) -> str:
+    """Letters and digits of a name, in lower case: `Qwen3-235B-A22B` and `qwen3_235b_a22b` are one."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def defaults_at(framework: str, version: str = "", setting: Setting = ANYWHERE) -> dict[str, ReleaseDefault]:
@@ -85,7 +95,7 @@ def holds(when: dict[str, list[str]], setting: Setting) -> bool:
         "precision": lambda wanted: setting.precision in wanted,
         "phase": lambda wanted: setting.phase in wanted,
         "device": lambda wanted: setting.device.startswith(tuple(wanted)),
-        "model": lambda wanted: any(word.startswith(tuple(wanted)) for word in setting.models),
+        "model": lambda wanted: any(w in setting.models if w in KINDS else plain(w) in setting.name for w in wanted),
     }
     return all(tests[name](wanted) for name, wanted in when.items())
 

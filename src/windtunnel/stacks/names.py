@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from windtunnel.stacks.defaults import plain
 from windtunnel.stacks.stack_files import FRAMEWORKS, stack_file
 
 
@@ -13,14 +14,10 @@ def framework_named(text: str) -> str | None:
     Args:
         text: name in any case, with hyphens, underscores, dots or blanks between its words.
     """
-    return _spellings().get(_plain(text))
+    return _spellings().get(plain(text))
 
 
 @cache
 def _spellings() -> dict[str, str]:
-    found = {_plain(str(word)): name for name in FRAMEWORKS for word in stack_file(name).get("spellings", ())}
-    return found | {_plain(name): name for name in FRAMEWORKS}
-
-
-def _plain(text: str) -> str:
-    return "".join(letter for letter in text.casefold() if letter.isalnum())
+    found = {plain(str(word)): name for name in FRAMEWORKS for word in stack_file(name).get("spellings", ())}
+    return found | {plain(name): name for name in FRAMEWORKS}

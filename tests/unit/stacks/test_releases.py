@@ -10,9 +10,10 @@ import pytest
 from windtunnel import api
 from windtunnel.cost.coefficient_files import coefficient_file
 from windtunnel.cost.framework_defaults import Behaviour, behaviour, dated_defaults
-from windtunnel.stacks.defaults import Setting, release_note
+from windtunnel.stacks.defaults import Setting, holds, release_note
 from windtunnel.stacks.releases import NEWEST, release_date
 from windtunnel.stacks.stack_files import FRAMEWORKS, stack_file
+from windtunnel.training.predict import prepare
 
 DECIDED = ("attention", "grad_bytes", "overlap_grad_reduce", "overlap_param_gather", "overlap_tp", "cuda_graphs")
 
@@ -111,3 +112,50 @@ def test_a_release_that_changes_nothing_is_named() -> None:
     assert any(
         "training.framework_version" in text and "newest" in text for text in step(framework_version="main").warnings
     )
+
+
+def mixture(name: str, device: str, **training: Any) -> dict[str, Any]:
+    return {
+        "model": name,
+        "cluster": {"device": device, "nodes": 16, "devices_per_node": 4},
+        "training": {"seq_len": 4096, "global_batch": 512, "framework": "megatron_bridge", **training},
+        "plan": {"pp": 4, "ep": 16, "vpp": 3},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "training", "wanted"),
+    [
+        ("Qwen/Qwen3-235B-A22B", "gb200", {"precision": "mxfp8"}, ("hybridep", True, "full", True)),
+        ("Qwen/Qwen3-235B-A22B", "gb200", {"precision": "bf16"}, ("hybridep", False, "layer", False)),
+        (
+            "Qwen/Qwen3-235B-A22B",
+            "gb200",
+            {"precision": "mxfp8", "framework_version": "26.04"},
+            ("hybridep", False, "layer", False),
+        ),
+        ("Qwen/Qwen3-235B-A22B", "h100-sxm-80gb", {}, ("alltoall", True, "none", False)),
+        ("mistralai/Mixtral-8x22B-v0.1", "gb200", {}, ("hybridep", False, "layer", False)),
+        ("mistralai/Mixtral-8x22B-v0.1", "gb200", {"framework_version": "25.09"}, ("alltoall", False, "none", False)),
+        (
+            "Qwen/Qwen3-235B-A22B",
+            "gb200",
+            {"precision": "mxfp8", "moe_dispatcher": "alltoall", "cuda_graphs": "none"},
+            ("alltoall", True, "none", True),
+        ),
+    ],
+)
+def test_mixtures_get_the_switches_of_their_release_on_their_device(
+    name: str, device: str, training: dict[str, Any], wanted: tuple[Any, ...]
+) -> None:
+    scenario = mixture(name, device, **training)
+    if "Mixtral" in name:
+        scenario["plan"] = {"pp": 4, "ep": 8, "vpp": 2}
+    plan = prepare(scenario)[0].plan
+    assert (plan.dispatcher, plan.overlap_moe_a2a, plan.cuda_graphs, plan.fused_experts) == wanted
+
+
+def test_conditions_that_are_not_known_do_not_hold() -> None:
+    assert not holds({"device": ["gb200"]}, Setting(generation="blackwell"))
+    assert holds({"device": ["gb2"], "model": ["mla", "qwen3-235b"]}, Setting(device="gb200", name="qwenqwen3235ba22b"))
+    assert not holds({"precision": ["mxfp8"], "phase": ["lora"]}, Setting(precision="mxfp8", phase="pretrain"))

@@ -448,11 +448,14 @@ def test_switch_reduction_can_be_off(text: Any, off: bool) -> None:
     assert (cluster.scale_up is not None) == off
 
 
-def test_an_omitted_recipe_is_one_opening() -> None:
+def test_switches_of_an_omitted_recipe_are_left_to_the_release() -> None:
     changes = {"framework": "Megatron-Bridge, NeMo 26.08 container", "recompute": None, "model__type": "moe"}
     case = read(row(**changes, model__experts=64, model__topk=4, model__moe_ffn=1024, parallel__ep=8))
+    assert case.scenario is not None and case.scenario.training is not None
+    training, overlap = case.scenario.training, case.scenario.plan.overlap
+    assert (training.moe_dispatcher, training.cuda_graphs, overlap.moe_a2a, training.fused_experts) == (None,) * 4
     fields = [field for field, _, _ in case.assumed]
-    assert "recipe" in fields and "plan.recompute" not in fields
+    assert "plan.recompute" in fields and "training.moe_dispatcher" not in fields
 
 
 def test_fewer_sequences_than_replicas_are_cut_over_a_context_axis() -> None:

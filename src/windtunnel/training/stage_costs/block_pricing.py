@@ -139,7 +139,7 @@ def _pricing(case: BlockCase) -> Pricing:
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS,
         overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
-        fused_experts=bool(training.fused_experts),
+        fused_experts=plan.fused_experts,
         looped_experts=behaviour.experts_looped,
         expert_nodes=plan.switches.expert_nodes,
         local_share=training.expert_load.local,

@@ -58,7 +58,7 @@ def local_block(
         plan,
         hidden=float(model.hidden_size),
         imbalance=expert_imbalance(training, plan, model),
-        fused_experts=bool(training.fused_experts),
+        fused_experts=plan.fused_experts,
         masks=training.moe_gate == "masks",
     )
     operators = context_parallel(operators, plan, eager_merge=eager_merge)

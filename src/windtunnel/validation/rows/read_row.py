@@ -40,7 +40,6 @@ from windtunnel.validation.rows.parsing.software import (
 from windtunnel.validation.rows.serving_targets import serving_unit
 from windtunnel.validation.rows.targets import Target, Work, training_targets
 
-_RECIPE = ("plan.recompute", "training.cuda_graphs", "training.moe_dispatcher", "plan.overlap.moe_a2a")
 _LAUNCH = ("plan.recompute", "plan.zero", "training.optimizer", "training.attention")
 
 
@@ -184,8 +183,6 @@ def _training(row: dict[str, Any]) -> RowCase:
     scenario = _training_scenario(ctx, run, device)
     if isinstance(scenario, str):
         return without(scenario)
-    if ctx.fields.get("recompute") is None and run.software == "megatron_bridge":
-        ctx.merge(_RECIPE, "recipe", "the table leaves out the recipe; settings of that release's recipes")
     if "t5x" in ctx.framework:
         ctx.merge(_LAUNCH, "recipe", "the table leaves out the launch configuration; the framework's defaults")
     axes, cluster = run.axes, run.cluster

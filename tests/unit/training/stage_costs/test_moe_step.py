@@ -52,7 +52,7 @@ def _launch(x: PreparedStep, name: str, direction: str = "F") -> Launch:
 
 
 def test_only_a_dispatcher_that_knows_nodes_sends_one_copy_a_node() -> None:
-    plain = _launch(_step(nodes=4, ep=32), "ep_dispatch")
+    plain = _launch(_step(nodes=4, ep=32, training={"moe_dispatcher": "alltoall"}), "ep_dispatch")
     fused = _launch(_step(nodes=4, ep=32, training={"moe_dispatcher": "deepep"}), "ep_dispatch")
     rows = 4096 * 8 * 2048 * 2
     assert plain.out_bytes == pytest.approx(rows * 24 / 32)  # every copy whose expert lies on the other three nodes
@@ -89,7 +89,7 @@ def test_a_wide_gather_is_slower_than_the_exchange() -> None:
 
 
 def test_a_rank_that_holds_several_chosen_experts_gets_one_copy() -> None:
-    plain = _launch(_step(ep=8), "ep_dispatch")
+    plain = _launch(_step(ep=8, training={"moe_dispatcher": "alltoall"}), "ep_dispatch")
     fused = _launch(_step(ep=8, training={"moe_dispatcher": "hybridep"}), "ep_dispatch")
     assert fused.up_bytes / plain.up_bytes == pytest.approx(distinct_destinations(8, 8) / 8)
 
@@ -255,10 +255,11 @@ def test_graph_scopes_are_read(scope: list[str], graphs: str) -> None:
 
 def test_recipes_of_a_release_fill_what_its_table_leaves_out() -> None:
     dropping = _training(_row(framework="Megatron-Bridge, NeMo 25.09 container"))
-    assert (dropping.training.cuda_graphs, dropping.model.capacity_factor) == ("full", 1.0)
-    later = _training(_row(framework="Megatron-Bridge, NeMo 26.06 container"))
-    assert later.training.fused_experts and later.model.capacity_factor is None
-    assert not _training(_row()).training.fused_experts
+    assert dropping.training.cuda_graphs is None
+    assert (prepare(dropping)[0].plan.cuda_graphs, dropping.model.capacity_factor) == ("full", 1.0)
+    later = _training(_row(framework="Megatron-Bridge, NeMo 26.08 container"))
+    assert prepare(later)[0].plan.fused_experts and later.model.capacity_factor is None
+    assert not prepare(_training(_row()))[0].plan.fused_experts
 
 
 def test_nemo_scripts_are_not_those_of_megatron_bridge() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.specs.plan import Overlap
 from windtunnel.validation.rows.parsing.context import Context
 from windtunnel.validation.rows.parsing.loose_values import mapping, switch, unstated, words
-from windtunnel.validation.rows.parsing.pattern_tables import default, matches, table
+from windtunnel.validation.rows.parsing.pattern_tables import matches, table
 
 _CLAUSES = re.compile(r"[,;+&\n]|\band\b")
 
@@ -52,12 +52,6 @@ def _recipe(ctx: Context, found: dict[str, bool]) -> None:
             continue
         for switched in _switches(name.replace("_", " ")):
             found[switched] = state
-    experts = any("expert" in k or "moe" in k for k in ctx.model)
-    if experts and "moe_a2a" not in found and "moe_flex_dispatcher_backend" not in ctx.extra:
-        rule = default("moe_a2a_overlap", ctx)
-        if rule is not None and ctx.fields.get("recompute") is None:
-            found["moe_a2a"] = bool(rule[0])
-            ctx.assume("plan.overlap.moe_a2a", *rule)
 
 
 def _switches(clause: str) -> tuple[str, ...]:

@@ -130,13 +130,10 @@ def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: 
         fields["fsdp_root_group"] = bool(rule[0])
         ctx.assume("training.fsdp_root_group", *rule)
     if model.num_experts:
-        fields |= _mixture(ctx, device)
-    graphs = _cuda_graphs(ctx, chosen)
+        fields |= _mixture(ctx)
+    graphs = _cuda_graphs(ctx)
     if graphs is not None:
         fields["cuda_graphs"] = graphs
-    if model.num_experts and graphs == "full" and (rule := default("fused_experts", ctx)):
-        fields["fused_experts"] = bool(rule[0])
-        ctx.assume("training.fused_experts", *rule)
     return fields
 
 
@@ -248,7 +245,7 @@ def _kernels(ctx: Context, chosen: str, model: ModelSpec, device: str) -> dict[s
     return fields
 
 
-def _mixture(ctx: Context, device: str) -> dict[str, Any]:
+def _mixture(ctx: Context) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     stated = words(
         first(ctx.extra, "moe_flex_dispatcher_backend", "moe_token_dispatcher_type", "dispatcher", "moe_dispatcher")
@@ -256,9 +253,6 @@ def _mixture(ctx: Context, device: str) -> dict[str, Any]:
     chosen = meaning("software", "dispatcher", stated) if stated else None
     if chosen is not None:
         fields["moe_dispatcher"] = chosen
-    elif ctx.fields.get("recompute") is None and (rule := default("moe_dispatcher", ctx, device=device)):
-        fields["moe_dispatcher"] = rule[0]
-        ctx.assume("training.moe_dispatcher", *rule)
     fused = switch(first(ctx.extra, "moe_permute_fusion", "permute_fusion", "fused_permute"))
     if fused is not None:
         fields["fused_permute"] = fused
@@ -268,15 +262,10 @@ def _mixture(ctx: Context, device: str) -> dict[str, Any]:
     return fields
 
 
-def _cuda_graphs(ctx: Context, chosen: str) -> str | None:
+def _cuda_graphs(ctx: Context) -> str | None:
     impl = words(first(ctx.extra, "cuda_graph_impl", "cuda_graphs", "enable_cuda_graph"))
     scope = words(first(ctx.extra, "cuda_graph_scope", "cuda_graph_modules"))
     if not impl:
-        if chosen == "megatron_bridge" and ctx.fields.get("recompute") is None:
-            rule = default("cuda_graphs", ctx)
-            if rule is not None:
-                ctx.assume("training.cuda_graphs", *rule)
-                return str(rule[0])
         return None
     kind = meaning("software", "cuda_graph_impl", impl)
     if kind == "none" or kind is None:
