@@ -130,6 +130,7 @@ OPTIONS = {
     "clusters": ["--json"],
     "devices": ["--json"],
     "laws": ["--extrapolate", "--json", "--list"],
+    "stacks": ["--json"],
     "import": [
         "--block",
         "--block-size",

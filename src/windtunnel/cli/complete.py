@@ -40,6 +40,14 @@ def laws(incomplete: str) -> list[str]:
     return _matching(LAWS.list(), incomplete)
 
 
+def stacks(incomplete: str) -> list[str]:
+    """Training frameworks and recipes."""
+    from windtunnel.stacks.recipes import recipe_names
+    from windtunnel.stacks.stack_files import FRAMEWORKS
+
+    return _matching([*FRAMEWORKS, *recipe_names()], incomplete)
+
+
 def papers(incomplete: str) -> list[str]:
     """Papers that have an experiment."""
     from windtunnel.cli import workshop

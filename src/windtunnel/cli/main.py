@@ -37,6 +37,7 @@ from windtunnel.cli import (
     rerun,
     schema,
     serve,
+    stacks,
     studio,
     sweep,
     techniques,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 VERBS = {
     "Predict": ("train", "serve", "run", "cluster", "learn", "reason", "fit", "compare", "explain"),
     "Decide": ("plan", "advise", "sweep", "studio", "check"),
-    "Catalogue": ("models", "devices", "clusters", "techniques", "laws", "catalog"),
+    "Catalogue": ("models", "devices", "clusters", "techniques", "laws", "stacks", "catalog"),
     "Bring and write files": ("init", "import", "schema", "rerun", "batch", "mcp"),
     "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
 }
@@ -135,6 +136,7 @@ for _verb in (
     clusters,
     devices,
     laws,
+    stacks,
     import_,
     init,
     schema,

@@ -15,6 +15,7 @@ from windtunnel.scenarios.renames import with_current_names
 from windtunnel.scenarios.settings import with_settings
 from windtunnel.scenarios.side_files import with_side_files
 from windtunnel.scenarios.source import Source, folder_of
+from windtunnel.scenarios.stack_fields import with_stack
 from windtunnel.scenarios.validate import validated, validated_scenario
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
@@ -37,9 +38,12 @@ def unchecked(source: str | Path | dict[str, Any], overrides: Sequence[str] = ()
     Raises:
         BadInput: the file cannot be read or is not YAML.
     """
-    fields = with_settings(with_current_names(read(source)), overrides)
-    fields = expanded(fields)
-    return with_side_files(fields)
+    return with_side_files(expanded(_stated(source, overrides)))
+
+
+def _stated(source: str | Path | dict[str, Any], overrides: Sequence[str]) -> Fields:
+    """What a file, settings and the recipe that they name state, under present names."""
+    return with_stack(with_settings(with_current_names(read(source)), overrides))
 
 
 def load(source: Source, overrides: Sequence[str] = ()) -> tuple[Scenario, SourceMap, Path]:
@@ -70,7 +74,7 @@ def fields_of(source: str | Path | dict[str, Any], overrides: Sequence[str] = ()
     Raises:
         BadInput: the file cannot be read or is not YAML.
     """
-    fields = with_settings(with_current_names(read(source)), overrides)
+    fields = _stated(source, overrides)
     return fields.data, fields.lines
 
 

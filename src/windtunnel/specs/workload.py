@@ -53,6 +53,8 @@ AdapterTarget = Literal[
 ]
 """Products that adapters may stand next to; `q`, `k`, `v` and `gate`, `up` are parts of `qkv` and `fc1`."""
 BaseFormat = Literal["nf4", "nf4_single", "int4", "int8", "fp8"]
+FOUR_BITS = ("nf4", "nf4_single", "int4")
+"""Formats that frozen weights are stored in and nothing is multiplied in."""
 
 
 class LoraSpec(Spec):
@@ -178,6 +180,8 @@ class TrainingSpec(Spec):
     """Training framework, whose defaults and measured coefficients hold."""
     framework_version: Annotated[str, Switch(ignored_when=lambda x: x.release_note, exported=NOT_LAUNCHED)] = ""
     """Release, container (24.07) or date (2024, 2024-07) whose defaults hold; empty: the newest."""
+    recipe: Annotated[str, Switch(exported=NOT_LAUNCHED)] = ""
+    """A public recipe by name (`windtunnel stacks FRAMEWORK`), or NAME@RELEASE: it sets what the scenario does not."""
     optimizer: Annotated[
         Literal["adam", "adam8bit", "sgd", "momentum", "adafactor", "lion", "muon", "none"],
         Switch(exported=WRITTEN_BY_TARGETS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from windtunnel.data_files import read_yaml
 from windtunnel.stacks.defaults import plain
 from windtunnel.stacks.stack_files import FRAMEWORKS, stack_file
 
@@ -21,3 +22,20 @@ def framework_named(text: str) -> str | None:
 def _spellings() -> dict[str, str]:
     found = {plain(str(word)): name for name in FRAMEWORKS for word in stack_file(name).get("spellings", ())}
     return found | {plain(name): name for name in FRAMEWORKS}
+
+
+def value_named(field: str, text: str) -> str:
+    """What a scenario calls a value of a field of `training`; the value itself where nothing else is known.
+
+    Args:
+        field: name of the field.
+        text: value as it is written.
+    """
+    return _values().get(field, {}).get(plain(text), text)
+
+
+@cache
+def _values() -> dict[str, dict[str, str]]:
+    """Field → spelling → value."""
+    table = read_yaml("stacks/spoken_values.yaml")
+    return {field: {word: value for value, words in rows.items() for word in words} for field, rows in table.items()}

@@ -32,6 +32,8 @@ class Recipe:
     """Catalogue id of the device that it was made for; empty: any."""
     devices: int = 0
     """Number of devices that it was made for; 0: any."""
+    devices_per_node: int = 8
+    """Devices that one host launches (4 on GB200 and GB300)."""
     training: dict[str, Any] = field(default_factory=dict)
     """Fields of `training:` (seq_len, global_batch, precision, phase, cuda_graphs, moe_dispatcher, …)."""
     plan: dict[str, Any] = field(default_factory=dict)
@@ -69,6 +71,12 @@ def recipe_named(name: str, framework: str = "", version: str = "") -> Recipe | 
         if own:
             return own[0]
     return None
+
+
+def recipe_asked(text: str, framework: str = "", version: str = "") -> Recipe | None:
+    """The recipe that a scenario names, as NAME or NAME@RELEASE."""
+    name, _, release = text.partition("@")
+    return recipe_named(name, framework, release or version)
 
 
 def recipe_names(framework: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.specs.switches import Assumed, StepFacts, open_fields, switches_of
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.stacks.defaults import Setting
+from windtunnel.stacks.recipes import recipe_asked
 from windtunnel.training.explain.step_facts import step_facts
 from windtunnel.training.offload.memory_tiers import HOST_MEMORY_BYTES_PER_S, NVME_BYTES_PER_S
 from windtunnel.training.results.records import Assumption
@@ -34,6 +35,7 @@ def assumptions(scenario: Scenario, prepared: PreparedStep, folder: Path) -> tup
     found = (
         *prepared.cluster.assumed,
         *_model(scenario, folder),
+        *_recipe(prepared),
         *_open_fields("training", prepared.training, prepared, facts),
         *_host(prepared),
         *_open_fields("plan", scenario.plan, prepared, facts),
@@ -78,6 +80,20 @@ def _model(scenario: Scenario, folder: Path) -> Iterator[tuple[str, str, str]]:
         from windtunnel.importers.hf_config import read_hf_config
 
         yield from read_hf_config(folder / scenario.model.config).assumed
+
+
+def _recipe(x: PreparedStep) -> Iterator[tuple[str, str, str]]:
+    """The recipe that was named, and in what it was made for something else."""
+    training = x.training
+    recipe = training.recipe and recipe_asked(training.recipe, training.framework, training.framework_version)
+    if not recipe:
+        return
+    yield "training.recipe", recipe.name, f"{recipe.source}: it sets what the scenario leaves open"
+    device, devices = x.cluster.device.id, x.cluster.num_devices
+    if recipe.device and not device.startswith(recipe.device):
+        yield "training.recipe.device", device, f"the recipe was made for {recipe.device}"
+    if recipe.devices and recipe.devices != devices:
+        yield "training.recipe.devices", f"{devices:,}", f"the recipe was made for {recipe.devices:,} devices"
 
 
 def _open_fields(
