@@ -25,6 +25,8 @@ pytestmark = pytest.mark.golden
 FOLDER = Path(__file__).with_name("commands")
 FILES = FOLDER / "files"
 REGENERATE = bool(os.environ.get("WINDTUNNEL_REGENERATE"))
+EVERY_KNOB = "every knob"
+"""The base whose cases list an algorithm of learning with one knob after the other moved."""
 COMMANDS = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
@@ -71,7 +73,23 @@ def predicted(command: str, id: str) -> dict[str, float]:
     question = {"id": id, "verb": command, "scenario": scenario_of(command, id)}
     (answer,) = answers([json.dumps(question)], FILES)
     assert answer["ok"], [problem["message"] for problem in answer["problems"]]
+    if command == "learn" and stored(command)["cases"].get(id, {}).get("base") == EVERY_KNOB:
+        assert alike(answer["result"]) == []
     return digest(answer["result"])
+
+
+def alike(result: dict[str, Any]) -> list[str]:
+    """Learning algorithms of a result whose figures are all equal to those of one before: their knobs did nothing."""
+    known: list[Any] = []
+    found = []
+    for label, each in result["algorithms"].items():
+        figures = {name: value for name, value in each.items() if name not in ("label", "knobs", "reasons")}
+        points = [curve["points"] for curve in result["curves"] if curve["algorithm"] == label]
+        moved = json.dumps([figures, points])
+        if moved in known:
+            found.append(label)
+        known.append(moved)
+    return found
 
 
 def expected(command: str, id: str) -> dict[str, float]:

@@ -54,36 +54,21 @@ REGISTRIES = {
 """Module and name of a registry → the file of stored results that its entries act in."""
 DEFAULTS = {"all", "consolidated", "csv", "fcfs", "serial"}
 """Entries that act wherever none is named."""
-NOT_YET = frozenset(
-    """
-    async-diloco.compressor async-diloco.timeout_s co2.compressor dadao.graph dadao.edge_rate daef.penalty
-    dbw.wait_for delayed-nesterov.every delayed-nesterov.compressor delayed-nesterov.timeout_s des-loc.period_m
-    des-loc.period_v detonation.decay detonation.chunk detonation.k detonation.fraction detonation.sign
-    detonation.lr_in_momentum detonation.mean detonation.bits detonation.positions dettmers-8bit.block dfedsam.graph
-    diloco.fragments diloco.compressor eager-diloco.compressor elastic-local-sgd.compressor
-    elastic-local-sgd.timeout_s fedasmu.timeout_s fedasync.max_staleness fedasync.timeout_s fedavg.compressor
-    fedavg-sync.timeout_s fedavg-sync.compressor fedbuff.max_staleness fedbuff.timeout_s fedbuff.compressor
-    fedcompass.timeout_s fedprox.compressor fl-5g-testbed.timeout_s fl-5g-testbed.compressor intellect-1.fragments
-    intellect-1.drop intellect-1.compressor intellect-1.feedback lifl.timeout_s lifl.compressor masha.compressor
-    masha.down mt-dao.period_u mt-dao.period_v mt-dao.betas mt-dao.weights noloco.mixing_weight papaya.max_staleness
-    papaya.timeout_s papaya.compressor qsr.compressor sbacc sbacc.blocks sbacc.late sbacc.wrong sbacc.strength
-    scallion-scafcom.compressor sequential-gradient-coding.burst sparseloco.compressor streaming-diloco.outer
-    streaming-diloco.outer_lr streaming-diloco.outer_momentum streaming-diloco.fragments streaming-diloco.late
-    streaming-diloco.lead streaming-diloco.layerwise streaming-diloco.local_share streaming-diloco.drop
-    streaming-diloco.bits streaming-diloco.compressor streaming-diloco.feedback streaming-diloco.via
-    streaming-diloco.may_stall dynamic_tree8.block float4.block sign.block topk.chunk average.lr delayed_nesterov
-    delayed_nesterov.lr delayed_nesterov.momentum delayed_nesterov.every delayed_nesterov.spread heavy_ball.lr
-    heavy_ball.momentum heavy_ball.gap_penalty heavy_ball.clip nesterov.lr nesterov.momentum logistic.dtype krum
-    krum.wrong trimmed_mean.wrong
-    """.split()
-)
-"""Of learning: at these knobs' defaults alone so far."""
 NOT_STORED: dict[str, str] = {
     "text_to_sql": "needs a file of queries: tests/unit/programs/test_agent_strategies.py",
     "mlp-digits": "needs scikit-learn's digits: tests/unit/learning/test_tasks.py",
     "torch-module": "needs PyTorch: tests/unit/learning/test_torch_module.py",
     "ngram-lm.file": "a text of one's own: tests/unit/learning/test_tasks.py",
-    **dict.fromkeys(NOT_YET, "not yet"),
+    "delayed_nesterov": "what delayed-nesterov steps with",
+    **{
+        f"{outer}.{knob}": "no scenario sets it: knobs of co2, diloco and the like do"
+        for outer, knobs in {
+            "average": ("lr",),
+            "heavy_ball": ("lr", "momentum", "gap_penalty", "clip"),
+            "nesterov": ("lr", "momentum"),
+        }.items()
+        for knob in knobs
+    },
 }
 """Entry, or entry and knob → why no stored result has it."""
 

@@ -15,6 +15,7 @@ from mutant_index import ROOT
 from mutant_sites import Site
 
 MEMORY_BYTES = 12 * 2**30
+NO_TESTS = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 class _Chosen:
@@ -49,12 +50,12 @@ def preload() -> None:
         __import__(name)
 
 
-def run_in_child(site: Site | None, tests: list[str], jit: bool, out: Path, temporary: Path) -> None:
+def run_in_child(site: Site | None, batches: list[list[str]], jit: bool, out: Path, temporary: Path) -> None:
     """Run tests in their order until one fails, and write what came of it as JSON; never returns.
 
     Args:
         site: what to damage; None: nothing.
-        tests: node ids, those to run first first.
+        batches: node ids, those to run first first; the files of a batch are collected when it begins.
         jit: whether kernels run as machine code.
         out: file for the outcome; what the tests print goes to its neighbour with the suffix `.txt`.
         temporary: empty folder for temporary files.
@@ -76,7 +77,14 @@ def run_in_child(site: Site | None, tests: list[str], jit: bool, out: Path, temp
             config.DISABLE_JIT = 1
         if site is not None:
             install_mutant(site)
-        status |= _run(tests, temporary)
+        codes = set()
+        for place, batch in enumerate(batches):
+            status |= _run(batch, temporary / f"pytest-{place}")
+            codes.add(status["code"])
+            if status["failed"] or not codes <= {0, NO_TESTS}:
+                break
+        else:
+            status["code"] = min(codes)
     except BaseException as problem:  # a mutant can raise anything, at import too
         status |= {"failed": status["failed"] or f"{type(problem).__name__}: {problem}"}
     finally:
@@ -89,6 +97,6 @@ def _run(tests: list[str], temporary: Path) -> dict[str, Any]:
     chosen = _Chosen({id: place for place, id in enumerate(tests)})
     files = list(dict.fromkeys(id.split("::")[0] for id in tests))
     off = [f"-pno:{name}" for name in ("cacheprovider",)]
-    options = ["-x", "-q", "--benchmark-disable", "--tb=line", "-m", "not slow", f"--basetemp={temporary / 'pytest'}"]
+    options = ["-x", "-q", "--benchmark-disable", "--tb=line", "-m", "not slow", f"--basetemp={temporary}"]
     code = pytest.main([*options, *off, *files], plugins=[chosen])
     return {"failed": chosen.failed, "ran": chosen.ran, "code": int(code)}

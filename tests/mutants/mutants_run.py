@@ -40,6 +40,8 @@ from mutant_sites import Site, apply, sites
 EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
 WORKSHOP = ("papers/", "reproduce/", "validation/fit/", "validation/accuracy/", "validation/planner_vs_published/")
 """Folders below the package that serve the project's own pages and no command of a user."""
+FIRST = 10
+"""Tests of a mutant that run before the files of any others are collected."""
 FEW = 40
 """Mutants with fewer executing tests get tests of the same file as well: results are cached between tests."""
 
@@ -231,7 +233,7 @@ class Pool:
         pid = os.fork()
         if pid == 0:
             mutant_child.run_in_child(
-                mutant.site if kind == "mutant" else None, tests, self._jit(mutant), out, temporary
+                mutant.site if kind == "mutant" else None, batches(tests), self._jit(mutant), out, temporary
             )
         self._running[pid] = _Running(mutant, kind, tests[0], out, temporary, time.monotonic() + 40 + 4 * seconds)
 
@@ -282,6 +284,11 @@ class Pool:
             else:
                 mutant.outcome = "untested"
                 yield mutant
+
+
+def batches(tests: list[str]) -> list[list[str]]:
+    """Tests in runs of their own: most mutants die of the first few, and files of the others need no collection."""
+    return [batch for batch in (tests[:FIRST], tests[FIRST : 5 * FIRST], tests[5 * FIRST :]) if batch]
 
 
 def _kill(pid: int) -> None:
