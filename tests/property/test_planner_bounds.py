@@ -32,7 +32,7 @@ from windtunnel.training.simulate_step import memory_of, run, step_time
 from windtunnel.training.step_figures.power import power_of
 
 pytestmark = pytest.mark.property
-SAMPLES = 12
+SAMPLES = 6
 """Candidates that are looked at one by one in each space."""
 MOST = 1500
 """Instructions of a step that is simulated, at most."""

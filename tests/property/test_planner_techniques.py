@@ -27,7 +27,7 @@ from windtunnel.training.prepare_step import prepare
 from windtunnel.training.simulate_step import memory_of, run
 
 pytestmark = pytest.mark.property
-SAMPLES = 10
+SAMPLES = 5
 BASE: dict[str, Any] = {
     "model": "gpt3-1.3b",
     "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},

@@ -112,7 +112,13 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(damage, id=id, marks=() if id in ("a bit flipped", "a link") else pytest.mark.slow)
+        for id, damage in DAMAGE.items()
+    ],
+)
 def test_damaged_machine_code_is_set_aside_and_compiled_anew(package: Path, damage: Callable[[Path], object]) -> None:
     run(package)
     (code,) = (package / "__pycache__").glob(f"{kernel_cache.PREFIX}*/*.nbc")
@@ -127,6 +133,7 @@ def test_damaged_machine_code_is_set_aside_and_compiled_anew(package: Path, dama
     assert os.path.lexists(code.with_name(f"{code.name}.damaged"))
 
 
+@pytest.mark.slow
 def test_a_cache_that_others_may_write_to_is_not_used(package: Path, tmp_path: Path) -> None:
     told = tmp_path / "told"
     run(package, NUMBA_CACHE_DIR=str(told))
@@ -179,6 +186,7 @@ def test_an_edit_of_one_package_leaves_the_machine_code_of_others(package: Path)
     assert len(directories(package / "__pycache__", "clusters.event_loop-")) == 1
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_helper_in_another_package_compiles_its_callers_again(package: Path) -> None:
     assert [run(package), run(package, CLUSTERS)] == [(2, 0), (2, 0)]
     (package / "splitmix64" / "jitted.py").write_text(OTHER_HELPER.format(step=10))

@@ -79,6 +79,7 @@ def test_overlap_gains_more_on_slow_links_and_nothing_without_them() -> None:
     assert "tp-overlap" in alone.unfit and "tp-overlap" not in _gains(alone)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_first_made_to_fit() -> None:
     tight = merged(SLOW_LINKS, {"plan": {"tp": 1, "zero": 3, "mbs": 2}, "training": {"seq_len": 16384}})
     tight["training"]["global_batch"] = 32
@@ -130,6 +131,7 @@ def test_advice_for_serving() -> None:
     assert _told(advice) == set(REGISTRY.list())
 
 
+@pytest.mark.slow
 def test_the_verb_writes_a_scenario_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = tmp_path / "a.json", tmp_path / "b.yaml"
     source.write_text(json.dumps(SLOW_LINKS))
@@ -142,6 +144,7 @@ def test_the_verb_writes_a_scenario_that_runs(tmp_path: Path, capsys: pytest.Cap
     assert "did you mean time?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_report_and_references_hold_every_suggestion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, report, papers = tmp_path / "a.json", tmp_path / "r.html", tmp_path / "p.bib"
     source.write_text(json.dumps(SLOW_LINKS | {"name": "<b>named</b>"}))
@@ -164,6 +167,7 @@ def test_facts_and_switches_of_quality_are_left_alone() -> None:
     assert all(a.lossless for a in variants(plain)) and list(variants(plain))
 
 
+@pytest.mark.slow
 def test_sizes_that_do_not_divide_are_tried_smaller() -> None:
     small = merged(SLOW_LINKS, {"plan": {"tp": 2}})
     advice = advise(small, pairs=False)

@@ -258,6 +258,7 @@ def test_rerun_accepts_every_form_of_train_json(
         capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_init_writes_a_scenario_that_loads(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     from windtunnel.scenarios.load import load_scenario
 

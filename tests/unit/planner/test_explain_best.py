@@ -158,6 +158,7 @@ def test_what_is_recommended_is_simpler_and_cannot_be_told_apart() -> None:
     assert api.plan({**SCENARIO, "search": {"objective": "devices"}}).choice is None
 
 
+@pytest.mark.slow
 def test_brackets_of_stability_are_exact() -> None:
     """At both ends of a bracket, a search on a scenario with that cluster agrees."""
     small = {

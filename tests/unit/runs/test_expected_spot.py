@@ -63,6 +63,7 @@ def test_spares_of_a_spot_fleet_are_asked_for() -> None:
     assert held[1] > held[0] + 6
 
 
+@pytest.mark.slow
 def test_a_spot_run_is_searched() -> None:
     found = api.search_run(EXAMPLE, overrides=("run.replications=16",))
     assert found.complete and found.written is not None and found.best.days <= found.written.days

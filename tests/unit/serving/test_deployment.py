@@ -80,6 +80,7 @@ def test_first_token_conventions() -> None:
     assert found["decode"] - found["transfer"] == pytest.approx(r.tpot_s.mean, rel=0.2)
 
 
+@pytest.mark.slow
 def test_caches_move_at_the_rate_of_their_links() -> None:
     """Near instances use NVLink, far ones the ports of their nodes; layers that leave early leave one to wait for."""
     near = prepare(SPLIT).kv_transfer

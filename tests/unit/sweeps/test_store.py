@@ -371,6 +371,7 @@ def test_nothing_is_written_through_a_link_in_the_folder(name: str, tmp_path: Pa
     assert elsewhere.read_text() == "of somebody" if name == "lock" else not list(elsewhere.iterdir())
 
 
+@pytest.mark.slow
 def test_a_signal_while_rows_are_read_or_written_is_an_interrupt() -> None:
     before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
     sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1))

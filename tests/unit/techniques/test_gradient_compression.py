@@ -82,6 +82,7 @@ def offered(change: dict[str, Any]) -> dict[str, float]:
     return {name: one.gain for one in found.unlike for name in one.names if name in LOSSY}
 
 
+@pytest.mark.slow
 def test_compression_is_advised_where_the_network_is_slow_alone() -> None:
     slow = offered({})
     fast = offered({"cluster": {"nodes": 1}, "training": {"global_batch": 256}})

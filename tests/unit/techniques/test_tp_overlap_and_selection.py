@@ -377,6 +377,7 @@ def test_another_package_adds_a_technique_by_entry_point(monkeypatch: pytest.Mon
 # -- documentation -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_example_in_the_documentation_runs(registered: Any) -> None:
     text = (Path(__file__).parents[3] / "docs" / "techniques" / "overview.md").read_text(encoding="utf-8")
     code = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

@@ -75,6 +75,7 @@ def test_breakdown_of_the_examples_adds_up(path: Path) -> None:
     assert result.interval.low <= result.step_time_s <= result.interval.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_the_same_scenario_gives_the_same_bits(plan: dict[str, Any]) -> None:
     first, second = (predicted(small(plan), trace=True) for _ in range(2))

@@ -148,6 +148,7 @@ def test_what_cannot_be_predicted_says_why(row):
     assert all(math.isfinite(o.measured) for o in found)
 
 
+@pytest.mark.slow
 def test_bars_on_the_measured_rows():
     """No row is dropped; bands of 80 % hold 70 % of what is predicted at least, over all kinds together."""
     found = validate(rows("reasoning_quality")).rows
@@ -261,6 +262,7 @@ def test_units_and_reasons_of_rows_that_are_not_predicted(row, units):
     )
 
 
+@pytest.mark.slow
 def test_public_tables_judge():
     """Bars: tables of τ²-bench, code benchmarks and votes; bands of 80 % hold 75 to 85 % of 186 figures."""
     found = [o for o in validate(shipped_reasoning_rows()).rows if o.interval is not None]

@@ -121,6 +121,7 @@ def test_a_plan_of_the_scenario_that_does_not_fit_is_said_so_everywhere() -> Non
     _holds(plan.view(found), "Scenario's own plan", "the scenario's own plan does not fit")
 
 
+@pytest.mark.slow
 def test_devices_ranked_by_cost() -> None:
     search = {"space": {"tp": [1], "pp": [1]}}
     source = {**SMALL, "cluster": {**ONE_NODE, "device": "any"}, "search": search}
@@ -258,15 +259,25 @@ def test_compare_servings() -> None:
     assert comparison.FIGURES.keys() == compare_serving.WORDS.keys()
 
 
+@pytest.mark.slow
 def test_explain_serving() -> None:
     _holds(
         explain_serving.view(api.explain_serving(SERVED)), "device memory bandwidth", "acts on", "An exponent of -0.6"
     )
 
 
-@pytest.mark.parametrize("objective", ["devices", ["tokens_per_s_per_device", "tokens_per_s_per_user"]], ids=str)
+@pytest.mark.parametrize(
+    "objective",
+    ["devices", pytest.param(["tokens_per_s_per_device", "tokens_per_s_per_user"], marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_plan_of_servers(objective: Any) -> None:
-    search = {"target": "serving", "slo_at": "central", "space": {"max_num_seqs": [16, 64]}, "objective": objective}
+    search = {
+        "target": "serving",
+        "slo_at": "central",
+        "space": {"tp": [1, 2], "max_num_seqs": [16, 64]},
+        "objective": objective,
+    }
     found = api.plan({**SERVED, "search": search})
     front = ["Pareto front"] if isinstance(objective, list) else []
     _holds(plan_serving.view(found), "Best of each cut", "Why not another", "candidates", "Best ", *front)

@@ -149,6 +149,7 @@ def test_the_setting_that_was_changed_is_the_first_candidate() -> None:
     assert all(c.change_s > 0 for c in found)  # none that moves the step away
 
 
+@pytest.mark.slow
 def test_coefficients_stay_within_two_standard_errors() -> None:
     base = wt.simulate_training(SCENARIO, sensitivities=False).step_time_s
     explanation = wt.explain(SCENARIO, against=base * 1.5)
@@ -177,6 +178,7 @@ def test_a_trace_that_equals_the_prediction_leaves_nothing(tmp_path: Path) -> No
     assert rows["gemm"].difference_s == pytest.approx(0, abs=1e-3 * step)
 
 
+@pytest.mark.slow
 def test_slower_products_name_their_coefficient(tmp_path: Path) -> None:
     chain = chain_of()
     trace_of(chain, tmp_path / "t.json", {"gemm": 1.25})
@@ -201,6 +203,7 @@ def test_recomputation_is_recognised_by_its_classes(tmp_path: Path) -> None:
     assert "plan.recompute" in shown(explanation)
 
 
+@pytest.mark.slow
 def test_a_late_host_shows_as_time_without_kernels(tmp_path: Path) -> None:
     chain = chain_of()
     trace_of(chain, tmp_path / "t.json", extra_idle_s=0.2 * chain.step_time_s)
@@ -210,6 +213,7 @@ def test_a_late_host_shows_as_time_without_kernels(tmp_path: Path) -> None:
     assert first.kernel == "no kernel runs" and "host" in first.reason
 
 
+@pytest.mark.slow
 def test_a_step_per_micro_batch_is_noticed(tmp_path: Path) -> None:
     chain = chain_of()
     trace_of(chain, tmp_path / "t.json", dict.fromkeys([*NAMES, "no kernel runs"], 1 / 16))
@@ -287,6 +291,7 @@ def test_api_is_typed() -> None:
     assert api.explain.__annotations__["return"] == "Explanation"
 
 
+@pytest.mark.slow
 def test_a_trace_of_another_run_is_noticed(tmp_path: Path) -> None:
     chain = chain_of()
     trace_of(chain, tmp_path / "t.json")

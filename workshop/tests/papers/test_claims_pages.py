@@ -54,6 +54,7 @@ def claims_of(text: str) -> set[str]:
     return set(re.findall(r"^\| `([^`]+)`(?: \(tier [AB]\))?:", text, flags=re.M))
 
 
+@pytest.mark.slow
 def test_the_pages_of_claims_have_all_claims_of_their_papers() -> None:
     shown: dict[str, set[str]] = {}
     for acts_on in ACTS_ON:

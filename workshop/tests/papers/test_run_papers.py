@@ -67,6 +67,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "run_paper", run_paper)
 
 
+@pytest.mark.slow
 def test_papers_run_side_by_side_and_give_what_they_give_alone() -> None:
     told: list[tuple[int, int]] = []
     chosen = ["pytorch_ddp", "dsi"]

@@ -86,6 +86,7 @@ def of_work(acts_on: str) -> list[str]:
     return papers.folders(acts_on=acts_on)
 
 
+@pytest.mark.slow
 def test_papers_are_chosen_by_what_they_act_on() -> None:
     by_work = {one: of_work(one) for one in papers.ACTS_ON}
     serving = by_work["serving"]
