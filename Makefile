@@ -56,8 +56,9 @@ extras: setup  ## the optional packages: web server, browser driver, protocol, R
 targets:  ## .venv-targets: the programs that launch files are for, as far as the index has them
 	@PYTHON=$(abspath $(BIN))/python scripts/install-targets
 
-fuzz: setup  ## damaged scenarios, configs, launch files, traces and tables through every verb: make fuzz CASES=10000 FIRST=0
-	$(BIN)/python tests/fuzz/fuzz_run.py --cases $(or $(CASES),10000) --first $(or $(FIRST),0) --out $(OUT)/fuzz.jsonl
+fuzz: $(COMPILED)  ## wrong input at every entry point, from the schema: make fuzz MINUTES=20 SEED=1 (CASES=10000: so many instead)
+	$(BIN)/python tests/fuzz/fuzz_run.py --minutes $(or $(MINUTES),$(if $(CASES),0,20)) $(if $(CASES),--cases $(CASES)) \
+		$(if $(SEED),--seed $(SEED)) --out $(OUT)/fuzz
 
 crash: $(COMPILED)  ## sweeps killed, damaged and written twice, compared with an uninterrupted one: make crash ROUNDS=50 SEED=1 (RAY=1: on Ray)
 	WINDTUNNEL_CRASH_ROUNDS=$(or $(ROUNDS),50) $(if $(SEED),WINDTUNNEL_CRASH_SEED=$(SEED)) $(if $(RAY),WINDTUNNEL_CRASH_RAY=1) \

@@ -20,6 +20,7 @@ from typing import Any
 from windtunnel.commands import COMMANDS, asked_by_name
 from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
+from windtunnel.files.parsing import json_of
 
 MAX_LINE_BYTES = 1_000_000
 _FIELDS = ("id", "verb", "scenario", "set")
@@ -65,8 +66,8 @@ def read_question(line: str, number: int) -> dict[str, Any]:
     if len(line.encode("utf-8", "replace")) > MAX_LINE_BYTES:
         raise BadInput(Problem(f"line {number}", f"must be at most {MAX_LINE_BYTES:,} bytes"))
     try:
-        asked = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        asked = json_of(line)
+    except ValueError as error:
         raise BadInput(Problem(f"line {number}", f"must be one JSON object: {error}")) from None
     if not isinstance(asked, dict):
         raise BadInput(Problem(f"line {number}", "must be one JSON object", asked))

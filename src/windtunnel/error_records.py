@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from windtunnel.errors import BadInput, Infeasible, Problem, WindtunnelError
+from windtunnel.errors import BadInput, Infeasible, Problem, WindtunnelError, shown
 
 _LONGEST = 240
 """Characters of an unexpected error's own text that are shown."""
@@ -46,5 +47,15 @@ def _of_input(problem: Problem) -> dict[str, Any]:
 
 
 def problem_record(**known: Any) -> dict[str, Any]:
-    """One problem with all its keys; what is not known is null."""
-    return dict.fromkeys(("file", "line", "field", "value", "message", "hint")) | known
+    """One problem with all its keys; what is not known is null, and what JSON cannot hold is the text of it."""
+    whole = dict.fromkeys(("file", "line", "field", "value", "message", "hint")) | known
+    return {name: value if _is_plain(value) else shown(value, most=_LONGEST) for name, value in whole.items()}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON in UTF-8 can hold a value."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

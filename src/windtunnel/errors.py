@@ -58,16 +58,17 @@ def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | 
     return by_folded[min(longer, key=len)] if longer else None
 
 
-def shown(value: Any) -> str:
-    """A value as a user would have written it, on one line and of bounded length."""
+def shown(value: Any, most: int = MAX_SHOWN_VALUE) -> str:
+    """A value as a user would have written it, on one line and of bounded length, without halves of surrogate pairs."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError):
-        text = repr(value)
+    except (TypeError, ValueError, RecursionError):
+        text = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
     text = " ".join(text.split()) if isinstance(value, str) and text.strip() else text
     if isinstance(value, str) and not text.strip():
         text = repr(value)
-    return text if len(text) <= MAX_SHOWN_VALUE else text[: MAX_SHOWN_VALUE - 1] + "…"
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,484 +1,310 @@
-"""One seed, one case: a verb of the program, its arguments, and files with something wrong in them."""
+"""A case as plain data, drawn from a run's seed and its number: what is asked of which entry point.
+
+```
+{"entry": "cli", "command": "train", "scenario": {…}, "set": ["plan.tp=x"], "as": "yaml"}
+{"entry": "cli", "arguments": ["import", "config.json", "--json"], "files": {"config.json": "…"}}
+{"entry": "mcp", "tool": "fit", "arguments": {…}}          {"entry": "studio", "method": "POST", "path": …, "body": "…"}
+```
+
+Scenarios follow from the records of the commands and from the schema, so that a new command, section or field is asked
+for without a line here. Each field has its turn: case number i changes field i of a shuffled list.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any
 
+import fuzz_files
 import fuzz_inputs as inputs
 import fuzz_mutations as mutations
+import fuzz_schema as schema
 import yaml
 
-SOUND = 0.04
-"""Share of cases without any damage, which must not fail either."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What is run: `windtunnel ARGUMENTS` in a folder that holds FILES."""
-
-    seed: int
-    arguments: tuple[str, ...]
-    files: dict[str, bytes]
-    """File name → content; None stands for a folder."""
-    told: str
-    """What was damaged."""
-
-    def write(self, folder: Path) -> None:
-        """Put the files into a folder."""
-        for name, content in self.files.items():
-            if content == FOLDER:
-                (folder / name).mkdir()
-            else:
-                (folder / name).write_bytes(content)
-
-
-FOLDER = b"\0 a folder stands here \0"
-
-
-def _written(data: Any, draw: Random, name: str) -> tuple[bytes, str]:
-    """Nested data, damaged, as a file; sometimes its text is damaged instead."""
-    roll = draw.random()
-    if roll < SOUND:
-        return _dump(data, name), "nothing"
-    if roll < 0.45:
-        told = [mutations.change(data, draw, mild=True) for _ in range(draw.choice([1, 1, 1, 2, 3]))]
-        return _dump(data, name), "; ".join(told)
-    if roll < 0.9:
-        told = [mutations.change(data, draw) for _ in range(draw.choice([1, 1, 1, 1, 2, 3]))]
-        return _dump(data, name), "; ".join(told)
-    return _text(_dump(data, name).decode(), draw)
-
-
-def _text(text: str, draw: Random) -> tuple[bytes, str]:
-    if draw.random() < 0.01:
-        return FOLDER, "a folder"
-    return mutations.spoil_text(text, draw)
-
-
-def _dump(data: Any, name: str) -> bytes:
-    text = json.dumps(data) if name.endswith(".json") else yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _sets(data: dict[str, Any], draw: Random) -> tuple[str, ...]:
-    """Sometimes a `--set` with a path of the scenario and any value."""
-    if draw.random() > 0.12:
-        return ()
-    paths = [p for p in mutations.places(data) if all(isinstance(k, str | int) for k in p)]
-    path = ".".join(map(str, draw.choice(paths))) if paths and draw.random() < 0.9 else "a..b"
-    value = mutations.value(draw)
-    text = value if isinstance(value, str) else json.dumps(value)
-    return ("--set", draw.choice([f"{path}={text}", f"{path}={text}", path, f"={text}"]).replace("\x00", "0"))
-
-
-def _scenario(kind: str, draw: Random) -> tuple[bytes, str, tuple[str, ...], str]:
-    data = draw.choice(inputs.scenarios(kind))
-    name = "s.json" if draw.random() < 0.1 else "s.yaml"
-    sets = _sets(data, draw)
-    content, told = _written(data, draw, name)
-    return content, told, sets, name
-
-
-def _train(draw: Random, seed: int) -> Case:
-    content, told, sets, name = _scenario("train", draw)
-    more = draw.choice([(), (), (), ("--against", _word(draw)), ("--trace", "t.json"), ("--curves",)])
-    return Case(seed, ("train", name, "--json", *sets, *more), {name: content}, told)
-
-
-def _word(draw: Random) -> str:
-    sound = ["14.6", "14.6-14.7", "950ms", "s.yaml", "1e400", "-1", "0", "nan", "x-y", "1-0", "1..2", "rate=0.5..8"]
-    return str(draw.choice([*sound, *mutations.NUMBERS, *(t for t in mutations.TEXTS if "\x00" not in t)]))
-
-
-def _of_scenario(verb: str, *kinds: str, **options: Any) -> Callable[[Random, int], Case]:
-    choices: list[tuple[str, ...]] = options.get("options", [()])
-
-    def build(draw: Random, seed: int) -> Case:
-        content, told, sets, name = _scenario(draw.choice(kinds), draw)
-        more = tuple(_word(draw) if one == "?" else one for one in draw.choice(choices))
-        return Case(seed, (verb, name, "--json", *sets, *more), {name: content}, told)
-
-    return build
-
-
-def _serve(draw: Random, seed: int) -> Case:
-    content, told, sets, name = _scenario("serve", draw)
-    sweeps = [
-        "rate=0.5..2",
-        "rate=" + _word(draw),
-        "concurrency=" + _word(draw),
-        "serving.precision.weights=bf16,fp8",
-        "serving.pools.0.replicas=" + _word(draw),
-        _word(draw),
-    ]
-    more = draw.choice(
-        [
-            (),
-            (),
-            (),
-            (),
-            ("--requests", "r.csv"),
-            ("--trace", "t.json"),
-            ("--sweep", draw.choice(sweeps), "--points", "2"),
-        ]
-    )
-    return Case(seed, ("serve", name, "--json", *sets, *more), {name: content}, told)
-
-
-def _traffic(draw: Random, seed: int) -> Case:
-    name, text = draw.choice(sorted(inputs.traces().items()))
-    content, told = _trace_content(name, text, draw)
-    data = inputs.scenarios("serve")[-1]
-    data["serving"]["traffic"] = {"trace": name, **draw.choice([{}, {"time_scale": 2}, {"num_requests": 5}])}
-    return Case(
-        seed, ("serve", "s.yaml", "--json"), {"s.yaml": _dump(data, "s.yaml"), name: content}, f"{name}: {told}"
-    )
-
-
-def _trace_content(name: str, text: str, draw: Random) -> tuple[bytes, str]:
-    if draw.random() < SOUND:
-        return text.encode(), "nothing"
-    spoil = mutations.spoil_table if name.endswith(".csv") else mutations.spoil_json
-    return spoil(text, draw)
-
-
-def _import_trace(draw: Random, seed: int) -> Case:
-    name, text = draw.choice(sorted(inputs.traces().items()))
-    content, told = _trace_content(name, text, draw)
-    more = draw.choice([(), (), ("--time-unit", "ms"), ("--block-size", "16"), ("--format", name.rsplit(".", 1)[0])])
-    return Case(seed, ("import", name, "--json", *more), {name: content}, told)
-
-
-def _import_config(draw: Random, seed: int) -> Case:
-    data = json.loads(json.dumps(draw.choice(inputs.CONFIGS)))
-    if draw.random() < 0.7:
-        data["model_type"] = draw.choice(inputs.model_types())
-    content, told = _written(data, draw, "config.json")
-    return Case(
-        seed, ("import", "config.json", "--json"), {"config.json": content}, f"{data.get('model_type')}: {told}"
-    )
-
-
-def _train_config(draw: Random, seed: int) -> Case:
-    data = json.loads(json.dumps(draw.choice(inputs.CONFIGS)))
-    if draw.random() < 0.7:
-        data["model_type"] = draw.choice(inputs.model_types())
-    content, told = _written(data, draw, "config.json")
-    serves = draw.random() < 0.5
-    scenario: dict[str, Any] = {
-        "model": {"config": "config.json"},
-        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-    }
-    if serves:
-        traffic = {"rate_per_s": 2, "num_requests": 10, "input_tokens": 200, "output_tokens": 20}
-        scenario["serving"] = {"engine": "vllm", "pools": [{"plan": {"tp": 2}}], "traffic": traffic}
-    else:
-        scenario |= {"training": {"seq_len": 2048, "global_batch": 16}, "plan": {"tp": 2, "zero": 1}}
-    files = {"config.json": content, "s.yaml": _dump(scenario, "s.yaml")}
-    verb = "serve" if serves else "train"
-    return Case(seed, (verb, "s.yaml", "--json"), files, f"{data.get('model_type')}: {told}")
-
-
-def _init_config(draw: Random, seed: int) -> Case:
-    case = _import_config(draw, seed)
-    model = draw.choice(["config.json", ".", "nowhere.json"])
-    return Case(seed, ("init", "new.yaml", "--model", model, "--serving", "--json"), case.files, case.told)
-
-
-_LAUNCH_OPTIONS = [
-    *([("--device", "h100-sxm-80gb", "--nodes", "8")] * 3),
-    *([("--device", "h100-sxm-80gb", "--nodes", "8", "--model", "meta-llama/Llama-3.1-8B", "--seq-len", "4096")] * 2),
-    ("--device", "h100-sxm-80gb", "--nodes", "8", "--model", "Qwen/Qwen3-32B", "--global-batch", "64"),
-    (),
-    ("--device", "h100-sxm-80gb", "--global-batch", "64", "--env", "TP=x"),
-    ("--block", "1"),
-]
-
-
-def _import_launch(draw: Random, seed: int) -> Case:
-    name, text = draw.choice(sorted(inputs.LAUNCH.items()))
-    if draw.random() < SOUND:
-        content, told = text.encode(), "nothing"
-    elif name.endswith(".json"):
-        content, told = mutations.spoil_json(text, draw)
-    elif name.endswith((".yaml", ".yml")) and "---" not in text and draw.random() < 0.7:
-        content, told = _written(yaml.safe_load(text), draw, name)
-    else:
-        content, told = _text(text, draw)
-        for _ in range(draw.choice([0, 0, 1, 2])):
-            if content == FOLDER:
-                break
-            content, also = mutations.spoil_text(content.decode("utf-8", "replace"), draw)
-            told += f"; {also}"
-    return Case(seed, ("import", name, "--json", *draw.choice(_LAUNCH_OPTIONS)), {name: content}, f"{name}: {told}")
-
-
-def prepare() -> None:
-    """Make what several cases start from, so that no case waits for it."""
-    for verb in ("train", "serve"):
-        _stored(verb)
-    from windtunnel import api
-
-    api.simulate_run(inputs.scenarios("run")[0], sensitivities=False)  # compiles its loop, or loads it
+ENTRIES = {"cli": 30, "python": 22, "batch": 12, "mcp": 14, "studio": 14, "sweep": 8}
+"""How often each entry point is asked."""
+SLOW = frozenset({"advise"})
+"""Commands that answer in seconds: one case in thirty of theirs stays."""
+Case = dict[str, Any]
 
 
 @cache
-def _stored(verb: str) -> str:
-    """What `train --json` or `serve --json` prints of a small scenario."""
-    from windtunnel import api
-    from windtunnel.training.results.serialise import plain
+def commands() -> tuple[str, ...]:
+    """Commands that take one scenario."""
+    from windtunnel.commands import COMMANDS
 
-    if verb == "train":
-        data = inputs.TRAINING[0] | {"plan": {"tp": 2}, "techniques": []}
-        return json.dumps(plain(api.simulate_training(json.loads(json.dumps(data))).to_dict()))
-    data = inputs.SERVING[0]
-    return json.dumps(plain(api.simulate_serving(json.loads(json.dumps(data))).to_dict()))
+    return tuple(id for id, command in COMMANDS.items() if command.scenarios == 1)
 
 
-def _of_result(draw: Random, seed: int) -> Case:
-    kind = draw.choice(["train", "serve"])
-    content, told = mutations.spoil_json(_stored(kind), draw)
-    files = {"r.json": content, "b.json": _stored(kind).encode()}
-    commands = [
-        ("rerun", "r.json"),
-        ("compare", "r.json", "b.json"),
-        ("compare", "b.json", "r.json"),
-        ("explain", "r.json"),
-    ]
-    return Case(seed, (*draw.choice(commands), "--json"), files, told)
+def asked(id: str, entry: str) -> bool:
+    """Whether an entry point takes a command by name."""
+    from windtunnel.commands import COMMANDS
+
+    return entry in ("python", "studio") or not COMMANDS.get(id).part_of
 
 
-def _compare(draw: Random, seed: int) -> Case:
-    kind = draw.choice(["train", "serve"])
-    data = inputs.TRAINING[0] if kind == "train" else inputs.SERVING[0]
-    content, told, sets, name = _scenario(kind, draw)
-    files = {name: content, "b.yaml": _dump(data, "b.yaml")}
-    return Case(seed, ("compare", name, "b.yaml", "--json", *sets), files, told)
+@cache
+def _base(id: str) -> str:
+    """A small scenario of a command, as JSON: its record's own example of what it needs, on one small node."""
+    from windtunnel.commands import COMMANDS
+
+    needed = yaml.safe_load(COMMANDS.get(id).snippet or "{}")
+    data = {"model": inputs.SMALL_MODEL, "cluster": {"device": "h100-sxm-80gb", "nodes": 1}, **needed}
+    if "training" in data:
+        data["training"] |= {"global_batch": 16}
+        data["plan"] = {"tp": 2, "mbs": 1, "zero": 1}
+    if id == "plan":
+        data["search"] = {"space": {"tp": [1, 2], "mbs": [1, 2], "pp": [1]}}
+        del data["plan"]
+    for section, small in (("run", {"replications": 2}), ("programs", {"problems": 6}), ("learning", {"steps": 10})):
+        if section in data:
+            data[section] |= small
+    if "serving" in data:
+        data["serving"]["traffic"]["num_requests"] = 40
+    return json.dumps(data)
 
 
-def _check(draw: Random, seed: int) -> Case:
-    content, told, sets, name = _scenario(draw.choice(["train", "serve"]), draw)
-    baseline, also = mutations.spoil_json('{"s.yaml": {"step_time_s": 1.5, "mfu": 0.4}}', draw)
-    files = {name: content, "b.json": baseline}
-    require = draw.choice(["fits", "fits, step_time_s<=16", "ttft_s.p99<=1", _word(draw)])
-    more = ("--baseline", "b.json") if draw.random() < 0.5 else ()
-    return Case(
-        seed,
-        ("check", draw.choice([name, name, "."]), "--require", require, "--json", *more, *sets),
-        files,
-        f"{told}; baseline {also}",
+def base(id: str, draw: Random) -> dict[str, Any]:
+    """A scenario that a command answers."""
+    rich = {"run": "run", "cluster": "cluster", "learn": "learn", "reason": "reason"}.get(id)
+    if rich and draw.random() < 0.3:
+        return draw.choice(inputs.scenarios(rich))
+    if id in ("train", "serve") and draw.random() < 0.3:
+        return copy.deepcopy((inputs.TRAINING if id == "train" else inputs.SERVING)[0])
+    return json.loads(_base(id))  # type: ignore[no-any-return]
+
+
+@cache
+def _turns(seed: int) -> list[schema.FieldOf]:
+    turns = list(schema.fields())
+    Random(seed).shuffle(turns)
+    return turns
+
+
+def _command(field: schema.FieldOf, entry: str, draw: Random) -> str:
+    """A command that has to do with a section, sometimes another one."""
+    from windtunnel.commands import COMMANDS
+
+    section, all_ = field.path[0], [id for id in commands() if asked(id, entry)]
+    related = {"plan": "training", "techniques": draw.choice(["training", "serving"]), "population": "programs"}
+    wanted = related.get(str(section), section)
+    own = [id for id in all_ if any(wanted in alternatives for alternatives in COMMANDS.get(id).needs)]
+    id = draw.choice(own if own and draw.random() < 0.9 else all_)
+    return id if id not in SLOW or draw.random() < 0.03 else draw.choice([one for one in all_ if one not in SLOW])
+
+
+def damaged(seed: int, number: int, entry: str, draw: Random) -> Case:
+    """A command and a scenario in which a field's turn has come, and sometimes more is wrong."""
+    turns = _turns(seed)
+    field = turns[number % len(turns)]
+    id = _command(field, entry, draw)
+    data = base(id, draw)
+    case: Case = {"command": id, "scenario": data}
+    python, settings = entry == "python", list[str]()
+    for again in range(draw.choice([1, 1, 1, 2, 3])):
+        one = field if not again else draw.choice(turns)
+        value = schema.wrong(one, draw, python=python)
+        roll = draw.random()
+        if roll < 0.2 and not _from_python(value):
+            settings.append(setting(one.path, value, draw))
+        elif roll < 0.28:
+            above, name = one.path[:-1], draw.choice([schema.UNKNOWN, "", "TP", "a.b", "0", "\ud800", "x" * 1200])
+            schema.put(data, (*above, name), value, draw)
+        elif roll < 0.36:
+            mutations.change(data, draw, mild=draw.random() < 0.5)
+        else:
+            schema.put(data, one.path, value, draw)
+    if settings:
+        case["set"] = settings
+    return case
+
+
+def _from_python(value: Any) -> bool:
+    return "__python__" in json.dumps(value)
+
+
+def setting(path: schema.Place, value: Any, draw: Random) -> str:
+    """A setting as text, sometimes with something wrong in its form."""
+    name = ".".join(map(str, path))
+    text = value if isinstance(value, str) else json.dumps(value)
+    form = draw.choice(
+        ["{0}={1}"] * 12 + ["{0}", "={1}", "{0}={1}={1}", "{0}.={1}", ".{0}={1}", "{0} = {1}", "{0}[0]={1}"]
     )
+    return form.format(name, text).replace("\x00", "0")
 
 
-def _validate(draw: Random, seed: int) -> Case:
-    content, told = mutations.spoil_json(json.dumps(inputs.rows()), draw)
-    more = ("--gate", draw.choice(["mape=0.12", _word(draw)])) if draw.random() < 0.3 else ()
-    return Case(seed, ("validate", "--rows", "rows.json", "--json", *more), {"rows.json": content}, told)
+def case(seed: int, number: int) -> Case:
+    """The case of a number in the run of a seed, always the same one."""
+    draw = Random(f"{seed}-{number}")
+    entry = draw.choices([*ENTRIES], [*ENTRIES.values()])[0]
+    return {"entry": entry, **_OF_ENTRY[entry](seed, number, draw)}
 
 
-def _from_logs(draw: Random, seed: int) -> Case:
-    content, told = mutations.spoil_table(inputs.LOGS, draw)
-    base = {
-        "model": inputs.SMALL_MODEL,
-        **{k: inputs.TRAINING[0][k] for k in ("cluster",)},
-        "training": {"seq_len": 4096, "global_batch": 16},
-        "plan": {"zero": 3, "mbs": 2},
-    }
-    scenario = _dump(base, "s.yaml")
+def _cli(seed: int, number: int, draw: Random) -> Case:
+    if draw.random() < 0.35:
+        found = fuzz_files.case(draw, number)
+        return {"arguments": list(found.arguments), "files": {k: v.decode("latin-1") for k, v in found.files.items()}}
+    case = damaged(seed, number, "cli", draw)
+    case["as"] = draw.choice(["yaml", "yaml", "json"])
+    if draw.random() < 0.12:
+        return _as_text(case, draw)
+    if draw.random() < 0.003:
+        case["process"] = draw.choice([{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {}])
+    return case
+
+
+def _as_text(case: Case, draw: Random) -> Case:
+    """The scenario's text with something wrong in it."""
+    text = written(case["scenario"], case["as"])
+    deep = draw.choice([40, 1000, 100_000])
+    raw, _ = mutations.spoil_text(text, draw)
+    raw = draw.choice(
+        [
+            *[raw] * 8,
+            (text + f"\nname: {'[' * deep}{']' * deep}\n").encode("utf-8", "replace"),
+            (text + f"\nname: {'{a: ' * deep}1{'}' * deep}\n").encode("utf-8", "replace"),
+            ('{"model": ' + '{"a":' * deep + "1" + "}" * deep + "}").encode(),
+            (text + "\na: &a [1]\nb: &b [*a, *a, *a]\nc: [*b, *b, *b]\n").encode("utf-8", "replace"),
+            (text + "\n<<: {name: x}\n? [1, 2]\n: 3\n1: 2\nnull: 3\n2023-01-01: 4\n").encode("utf-8", "replace"),
+            (text + "\nmodel: x\n").encode("utf-8", "replace"),
+            (text + "\nname: !!python/object/apply:os.system [x]\n").encode("utf-8", "replace"),
+            text.encode("utf-16"),
+        ]
+    )
+    name = "s.yaml" if case["as"] == "yaml" else "s.json"
+    words = [word for one in case.get("set", ()) for word in ("--set", one)]
+    return {"arguments": [case["command"], name, "--json", *words], "files": {name: raw.decode("latin-1")}}
+
+
+def written(data: Any, form: str) -> str:
+    """A scenario as the text of a file."""
+    return json.dumps(data) if form == "json" else yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+def _python(seed: int, number: int, draw: Random) -> Case:
+    return damaged(seed, number, "python", draw)
+
+
+def _batch(seed: int, number: int, draw: Random) -> Case:
+    case = damaged(seed, number, "batch", draw)
+    line: dict[str, Any] = {"id": 1, "verb": case["command"], "scenario": case["scenario"]}
+    if "set" in case:
+        line["set"] = case["set"]
+    elif draw.random() < 0.2:
+        one = draw.choice(schema.fields())
+        line["set"] = {".".join(map(str, one.path)): schema.wrong(one, draw)}
+    return {"lines": [_message(line, draw)]}
+
+
+def _message(data: dict[str, Any], draw: Random) -> str:
+    """A message as JSON; sometimes its own fields are wrong, sometimes it is no JSON."""
+    roll = draw.random()
+    if roll < 0.12:
+        data[draw.choice([*data, schema.UNKNOWN])] = copy.deepcopy(draw.choice(schema.PLAIN))
+    elif roll < 0.14:
+        del data[draw.choice([*data])]
+    text = json.dumps(data)
+    return mutations.spoil_text(text, draw)[0].decode("utf-8", "replace").replace("\n", " ") if roll > 0.97 else text
+
+
+_TOOL_OF = {"train": "predict_training", "serve": "predict_serving"}
+
+
+def _mcp(seed: int, number: int, draw: Random) -> Case:
+    from windtunnel.mcp.server import NAMES
+
+    case = damaged(seed, number, "mcp", draw)
+    tool = _TOOL_OF.get(case["command"], case["command"])
+    given: dict[str, Any] = {"scenario": case["scenario"]}
+    roll = draw.random()
+    if roll < 0.25:
+        tool = draw.choice([name for name in NAMES if name not in ("plan", "sweep_start", "advise")])
+        given = _arguments(tool, case["scenario"], draw)
+    elif roll < 0.5:
+        one = draw.choice(schema.fields())
+        given["set"] = {".".join(map(str, one.path)): schema.wrong(one, draw)}
+    if draw.random() < 0.1:
+        given[draw.choice([*given, "detail", schema.UNKNOWN])] = copy.deepcopy(draw.choice(schema.PLAIN))
+    return {"tool": tool, "arguments": given}
+
+
+def _arguments(tool: str, data: Any, draw: Random) -> dict[str, Any]:
+    """Arguments of a tool by its signature, most of them sound."""
+    import inspect
+
+    from windtunnel.mcp.tools import Tools
+
+    known: dict[str, list[Any]] = {
+        "scenario": [data], "a": [data], "b": [data], "section": ["plan", "", "x"], "words": ["llama", "x y", ""],
+        "kind": ["models", "devices", "x"], "techniques": [["diloco"], ["x"], []], "name": ["config.json", "x.sh", "/"],
+        "text": [json.dumps(inputs.SMALL_CONFIG), inputs.VLLM, inputs.TORCHTITAN, "", "x"], "id": ["x", ""],
+        "options": [{}, {"device": "h100-sxm-80gb"}, {"seq_len": "x"}, {"x": 1}], "folder": [".", "x", "../x"],
+        "target": ["vllm", "megatron", "x"],
+        "columns": [["step_time_s"], [], ["x"]], "where": [{"x": 1}, {"x": [1]}], "vary": [{"plan.tp": [1, 2]}],
+    }  # fmt: skip
+    given: dict[str, Any] = {}
+    for name, parameter in list(inspect.signature(getattr(Tools, tool)).parameters.items())[1:]:
+        if parameter.default is parameter.empty or draw.random() < 0.3:
+            wrong = draw.random() < 0.3 or name not in known
+            given[name] = copy.deepcopy(draw.choice(schema.PLAIN if wrong else known[name]))
+    return given
+
+
+def _studio(seed: int, number: int, draw: Random) -> Case:
+    case = damaged(seed, number, "studio", draw)
+    form = draw.choice(["yaml", "json"])
+    question: dict[str, Any] = {"text": written(case["scenario"], form), "verb": case["command"]}
     if draw.random() < 0.3:
-        scenario, also = _written(json.loads(json.dumps(base)), draw, "s.yaml")
-        told += f"; scenario {also}"
-    return Case(
-        seed,
-        ("calibrate", "--from-logs", "steps.csv", "--scenario", "s.yaml", "-o", "m.yaml", "--json"),
-        {"steps.csv": content, "s.yaml": scenario},
-        told,
-    )
-
-
-def _from_nccl(draw: Random, seed: int) -> Case:
-    content, told = mutations.spoil_text(inputs.NCCL, draw)
-    for _ in range(draw.choice([0, 1, 3])):
-        content, also = mutations.spoil_text(content.decode("utf-8", "replace"), draw)
-        told += f"; {also}"
-    more = draw.choice([(), (), ("--device", "a100-sxm-80gb"), ("--ranks", "8")])
-    return Case(
-        seed,
-        ("calibrate", "--from", "nccl-tests", "all_reduce.txt", "-o", "m.yaml", "--json", *more),
-        {"all_reduce.txt": content},
-        told,
-    )
-
-
-def _from_kineto(draw: Random, seed: int) -> Case:
-    content, told = mutations.spoil_json(json.dumps(inputs.kineto()), draw)
-    scenario = _dump(inputs.TRAINING[0] | {"techniques": []}, "s.yaml")
-    files = {"t.json": content, "s.yaml": scenario}
-    commands = [
-        ("calibrate", "--from", "kineto", "t.json", "--scenario", "s.yaml", "-o", "m.yaml", "--json"),
-        ("explain", "s.yaml", "--against", "t.json", "--json"),
-    ]
-    return Case(seed, draw.choice(commands), files, told)
-
-
-def _device_file(draw: Random, seed: int) -> Case:
-    content, told = _written(json.loads(json.dumps(inputs.PROFILE)), draw, "mine.yaml")
-    data = inputs.TRAINING[0] | {"cluster": {"device": "mine.yaml", "nodes": 1, "devices_per_node": 4}, "plan": {}}
-    files = {"mine.yaml": content, "s.yaml": _dump(data, "s.yaml")}
-    verb = draw.choice([("train", "s.yaml"), ("fit", "s.yaml")])
-    return Case(seed, (*verb, "--json"), files, told)
-
-
-def _measure(draw: Random, seed: int) -> Case:
-    content, told, sets, name = _scenario(draw.choice(["train", "serve"]), draw)
-    return Case(seed, ("measure", name, "--json", *sets), {name: content}, told)
-
-
-_WRITTEN = {
-    "train": [
-        ("--report", "r.html"),
-        *(("--export", target) for target in ("megatron", "torchtitan", "deepspeed", "megatron_bridge")),
-        ("--export", "megatron", "--wrapper", "slurm", "--cite", "p.bib"),
-        ("--export", "deepspeed", "--wrapper", "kubernetes", "--target-version", "?"),
-    ],
-    "serve": [
-        ("--report", "r.html"),
-        *(("--export", target) for target in ("vllm", "sglang", "trtllm")),
-        ("--export", "vllm", "--wrapper", "kubernetes", "--requests", "r.json"),
-        ("--export", "sglang", "--wrapper", "?"),
-    ],
-    "compare": [("--report", "r.html")],
-    "advise": [("--no-pairs", "--report", "r.html", "--write", "w.yaml", "--cite", "p.bib")],
-    "plan": [("--output", "o.yaml", "--report", "r.html"), ("--export", "vllm"), ("--export", "megatron", "--simpler")],
-}
-"""Verb → what it is asked to write."""
-
-
-def _writes(draw: Random, seed: int) -> Case:
-    verb = draw.choices([*_WRITTEN], [6, 5, 2, 1, 2])[0]
-    kind = {"plan": "search"}.get(verb) or (verb if verb == "serve" else draw.choice(["train", "train", "serve"]))
-    content, told, sets, name = _scenario("train" if verb == "train" else kind, draw)
-    more = tuple(_word(draw) if one == "?" else one for one in draw.choice(_WRITTEN[verb]))
-    other = ("b.yaml",) if verb == "compare" else ()
-    files = {name: content} | ({"b.yaml": _dump(inputs.TRAINING[0], "b.yaml")} if other else {})
-    return Case(seed, (verb, name, *other, "--json", *more, *sets), files, told)
-
-
-def _run(draw: Random, seed: int) -> Case:
-    content, told, sets, name = _scenario("run", draw)
-    if draw.random() < 0.3:
-        content, told = _dump(inputs.RUNS[0], name), "nothing"
-        log, also = _table(inputs.PROGRESS, draw)
-        files = {name: content, "log.csv": log}
-        return Case(seed, ("run", name, "--json", "--progress", "log.csv"), files, f"progress: {also}")
-    more = draw.choice([(), ("--no-sensitivities",)])
-    return Case(seed, ("run", name, "--json", *sets, *more), {name: content}, told)
-
-
-def _learn(draw: Random, seed: int) -> Case:
-    content, told, sets, name = _scenario("learn", draw)
-    more = draw.choice(
-        [(), (), ("--report", "r.html"), ("--bandwidth-for", draw.choice(["0.5", "0.9", "1", _word(draw)]))]
-    )
-    return Case(seed, ("learn", name, "--json", "--no-cache", *sets, *more), {name: content}, told)
-
-
-def _table(text: str, draw: Random) -> tuple[bytes, str]:
-    return (text.encode(), "nothing") if draw.random() < SOUND else mutations.spoil_table(text, draw)
-
-
-def _cluster(draw: Random, seed: int) -> Case:
-    content, told, sets, name = _scenario("cluster", draw)
-    jobs = inputs.JOBS.encode()
-    if draw.random() < 0.4:
-        jobs, told = _table(inputs.JOBS, draw)
-        content, sets = _dump(draw.choice(inputs.CLUSTERS), name), ()
-    return Case(seed, ("cluster", name, "--json", *sets), {name: content, "jobs.csv": jobs}, told)
-
-
-def _reason(draw: Random, seed: int) -> Case:
-    content, told, sets, name = _scenario("reason", draw)
-    attempts = inputs.ATTEMPTS.encode()
+        question["options"] = draw.choice(
+            [{"axis": "rate=1..4", "points": 2}, {"axis": "x"}, {"points": 1e9}, {"load": 2}]
+        )
+    path = draw.choice(["/api/predict"] * 10 + ["/api/explain"] * 2 + ["/api/report", "/api/export", "/api/job"])
+    if path == "/api/explain":
+        question["path"] = draw.choice(["step_time_s", "breakdown.gemm", "", "ttft_s.p99", "x"])
+    if path == "/api/export":
+        question["target"] = draw.choice(["megatron", "vllm", "x"])
+    method = "POST"
     if draw.random() < 0.15:
-        attempts, told = _table(inputs.ATTEMPTS, draw)
-        content, sets = _dump(inputs.REASONING[1], name), ()
-    files = {name: content, "attempts.csv": attempts, "small.json": _dump(inputs.SMALL_CONFIG, "small.json")}
-    more = draw.choice([(), (), (), ("--report", "r.html")])
-    return Case(seed, ("reason", name, "--json", *sets, *more), files, told)
+        method = draw.choice(["GET", "POST", "PUT", "DELETE"])
+        path = draw.choice(
+            ["/api/files", "/api/file/x", "/api/file/%ff", "/api/watch/x", "/api/job/x", "/api/catalogue/models", "/",
+             "/api/catalogue/x", "/api/entry/devices/x", "/api/entry/models/..", "/api/sweep/x", "/api/code",
+             "/api/trust", "/api/entry/", "/static/x", "/report/x", "/trace/x", "/api/entry/techniques/diloco",
+             "/%00", "/api/catalogue/techniques"]
+        )  # fmt: skip
+        question = {
+            name: draw.choice(schema.PLAIN)
+            for name in draw.sample(["text", "changed", "file", "code", "seen", "sql"], 2)
+        }
+    return {"method": method, "path": path, "body": _message(question, draw)}
 
 
-def _from_incidents(draw: Random, seed: int) -> Case:
-    content, told = _table(inputs.INCIDENTS, draw)
-    words = ("calibrate", "--from", "incidents", "i.csv", "-o", "f.yaml", "--json")
-    more = draw.choice([("--nodes", "16"), ("--nodes", "16", "--days", "30"), (), ("--days", _word(draw))])
-    return Case(seed, (*words, *more), {"i.csv": content}, told)
+def _sweep(seed: int, number: int, draw: Random) -> Case:
+    from windtunnel.commands import COMMANDS
+
+    case = damaged(seed, number, "sweep", draw)
+    if COMMANDS.get(case["command"]).sweep is None and draw.random() < 0.9:
+        case["command"], case["scenario"] = "train", base("train", draw)
+    turns = _turns(seed)
+    field = turns[number % len(turns)]
+    name = ".".join(map(str, field.path))
+    values = [schema.wrong(field, draw) for _ in range(draw.choice([1, 2]))]
+    listed = ",".join(one if isinstance(one, str) else json.dumps(one) for one in values).replace("\x00", "0")
+    odd = ["1..2", "1..1e12:+1", "8..64:x2", "1..9:9999999999", "nan..2:3", "2..1:+1", "1..2:x1", "1..2:+0", "", ",",
+           "[", "1,1", "..", "1..", "1e400", "0..1:+1e-300", "-1..1:x2"]  # fmt: skip
+    axes = [f"{name}={listed if draw.random() < 0.7 else draw.choice(odd)}"]
+    if draw.random() < 0.3:
+        axes.append("plan.tp=1,2")
+    option = draw.choice(["--vary", "--vary", "--vary", "--zip"])
+    words = ["sweep", "s.yaml", *(word for one in axes for word in (option, one)), "--out", "d", "-j", "1", "--json"]
+    if draw.random() < 0.5:
+        words += ["--verb", case["command"]]
+    words += draw.choice([[], [], ["--draws", draw.choice(["2", "-1", "1e9", "x", "9" * 30])], ["--dry-run"]])
+    text = written(case["scenario"], "yaml").encode("utf-8", "surrogatepass").decode("latin-1")
+    return {"arguments": words, "files": {"s.yaml": text}}
 
 
-def _from_samples(draw: Random, seed: int) -> Case:
-    content, told = _table(inputs.ATTEMPTS, draw)
-    words = ("calibrate", "--from", "samples", "a.csv", "-o", "p.yaml", "--json")
-    more = draw.choice([("--temperature", "0.7"), ("--model", _word(draw)), (), ()])
-    return Case(seed, (*words, *more), {"a.csv": content}, told)
-
-
-def _places(draw: Random, seed: int) -> Case:
-    """What is no file: a folder, a device, nothing."""
-    place = draw.choice([".", "nowhere.yaml", "/dev/null", "/proc/self/mem", "s.yaml/x", "", "~", "s.yaml"])
-    verb = draw.choice(["train", "serve", "fit", "plan", "advise", "explain", "check", "rerun", "import", "measure"])
-    files = {"s.yaml": draw.choice([b"", b"\x00", b"- 1\n", b"1\n", b"\xff\xfe", b"a: &a [*a]\n", b"%", FOLDER])}
-    return Case(seed, (verb, place, "--json"), files, "a place")
-
-
-def _names(draw: Random, seed: int) -> Case:
-    word = _word(draw)
-    verb = draw.choice(["models", "devices", "clusters", "reproduce"])
-    more = ("--list",) if verb == "reproduce" else ()
-    return Case(seed, (verb, word, "--json", *more), {}, word)
-
-
-BUILDERS: list[tuple[int, Callable[[Random, int], Case]]] = [
-    (22, _train),
-    (16, _serve),
-    (4, _traffic),
-    (6, _of_scenario("fit", "train")),
-    (4, _of_scenario("explain", "train", options=[(), ("--against", "?"), ("--class", "gemm"), ("--term", "?")])),
-    (5, _of_scenario("plan", "search", options=[(), (), ("--free",), ("--no-why",)])),
-    (2, _of_scenario("advise", "train", "serve", options=[("--no-pairs",), ("--no-pairs", "--objective", "?")])),
-    (4, _compare),
-    (4, _check),
-    (4, _of_result),
-    (10, _import_config),
-    (6, _train_config),
-    (1, _init_config),
-    (14, _import_launch),
-    (6, _import_trace),
-    (3, _validate),
-    (3, _from_logs),
-    (2, _from_nccl),
-    (3, _from_kineto),
-    (3, _device_file),
-    (1, _measure),
-    (6, _writes),
-    (1, _places),
-    (1, _names),
-    (12, _run),
-    (12, _cluster),
-    (12, _learn),
-    (12, _reason),
-    (4, _from_incidents),
-    (3, _from_samples),
-]
-"""How often each kind of case is drawn."""
-
-
-def case(seed: int) -> Case:
-    """The case of a seed, always the same one."""
-    draw = Random(seed)
-    build = draw.choices([b for _, b in BUILDERS], [w for w, _ in BUILDERS])[0]
-    return build(draw, seed)
+_OF_ENTRY = {"cli": _cli, "python": _python, "batch": _batch, "mcp": _mcp, "studio": _studio, "sweep": _sweep}

@@ -1,13 +1,12 @@
-"""Damaged input over every verb: no internal error, bounded memory, no silence. `make fuzz`, or see `--help`.
+"""Damaged input at every entry point: no internal error, no answer that cannot be, no hours of work. `make fuzz`.
 
-Each case follows from its seed alone. Results are appended to a file as they come; a run that is started again goes on
-from them. `--replay SEED` shows one case, with its files.
+Every case follows from the seed and its number. Each kind of fault is printed once, made small, and written to a folder
+as JSON; `--replay FILE` asks it again. A kind that is mended becomes a line of `found.jsonl`, which quick tests replay.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import select
@@ -16,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "fixtures")]
 GRACE_S = 15.0
 """Between a case's limit and the end of a process that does not notice it."""
-CASES_A_PROCESS = 400
+CASES_A_PROCESS = 1500
 """After so many the process is replaced, so that what it caches cannot grow without end."""
 
 
@@ -41,17 +39,14 @@ class Worker:
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        self._process.stdout.readline()  # it has made what cases start from
+        assert self._process.stdout.readline(), "the process of the cases does not start"
 
-    def run(self, seed: int, limit_s: float) -> dict[str, Any] | None:
+    def ask(self, wait_s: float, **asked: Any) -> dict[str, Any] | None:
         """The result of a case, or None where the process ended or had to be ended."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(f"{seed} {limit_s}\n".encode())
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return None
-        ready, _, _ = select.select([self._process.stdout], [], [], limit_s + GRACE_S)
+        self._process.stdin.write((json.dumps(asked) + "\n").encode())
+        self._process.stdin.flush()
+        ready, _, _ = select.select([self._process.stdout], [], [], wait_s)
         line = self._process.stdout.readline() if ready else b""
         self.done += 1
         return json.loads(line) if line else None
@@ -68,111 +63,102 @@ class Worker:
         return code
 
 
-def results(seeds: list[int], limit_s: float) -> Iterator[dict[str, Any]]:
-    """Results of cases, in order."""
-    import fuzz_cases
+class Run:
+    """Cases of one seed, one after the other."""
 
-    worker = Worker()
-    try:
-        for seed in seeds:
-            begin = time.monotonic()
-            found = worker.run(seed, limit_s)
-            if found is None:
-                code = worker.end()
-                case = fuzz_cases.case(seed)
-                fault = f"ended the process: status {code}" if code is not None else "did not end, nor notice its limit"
-                found = {
-                    "seed": seed,
-                    "arguments": list(case.arguments),
-                    "told": case.told,
-                    "code": None,
-                    "seconds": round(time.monotonic() - begin, 1),
-                    "fault": fault,
-                }
-                worker = Worker()
-            elif worker.done >= CASES_A_PROCESS:
-                worker.end()
-                worker = Worker()
-            yield found
-    finally:
-        worker.end()
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given, self.worker = given, Worker()
+        self.seconds: list[tuple[float, int]] = []
+        self.entries: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+
+    def one(self, number: int) -> None:
+        """Run a case and keep what is wrong with it."""
+        import fuzz_cases
+
+        limit_s, seed = self.given.limit, self.given.seed
+        if self.worker.done >= CASES_A_PROCESS:
+            self.worker.end()
+            self.worker = Worker()
+        found = self.worker.ask(limit_s + GRACE_S, seed=seed, number=number, limit_s=limit_s)
+        if found is None:
+            code = self.worker.end()
+            fault = f"ended the process: status {code}" if code is not None else "neither ended nor noticed its limit"
+            case = fuzz_cases.case(seed, number)
+            place = case.get("command") or case.get("tool") or case.get("path") or (case.get("arguments") or [""])[0]
+            found = {"fault": fault, "signature": f"{fault}: {case['entry']} {place}", "case": case, "seconds": limit_s}
+            self.worker = Worker()
+        self.seconds.append((found["seconds"], number))
+        self.entries[found.get("entry", "?")] += 1
+        if found["fault"]:
+            self.keep(number, found)
+
+    def keep(self, number: int, found: dict[str, Any]) -> None:
+        """Print a fault, and write its case to a file when it is the first of its kind."""
+        kind = found["signature"]
+        self.kinds[kind] += 1
+        if self.kinds[kind] > 1:
+            return
+        case = found["case"]
+        if self.given.smaller and "Traceback" in found["fault"]:
+            small = self.worker.ask(200.0, case=case, smaller=kind, limit_s=self.given.limit)
+            if small is None:
+                self.worker.end()
+                self.worker = Worker()
+            else:
+                case = small["case"]
+        name = f"seed{self.given.seed}-{number}.json"
+        (self.given.out / name).write_text(json.dumps({"kind": kind, "case": case, "fault": found["fault"]}, indent=1))
+        print(f"{name}: {kind}\n  {json.dumps(case)[:700]}", flush=True)
 
 
-def replay(seed: int, folder: Path | None) -> None:
-    """Run one case here, with what it prints; keep its files in a folder."""
-    import fuzz_cases
+def replay(file: Path, limit_s: float) -> int:
+    """Ask a kept case again, with what is wrong."""
     import fuzz_worker
 
-    case = fuzz_cases.case(seed)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        case.write(folder)
-        print(f"files in {folder}")
-    print("windtunnel", " ".join(case.arguments), " #", case.told)
-    os.environ["WINDTUNNEL_DEBUG"] = "1"
-    found = fuzz_worker.run_case(seed, 120.0)
-    print(f"exit {found['code']} after {found['seconds']} s; {found['fault'] or 'nothing wrong'}")
-
-
-def seeds_of(first: int, count: int, verb: str | None) -> list[int]:
-    """So many seeds from the first on, of all cases or of those of one verb."""
-    import fuzz_cases
-
-    if verb is None:
-        return list(range(first, first + count))
-    own = (seed for seed in itertools.count(first) if fuzz_cases.case(seed).arguments[0] == verb)
-    return list(itertools.islice(own, count))
-
-
-def last_line(text: str, most: int) -> str:
-    """The last line of a text, cut to a length."""
-    return text.strip().splitlines()[-1][:most]
+    case = json.loads(file.read_text())
+    fault = fuzz_worker.fault_of(case.get("case", case), limit_s)
+    print(fault or "nothing wrong")
+    return 1 if fault else 0
 
 
 def main() -> int:
     """Run the cases that are asked for; the exit status is 1 where one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long; 0: after the cases")
     parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument("--verb", help="only cases of this verb")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds of a case")
-    parser.add_argument("--out", type=Path, default=Path("out/fuzz.jsonl"), help="results; a run goes on from them")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="one case, with what it prints")
-    parser.add_argument("--folder", type=Path, help="with --replay: keep its files here")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--limit", type=float, default=30.0, help="seconds of a case")
+    parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="folder for cases that fail")
+    parser.add_argument("--no-smaller", dest="smaller", action="store_false", help="keep failing cases as they are")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="one kept case, with what is wrong")
     given = parser.parse_args()
     if given.replay is not None:
-        replay(given.replay, given.folder)
-        return 0
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    known = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
-    wanted = seeds_of(given.first, given.cases, given.verb)
-    known = [one for one in known if one["seed"] in wanted]
-    had = {one["seed"] for one in known}
-    warm = "from windtunnel.cli.main import run; raise SystemExit(run(['doctor', '--warm', '--json']))"
-    subprocess.run([sys.executable, "-c", warm], check=True, stdout=subprocess.DEVNULL)
-    begin = last = time.monotonic()
-    with given.out.open("a", encoding="utf-8") as file:
-        for count, one in enumerate(results([s for s in wanted if s not in had], given.limit), 1):
-            file.write(json.dumps(one) + "\n")
-            file.flush()
-            known.append(one)
-            if one["fault"]:
-                print(f"seed {one['seed']}: windtunnel {' '.join(one['arguments'])}  # {one['told'][:200]}")
-                print(f"  {last_line(one['fault'], 300)}", flush=True)
-            if time.monotonic() - last > 10:
-                last = time.monotonic()
-                print(
-                    f"{count + len(had):,} of {given.cases:,}, {count / (last - begin):.1f} a second",
-                    file=sys.stderr,
-                    flush=True,
-                )
-    codes = dict(sorted(Counter(one["code"] for one in known).items(), key=str))
-    faults = [one for one in known if one["fault"]]
-    slowest = max((one["seconds"] for one in known), default=0.0)
-    print(f"{len(known):,} cases, {len(faults)} faults; exit codes {codes}; slowest {slowest:.0f} s")
-    for one in faults:
-        print(f"  fuzz_run.py --replay {one['seed']}  # {one['arguments'][0]}: {last_line(one['fault'], 160)}")
-    return 1 if faults else 0
+        return replay(given.replay, given.limit)
+    given.out.mkdir(parents=True, exist_ok=True)
+    print(f"seed {given.seed}", flush=True)
+    run, begun = Run(given), time.monotonic()
+    numbers = range(given.first, given.first + (10**9 if given.minutes else given.cases))
+    try:
+        for number in numbers:
+            if given.minutes and time.monotonic() - begun > 60 * given.minutes:
+                break
+            run.one(number)
+            if len(run.seconds) % 500 == 0:
+                rate = len(run.seconds) / (time.monotonic() - begun)
+                print(f"{len(run.seconds):,} cases, {rate:.1f} a second", file=sys.stderr, flush=True)
+    finally:
+        run.worker.end()
+    slowest = ", ".join(f"{number} ({seconds:.0f} s)" for seconds, number in sorted(run.seconds, reverse=True)[:5])
+    entries = ", ".join(f"{name} {count:,}" for name, count in sorted(run.entries.items()))
+    print(
+        f"seed {given.seed}: {len(run.seconds):,} cases ({entries}), "
+        f"{run.kinds.total()} faults of {len(run.kinds)} kinds; slowest: {slowest}"
+    )
+    for kind, count in run.kinds.most_common():
+        print(f"  {count:>5} {kind}")
+    return 1 if run.kinds else 0
 
 
 if __name__ == "__main__":

@@ -1,29 +1,20 @@
-"""A process that runs cases, one line of JSON in and out a case; a case that ends the process names itself first."""
+"""A process that runs cases: one line of JSON in, one line out; a case that ends the process is known to its parent."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
-import re
 import resource
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "fixtures")]
-
 MEMORY_BYTES = 5 << 30
 """What the process may take for its data: asking for more ends in MemoryError, as on a machine of that size."""
-PATIENCE_S = 20.0
-"""After so long without a figure for how long it takes, work has been silent for too long."""
-_TOLD = re.compile(r"about [\d.]+ (s|min|h|days?)\b|\d[\d,]* (of [\d,]+|screened|simulated|runs)")
-"""A line that says how far or how long."""
 
 
 class Late(BaseException):
@@ -34,92 +25,98 @@ def _late(*_: Any) -> None:
     raise Late
 
 
-def run_case(seed: int, limit_s: float) -> dict[str, Any]:
-    """Run the case of a seed in a folder of its own and judge how it ended.
+def fault_of(case: dict[str, Any], limit_s: float) -> str:
+    """What is wrong with how a case ends; empty where nothing is."""
+    import fuzz_entries
 
-    Returns:
-        Seed, arguments, what was damaged, exit code, seconds, and `fault`: empty, or what is wrong with how it ended.
-    """
-    import fuzz_cases
-
-    from windtunnel.cli.main import run
-
-    case = fuzz_cases.case(seed)
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    err.reconfigure(errors="backslashreplace")
-    code: int | None = None
-    before = Path.cwd()
-    with tempfile.TemporaryDirectory(prefix="windtunnel-fuzz-") as folder:
-        case.write(Path(folder))
-        os.chdir(folder)
-        begin = time.monotonic()
-        signal.signal(signal.SIGALRM, _late)
-        signal.setitimer(signal.ITIMER_REAL, limit_s)
-        try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                code = run(case.arguments)
-        except Late:
-            pass
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            os.chdir(before)
-        seconds = time.monotonic() - begin
-    return {
-        "seed": seed,
-        "arguments": list(case.arguments),
-        "told": case.told,
-        "code": code,
-        "seconds": round(seconds, 2),
-        "fault": fault(code, *(stream.buffer.getvalue().decode() for stream in (out, err)), seconds),
-    }
+    signal.signal(signal.SIGALRM, _late)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        return fuzz_entries.judged(case)
+    except Late:
+        return f"took longer than {limit_s:.0f} s without an answer"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        os.chdir(HERE)
 
 
-def fault(code: int | None, out: str, err: str, seconds: float) -> str:
-    """What is wrong with how a run ended; empty where nothing is.
+def smaller(case: dict[str, Any], wanted: str, limit_s: float, tries: int = 250) -> dict[str, Any]:
+    """The smallest case found that fails in the same way: parts are left out, and values made simple, one at a time."""
+    import copy
 
-    Args:
-        code: exit code; None where it was stopped.
-        out: standard output.
-        err: standard error.
-        seconds: how long it took.
-    """
-    if code is None:
-        return "" if _TOLD.search(err) else f"silent for {seconds:.0f} s and not ended"
-    if seconds > PATIENCE_S and not _TOLD.search(err):
-        return f"silent for {seconds:.0f} s"
-    if code not in (0, 2, 3, 4):
-        return f"exit {code}: {err[-4000:]}"
-    if "Warning:" in err:
-        return f"warning: {err[-1500:]}"
-    if code == 0:
-        try:
-            json.loads(out, parse_constant=lambda name: (_ for _ in ()).throw(ValueError(name)))
-        except ValueError as error:
-            return f"no JSON: {error}: {out[:200]}"
-    elif not err.strip() and not out.strip():
-        return "no word of what is wrong"
-    return ""
+    import fuzz_entries
+
+    left, begun = tries, time.monotonic()
+
+    def fails(candidate: dict[str, Any]) -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0 and fuzz_entries.signature(fault_of(candidate, limit_s)) == wanted
+
+    changed = True
+    while changed and left > 0 and time.monotonic() - begun < 120:
+        changed = False
+        for path in sorted(_places(case), key=len):
+            if path[0] in ("entry", "command", "tool", "method", "path", "as"):
+                continue
+            candidate = copy.deepcopy(case)
+            parent = candidate
+            try:
+                for part in path[:-1]:
+                    parent = parent[part]
+                value = parent[path[-1]]
+                if (isinstance(value, str) and path[0] in ("files", "lines")) or path == ("body",):
+                    simple = _shorter(value)
+                    if simple is None:
+                        continue
+                    parent[path[-1]] = simple
+                else:
+                    del parent[path[-1]]
+            except (KeyError, IndexError, TypeError):
+                continue
+            if left > 0 and fails(candidate):
+                case, changed = candidate, True
+    return case
+
+
+def _shorter(text: str) -> str | None:
+    """JSON text with less in it, or text with its longer half; None where nothing can be left out."""
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[: len(lines) // 2]) if len(lines) > 1 else None
+
+
+def _places(data: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    entries = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    found = []
+    for key, inner in entries:
+        found.append((*above, key))
+        found += _places(inner, (*above, key))
+    return found
 
 
 def main() -> None:
-    """Read `seed limit` from standard input until it ends."""
-    import windtunnel.cli.main  # noqa: F401 imported before memory is limited
-
+    """Read `{"seed", "number", "limit_s"}` or `{"case", "limit_s", "smaller": signature}` until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    os.environ["WINDTUNNEL_DEBUG"] = "1"
-    import warnings
-
-    warnings.simplefilter("always")
     import fuzz_cases
+    import fuzz_entries
 
-    fuzz_cases.prepare()
+    fuzz_entries.prepare()
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     answers.write("ready\n")
     answers.flush()
     for line in sys.stdin:
-        seed, limit = line.split()
-        answers.write(json.dumps(run_case(int(seed), float(limit))) + "\n")
+        asked = json.loads(line)
+        begun = time.monotonic()
+        case = asked.get("case") or fuzz_cases.case(asked["seed"], asked["number"])
+        if wanted := asked.get("smaller"):
+            found = {"case": smaller(case, wanted, asked["limit_s"])}
+        else:
+            fault = fault_of(case, asked["limit_s"])
+            found = {"fault": fault, "signature": fuzz_entries.signature(fault), "case": case if fault else None}
+        answers.write(
+            json.dumps({**found, "entry": case["entry"], "seconds": round(time.monotonic() - begun, 2)}) + "\n"
+        )
         answers.flush()
 
 

@@ -155,10 +155,11 @@ def _files(paths: list[Path]) -> list[Path]:
 def _baseline(path: Path) -> dict[str, dict[str, float]]:
     from windtunnel.errors import BadInput, Problem
     from windtunnel.files import reading
+    from windtunnel.files.parsing import json_of
 
     try:
-        data = json.loads(reading.read_text(path, "--baseline"))
-    except (ValueError, RecursionError) as error:
+        data = json_of(reading.read_text(path, "--baseline"))
+    except ValueError as error:
         raise BadInput(Problem("--baseline", f"is not JSON: {error}", str(path))) from error
     if not isinstance(data, dict) or not all(isinstance(v, dict) for v in data.values()):
         raise BadInput(Problem("--baseline", "must map scenario files to figures", str(path)))

@@ -92,17 +92,16 @@ def serves(path: str) -> bool:
 
 def _stored(path: str) -> dict[str, Any] | None:
     """The JSON object in a file, or None when it holds something else."""
-    import json
-
     from windtunnel.errors import BadInput
     from windtunnel.files import reading
+    from windtunnel.files.parsing import json_of
 
     file = Path(path)
     if file.suffix.lower() != ".json":
         return None
     try:
-        data = json.loads(reading.read_text(file, most_bytes=_MOST_BYTES))
-    except (ValueError, RecursionError) as error:
+        data = json_of(reading.read_text(file, most_bytes=_MOST_BYTES))
+    except ValueError as error:
         raise BadInput(f"{path}: not JSON: {error}") from None
     return data if isinstance(data, dict) else None
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from windtunnel.errors import UNSET
+from windtunnel.files.parsing import NotYaml, yaml_nodes, yaml_of
 from windtunnel.importers.python_values import constants, leave, value_of
 from windtunnel.importers.shell import read_script, split
 
@@ -57,8 +58,8 @@ def kind(text: str) -> str | None:
     if re.search(r"(?<![\w.])(model|train)\.\w+=", text) and not re.search(r"^\s*def ", text, re.M):
         return "command"
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError:
+        data = yaml_of(text)
+    except NotYaml:
         return None
     sections = [data.get(name) for name in ("model", "train")] if isinstance(data, dict) else []
     fields = {key for section in sections if isinstance(section, dict) for key in section}
@@ -81,7 +82,7 @@ def from_yaml(text: str) -> Found:
             elif inner is not None:
                 values[name], lines[name] = inner, key.start_mark.line + 1
 
-    walk(yaml.compose(text, Loader=yaml.SafeLoader), "", yaml.safe_load(text))
+    walk(yaml_nodes(text)[0], "", yaml_of(text))
     return values, lines
 
 
@@ -98,8 +99,16 @@ def from_command(text: str, launch: Launch, wanted: Wanted) -> Found:
             elif found and "$" in found.group(2):
                 launch.leave(found.group(1), found.group(2), word.line, "not set in the script; --env sets it")
             elif found:
-                values[found.group(1)], lines[found.group(1)] = yaml.safe_load(found.group(2)), word.line
+                values[found.group(1)], lines[found.group(1)] = _value(found.group(2)), word.line
     return values, lines
+
+
+def _value(text: str) -> Any:
+    """A word as YAML reads it, as text where it is none."""
+    try:
+        return yaml_of(text)
+    except NotYaml:
+        return text
 
 
 def from_python(text: str, launch: Launch, wanted: Wanted) -> Found:

@@ -7,9 +7,9 @@ that decides time or memory must be written out or given as an option.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, flatten, json_lines
 
@@ -44,7 +44,7 @@ MODELLED = {
 def detect(text: str) -> bool:
     """Whether a text is a DeepSpeed configuration."""
     try:
-        data = json.loads(text)
+        data = json_of(text)
     except ValueError:
         return False
     return isinstance(data, dict) and any(sign in data for sign in SIGNS)
@@ -54,7 +54,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a file; problems are collected in the result."""
     launch = Launch(format=FORMAT, title=TITLE, file=file)
     try:
-        data = json.loads(text)
+        data = json_of(text)
     except ValueError as error:
         launch.wrong("", f"is not JSON: {error}")
         return launch

@@ -15,6 +15,7 @@ from typing import Any
 
 from windtunnel.errors import BadInput
 from windtunnel.files import reading
+from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, options
 
@@ -324,14 +325,12 @@ def beside(file: str, name: str) -> Path | None:
 
 def deepspeed(launch: Launch, s: Settings, setting: str, name: str) -> None:
     """ZeRO stage and offloading of a DeepSpeed file, read where it lies next to the launch file, else by its name."""
-    import json
-
     path, line = beside(launch.file, name), s.line(setting)
     stage: int | None = None
     if path is not None:
         try:
-            zero = json.loads(reading.read_text(path)).get("zero_optimization", {})
-        except (ValueError, AttributeError, RecursionError, BadInput):
+            zero = json_of(reading.read_text(path)).get("zero_optimization", {})
+        except (ValueError, AttributeError, BadInput):
             zero = {}
         stage = zero.get("stage")
         tiers = {

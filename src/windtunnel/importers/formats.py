@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import cast
 from windtunnel import importers
 from windtunnel.errors import BadInput
 from windtunnel.files import reading
+from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import Block, container_text, fenced_blocks, is_page
 
@@ -102,7 +102,7 @@ def launch_folder(folder: Path) -> str:
 
 def _is_model_config(text: str) -> bool:
     try:
-        data = json.loads(text)
+        data = json_of(text)
     except ValueError:
         return False
     known = ("model_type", "architectures", "hidden_size", "n_embd", "num_hidden_layers", "n_layer", "d_model")

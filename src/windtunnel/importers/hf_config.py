@@ -8,7 +8,6 @@ everything that was taken for granted is listed, unless its file has fields that
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 
 from windtunnel.errors import UNSET, BadInput, Problem, ProblemList
 from windtunnel.files import reading
+from windtunnel.files.parsing import json_of
 from windtunnel.importers.huggingface import reader_of
 from windtunnel.importers.huggingface.known_types import (
     DEFAULTS,
@@ -131,8 +131,8 @@ def load_hf_config(path: Path) -> dict[str, Any]:
     """
     path = path if reading.is_file(path) or path.suffix == ".json" else path / "config.json"
     try:
-        data = json.loads(reading.read_text(path, "model.config", most_bytes=MOST_CONFIG_BYTES))
-    except (ValueError, RecursionError) as error:
+        data = json_of(reading.read_text(path, "model.config", most_bytes=MOST_CONFIG_BYTES))
+    except ValueError as error:
         rule = f"is not JSON: {error}"
     else:
         if isinstance(data, dict):

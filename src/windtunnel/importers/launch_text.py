@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from windtunnel.files.parsing import NotYaml, yaml_nodes
+
 _FENCE = re.compile(
     r"^[ \t]*(?P<fence>```+|~~~+)[ \t]*(?P<kind>[\w+-]*)[^\n]*\n(?P<body>.*?)^[ \t]*(?P=fence)[ \t]*$", re.M | re.S
 )
@@ -96,8 +98,8 @@ def container_text(text: str) -> str:
     ):
         return ""
     try:
-        documents = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if node is not None]
-    except yaml.YAMLError:
+        documents = yaml_nodes(text)
+    except NotYaml:
         return ""
     sheet = _Sheet()
     for document in documents:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import yaml
-
+from windtunnel.files.parsing import NotYaml, yaml_of
 from windtunnel.importers import server_load, sglang_serve, trtllm_serve, vllm_serve
 from windtunnel.importers.launch import Launch, Wanted
 
@@ -44,8 +43,8 @@ def _inference_perf(text: str) -> dict[str, Any] | None:
     if "load:" not in text or "data:" not in text:
         return None
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError:
+        data = yaml_of(text)
+    except NotYaml:
         return None
     if not isinstance(data, dict) or not all(isinstance(data.get(key), dict) for key in ("load", "data")):
         return None

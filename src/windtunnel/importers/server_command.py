@@ -6,16 +6,14 @@ of JSON values and of a YAML file next to the script follow a dot (`kv-transfer-
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from windtunnel.files import reading
+from windtunnel.files.parsing import NotYaml, json_of, yaml_of
 from windtunnel.importers.launch import Launch
 from windtunnel.importers.launch_text import tidy, written_files
 from windtunnel.importers.settings import flatten
@@ -166,7 +164,7 @@ def typed(text: str) -> Any:
     """A word as the number, truth value or table that it spells."""
     if text.startswith("{"):
         try:
-            return json.loads(text)
+            return json_of(text)
         except ValueError:
             return text
     if text.lower() in ("true", "false"):
@@ -186,8 +184,8 @@ def _keys(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def from_yaml(text: str) -> Command | None:
     """Settings of a YAML file; None when it is no table of them."""
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError:
+        data = yaml_of(text)
+    except NotYaml:
         return None
     if not isinstance(data, dict):
         return None

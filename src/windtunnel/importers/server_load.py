@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.files import reading
+from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch
 from windtunnel.importers.server_command import Command, Starts, commands
 
@@ -270,7 +270,7 @@ def _key_values(text: str) -> dict[str, Any]:
     """The table in guidellm's `--data`: a JSON object, or `prompt_tokens=256,output_tokens=128`."""
     if text.lstrip().startswith("{"):
         try:
-            found = json.loads(text)
+            found = json_of(text)
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}

@@ -8,9 +8,9 @@ default.
 from __future__ import annotations
 
 import itertools
-import tomllib
 from typing import Any
 
+from windtunnel.files.parsing import toml_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, flatten, options, toml_lines
 from windtunnel.importers.torchtitan_python import looks_like_one, read_python
@@ -37,8 +37,8 @@ MIXED = {"bfloat16": "bf16", "float32": "fp32"}
 def detect(text: str) -> bool:
     """Whether a text is a torchtitan configuration."""
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        data = toml_of(text)
+    except ValueError:
         return looks_like_one(text)
     return "training" in data and ("parallelism" in data or "flavor" in str(data.get("model")))
 
@@ -55,8 +55,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
             return launch
     else:
         try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            data = toml_of(text)
+        except ValueError as error:
             launch.wrong("", f"is not TOML: {error}")
             return launch
         settings = Settings(launch, flatten(data), toml_lines(text))

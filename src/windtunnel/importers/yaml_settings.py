@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from windtunnel.files.parsing import NotYaml, value_of, yaml_nodes
 from windtunnel.importers.launch import Launch
 
 
@@ -16,12 +17,11 @@ def read_mapping(text: str, launch: Launch) -> tuple[dict[str, Any], dict[str, i
     such as `1e-4`, which YAML 1.1 takes as text, stays text.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        said = str(getattr(error, "problem", None) or "cannot be read")
-        launch.wrong("", f"is not YAML: {said}", line=mark.line + 1 if mark else None)
+        nodes = yaml_nodes(text)
+    except NotYaml as error:
+        launch.wrong("", f"is not YAML: {error}", line=error.line)
         return {}, {}
+    node = nodes[0] if len(nodes) == 1 else None
     if not isinstance(node, yaml.MappingNode):
         launch.wrong("", "must hold a YAML mapping")
         return {}, {}
@@ -54,10 +54,7 @@ def _walk(node: yaml.MappingNode, prefix: str, values: dict[str, Any], lines: di
 
 def _plain(node: yaml.Node) -> Any:
     """A value as Python has it."""
-    loader = yaml.SafeLoader("")
     try:
-        return loader.construct_object(node, deep=True)
-    except yaml.YAMLError:
+        return value_of(node)
+    except NotYaml:
         return str(node.value)
-    finally:
-        loader.dispose()

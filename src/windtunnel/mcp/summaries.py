@@ -15,6 +15,9 @@ _DISTRIBUTION = ("mean", "p50", "p90", "p99")
 
 def summary(verb: str, result: dict[str, Any], detail: str) -> Answer:
     """A small answer of a command's result; with `detail` full also the result itself."""
+    from windtunnel.training.results.serialise import plain
+
+    result = plain(result)
     command = COMMANDS.get(verb) if verb in COMMANDS else None
     wanted, main = (command.figures, command.main) if command is not None else ((), "")
     figures = {name: _short(result[name]) for name in wanted if result.get(name) is not None}

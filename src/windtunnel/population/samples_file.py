@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from array import array
@@ -25,6 +24,7 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.files import reading
+from windtunnel.files.parsing import json_of
 from windtunnel.population.answers import lengths_of, wrong_histograms
 from windtunnel.specs.population import AnswerLengths
 
@@ -184,8 +184,8 @@ def _csv_rows(text: str, told: _Problems) -> Iterator[tuple[int, dict[str, Any]]
 def _json_rows(text: str, told: _Problems) -> Iterator[tuple[int, dict[str, Any]]]:
     """Rows of JSON with their number from 1; lists by model become a row for each problem."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = json_of(text)
+    except ValueError as error:
         data = _json_lines(text, told)
         if not data:
             told.add("", f"is no JSON: {' '.join(str(error).split())[:100]}")
@@ -214,8 +214,8 @@ def _json_lines(text: str, told: _Problems) -> list[Any]:
         if not line.strip():
             continue
         try:
-            data.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
+            data.append(json_of(line))
+        except ValueError as error:
             if not data:
                 return []
             told.add("", f"is no JSON: {' '.join(str(error).split())[:100]}", number)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading
 from windtunnel.scenarios.fields import Fields, SourceMap
 from windtunnel.scenarios.source import folder_of
-from windtunnel.scenarios.yaml_text import MAX_BYTES, MAX_DEPTH, parse
+from windtunnel.scenarios.yaml_text import MAX_BYTES, MAX_DEPTH, not_text, parse
 
 
 def read(source: str | Path | dict[str, Any]) -> Fields:
@@ -66,6 +66,7 @@ def lines_of(file: str | Path) -> dict[str, int]:
 
 
 _TOO_LONG = f"must be at most {MAX_BYTES} bytes"
+_TOO_DEEP = f"must have at most {MAX_DEPTH} levels"
 
 
 def _text_of(path: Path) -> str:
@@ -79,14 +80,30 @@ def _without_tabs(json_text: str) -> str:
     return json_text.replace("\t", " ")
 
 
-def _copied(value: Any, problems: list[Problem], depth: int = 0) -> Any:
-    """A copy of plain data, with lists for tuples and text for keys."""
+def _copied(value: Any, problems: list[Problem], path: str = "", depth: int = 0) -> Any:
+    """A copy of plain data, with lists for tuples and text for keys; what is no plain data is a problem."""
     if depth > MAX_DEPTH:
-        if not problems:
-            problems.append(Problem("", f"must have at most {MAX_DEPTH} levels"))
+        if not any(problem.rule == _TOO_DEEP for problem in problems):
+            problems.append(Problem("", _TOO_DEEP))
         return None
     if isinstance(value, dict):
-        return {str(k): _copied(v, problems, depth + 1) for k, v in value.items()}
-    if isinstance(value, str) and "\x00" in value:
-        problems.append(Problem("", "must not hold the character NUL", value))
-    return [_copied(v, problems, depth + 1) for v in value] if isinstance(value, list | tuple) else value
+        copied = {}
+        for key, inner in value.items():
+            name = _copied(key, problems, path) if isinstance(key, str) else str(key)
+            copied[name] = _copied(inner, problems, f"{path}.{name}".strip("."), depth + 1)
+        return copied
+    if isinstance(value, list | tuple):
+        return [_copied(inner, problems, f"{path}.{i}".strip("."), depth + 1) for i, inner in enumerate(value)]
+    if isinstance(value, str):
+        if why := not_text(value):
+            problems.append(Problem(path, why, value))
+        return str(value)
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a number of NumPy
+        value = value.item()
+    if isinstance(value, PurePath):
+        return str(value)
+    if value is not None and not isinstance(value, bool | int | float):
+        kinds = "text, numbers, true, false, null, lists and mappings"
+        problems.append(Problem(path, f"must be plain data ({kinds}), not {type(value).__name__}"))
+        return None
+    return value

@@ -56,6 +56,15 @@ def parse(text: str, file: str | None = None) -> Parsed:
     return Parsed(data, builder.lines, builder.problems)
 
 
+def not_text(value: str) -> str:
+    """Why no file and no name could hold these characters; empty where they may."""
+    if "\x00" in value:
+        return "must not hold the character NUL"
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        return "must not hold half of a surrogate pair"
+    return ""
+
+
 class _TooMuch(Exception):
     """A text holds more than is read."""
 
@@ -143,6 +152,8 @@ class _Builder:
                 self.refuse(path, f"must hold names of at most {MAX_PATH} characters, those above them counted")
             elif key_node.tag not in _TAGS or key == "?":
                 self.refuse(inner, "tags and merge keys are not allowed, only plain names as keys")
+            elif why := not_text(key):
+                self.refuse(path, f"a name in it {why}")
             elif key in result:
                 self.refuse(inner, "is given twice")
             else:
@@ -153,8 +164,8 @@ class _Builder:
         """The value of a node without others inside."""
         if node.tag.endswith("timestamp"):
             return node.value
-        if isinstance(node, yaml.ScalarNode) and "\x00" in node.value:
-            return self.refuse(path, "must not hold the character NUL", node.value)
+        if isinstance(node, yaml.ScalarNode) and (why := not_text(node.value)):
+            return self.refuse(path, why, node.value)
         if isinstance(node, yaml.ScalarNode) and not node.style and _EXPONENT.fullmatch(node.value):
             return float(node.value)
         if node.tag.endswith((":int", ":float")) and len(node.value) > _MOST_DIGITS:

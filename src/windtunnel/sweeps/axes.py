@@ -18,9 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from windtunnel.errors import BadInput, Problem, ProblemList
+from windtunnel.scenarios.yaml_text import parse
 
 _RANGE = re.compile(r"^\s*(?P<low>[-+.\deE]+)\s*\.\.\s*(?P<high>[-+.\deE]+)\s*(?::\s*(?P<step>[x+]?[\d.eE+-]+))?\s*$")
 MOST_VALUES = 1_000_000
@@ -118,12 +117,11 @@ def _read(text: str, option: str, problems: ProblemList) -> tuple[str, tuple[Any
     match = _RANGE.match(written)
     if match:
         return field, _range(match, option, text, problems)
-    try:
-        listed = yaml.safe_load(written if written.lstrip().startswith("[") else f"[{written}]")
-    except yaml.YAMLError:
+    parsed = parse(written if written.lstrip().startswith("[") else f"[{written}]")
+    if parsed.problems:
         problems.add(option, text, "values must be separated by commas, or be a YAML list")
         return field, ()
-    values = tuple(listed) if isinstance(listed, list) else ()
+    values = tuple(parsed.data) if isinstance(parsed.data, list) else ()
     if not values:
         problems.add(option, text, "has no values")
     return field, values

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
+
+from windtunnel.files.parsing import json_of
 
 _PROMPTS = ("prompt", "text_input", "input", "text")
 _CAPS = ("max_completion_tokens", "max_tokens", "max_output_len", "max_new_tokens", "min_tokens")
@@ -83,6 +84,6 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
-        return json.loads(value)
+        return json_of(value)
     except ValueError:
         return value

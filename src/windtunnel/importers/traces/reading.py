@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.errors import UNSET, BadInput, Problem
 from windtunnel.files import reading as files
+from windtunnel.files.parsing import json_of
 from windtunnel.importers.traces.record import RequestTrace
 
 MAX_BAD_LINES = 20
@@ -59,7 +59,7 @@ class Head:
         for line in self.text.splitlines():
             if line.strip():
                 try:
-                    data = json.loads(line)
+                    data = json_of(line)
                 except ValueError:
                     return {}
                 return data if isinstance(data, dict) else {}
@@ -168,7 +168,7 @@ class Source:
                 if not text.strip():
                     continue
                 try:
-                    data = json.loads(text)
+                    data = json_of(text)
                 except ValueError as error:
                     self.bad(line, "", f"is not valid JSON: {error}", text.strip())
                     continue
@@ -181,11 +181,11 @@ class Source:
         """The whole file as JSON."""
         with self.open() as stream:
             try:
-                return json.load(stream)
-            except json.JSONDecodeError as error:
-                raise BadInput(
-                    Problem("", f"is not valid JSON: {error.msg}", file=str(self.path), line=error.lineno)
-                ) from None
+                return json_of(stream.read())
+            except ValueError as error:
+                rule = f"is not valid JSON: {getattr(error, 'msg', error)}"
+                line = getattr(error, "lineno", None)
+                raise BadInput(Problem("", rule, file=str(self.path), line=line)) from None
 
     # -- times ---------------------------------------------------------------------------------------------------------
     def seconds(self, times: Floats, own: Literal["s", "ms"] | None, column: str, *, sure: bool = False) -> Floats:

@@ -17,7 +17,6 @@ accuracy is not stated.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from numpy.random import Generator
 from windtunnel.arrays import Ints
 from windtunnel.errors import BadInput, Problem, ProblemList
 from windtunnel.files import reading
+from windtunnel.files.parsing import json_of
 from windtunnel.programs.strategies import STRATEGIES
 from windtunnel.programs.strategy import Built, Knobs, Strategy
 from windtunnel.programs.workload import Workload
@@ -241,8 +241,8 @@ def read(path: Path, name: str) -> list[Trace]:
     """
     field = "programs.strategy.text_to_sql.file"
     try:
-        loaded: Any = json.loads(reading.read_text(path, field))
-    except (json.JSONDecodeError, RecursionError) as error:
+        loaded: Any = json_of(reading.read_text(path, field))
+    except ValueError as error:
         raise BadInput(Problem(field, f"cannot be read: {error}", str(path))) from None
     records = loaded if isinstance(loaded, list) else [loaded]
     known = [r for r in records if isinstance(r, dict) and "traces" in r]

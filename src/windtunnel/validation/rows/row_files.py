@@ -8,6 +8,7 @@ from typing import Any
 
 from windtunnel.errors import BadInput
 from windtunnel.files import reading
+from windtunnel.files.parsing import json_of
 
 SHIPPED = Path(__file__).parent / "measured"
 """Folder of the rows that come with the package."""
@@ -46,7 +47,7 @@ def load_rows(path: Path) -> list[dict[str, Any]]:
         BadInput: the file cannot be read or is not a list of mappings.
     """
     try:
-        data = json.loads(reading.read_text(path, "rows", most_bytes=1 << 30))
+        data = json_of(reading.read_text(path, "rows", most_bytes=1 << 30))
     except ValueError as error:
         raise BadInput(f"rows = {path}: not JSON ({error})") from error
     if not isinstance(data, list) or any(not isinstance(r, dict) for r in data):
