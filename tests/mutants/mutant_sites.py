@@ -109,9 +109,14 @@ def keyword(node: ast.AST) -> Iterator[Edit]:
 
 
 def neighbours(node: ast.AST) -> Iterator[Edit]:
-    """Swap two neighbouring arguments, values of keyword arguments or values of a dictionary."""
+    """Swap two neighbouring arguments, values of keyword arguments or values of a dictionary.
+
+    Not those of a minimum or maximum, which are the same either way round.
+    """
     if isinstance(node, ast.Call):
-        yield from _swaps(node.args)
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if name not in EXTREMES:
+            yield from _swaps(node.args)
         for one, other in pairwise(node.keywords):
             named = one.arg not in WITHOUT_EFFECT and other.arg not in WITHOUT_EFFECT
             if named and one.arg and other.arg and _differ(one.value, other.value):

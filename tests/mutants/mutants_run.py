@@ -40,6 +40,8 @@ from mutant_sites import Site, apply, sites
 EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
 WORKSHOP = ("papers/", "reproduce/", "validation/fit/", "validation/accuracy/", "validation/planner_vs_published/")
 """Folders below the package that serve the project's own pages and no command of a user."""
+NUMBERS = "tests/golden/test_defaults_golden.py::test_numbers_of_the_source_are_the_stored_ones"
+"""Reads constants and defaults in a process of its own, where no line that it executes is recorded."""
 FIRST = 10
 """Tests of a mutant that run before the files of any others are collected."""
 FEW = 40
@@ -141,6 +143,9 @@ class Drawing:
                 files.add(test.file)
                 mutant.tests.append(test.id)
                 mutant.seconds += cost
+        if site.segment < 0:
+            mutant.tests.append(NUMBERS)
+            mutant.seconds += 10.0
         mutant.digest = _digest(mutant.tests)
         return mutant
 
