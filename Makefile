@@ -103,7 +103,7 @@ bench: setup  ## speed figures
 
 goldens: setup  ## write the stored predictions of the examples anew
 	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py tests/golden/test_command_golden.py \
-		tests/golden/test_export_golden.py tests/golden/test_defaults_golden.py -p no:xdist -q
+		tests/golden/test_export_golden.py tests/golden/test_defaults_golden.py tests/golden/test_formula_golden.py -p no:xdist -q
 
 serving-papers: $(COMPILED)  ## re-run the claims of papers on serving (3 minutes), rewrite docs/generated/serving_papers.md
 training-papers: $(COMPILED)  ## re-run the claims of papers on training (2 minutes), rewrite docs/generated/training_papers.md

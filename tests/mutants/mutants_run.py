@@ -143,7 +143,7 @@ class Drawing:
                 files.add(test.file)
                 mutant.tests.append(test.id)
                 mutant.seconds += cost
-        if site.segment < 0:
+        if site.segment < 0 or site.file.startswith("techniques/"):
             mutant.tests.append(NUMBERS)
             mutant.seconds += 10.0
         mutant.digest = _digest(mutant.tests)

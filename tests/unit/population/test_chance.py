@@ -18,6 +18,7 @@ def table(correct: np.ndarray, attempts: int, ks: tuple[int, ...], kind: str) ->
     return {k: 1.0 - estimate_pass_at_k(wrong, total, k) for k in ks}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "kind", "ks", "attempts"),
     [

@@ -77,7 +77,13 @@ def test_one_attempt_is_one_call_with_the_same_tokens(id: str) -> None:
     assert (single.output_tokens == plain.output_tokens).all()
 
 
-@pytest.mark.parametrize("id", [id for id, _ in STRATEGIES.items() if id != "graph"])
+LONG = ("compute_optimal", "long_horizon")
+
+
+@pytest.mark.parametrize(
+    "id",
+    [pytest.param(id, marks=pytest.mark.slow if id in LONG else ()) for id, _ in STRATEGIES.items() if id != "graph"],
+)
 def test_every_problem_ends_and_equal_seeds_give_equal_programs(id: str) -> None:
     tools = STRATEGIES.get(id).tools
     spec = ProgramsSpec(strategy=id, offline=True, problems=PROBLEMS, tools={name: {"seconds": 1.0} for name in tools})

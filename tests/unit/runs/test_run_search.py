@@ -96,6 +96,7 @@ def test_money_takes_no_more_than_days_do(found: RunSearchResult) -> None:
     assert cheap.best.days >= found.best.days
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done() -> None:
     calls = []
 

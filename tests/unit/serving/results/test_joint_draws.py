@@ -38,6 +38,7 @@ def random_shape(rng: np.random.Generator, load: str) -> RunShape:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", LOADS)
 def test_bands_of_one_run_agree(load: str) -> None:
     rng = np.random.default_rng(LOADS.index(load))

@@ -12,7 +12,13 @@ import pytest
 from windtunnel.commands.draws import normal
 from windtunnel.training.results.records import Interval
 from windtunnel.training.uncertainty.comparable_runs import Subject, residuals
-from windtunnel.training.uncertainty.plan_difference import MOST_APART, paired_difference, settings_apart
+from windtunnel.training.uncertainty.plan_difference import (
+    MOST_APART,
+    below,
+    paired_difference,
+    settings_apart,
+    weighted_band,
+)
 from windtunnel.training.uncertainty.plan_errors import OwnError, _fitted, drawn_error, own_error
 
 BAND = Interval(level=0.8, low=0.78, high=1.3, basis="", grade="fitted")
@@ -38,6 +44,7 @@ def _logs(subject: Subject | None, band: Interval = BAND) -> np.ndarray:
     return np.array([math.log(drawn_error(subject, 1.0, band, partial(normal, 3, k))) for k in range(DRAWS)])
 
 
+@pytest.mark.slow
 def test_ratios_spread_as_measured_pairs_do() -> None:
     """Each width within 30 % of that of `compare`, all of them within 10 % on average."""
     off = []
@@ -85,3 +92,19 @@ def test_variances_are_fitted_without_negative_ones() -> None:
 def test_a_measured_plan_has_an_own_error() -> None:
     found = own_error(_subjects()[0])
     assert found is not None and found.difference(6) > found.difference(1) > 0.0
+
+
+def test_few_groups_widen_the_quantiles() -> None:
+    """Five equal errors stand at 0.1, 0.3 … 0.9; 0.6·(5 + 1)/5 = 0.72 of the law lies between 0.14 and 0.86."""
+    errors, weights = np.array([0.1, -0.2, 0.0, 0.2, -0.1]), np.full(5, 0.2)
+    assert weighted_band(errors, weights, 5.0, 0.6) == pytest.approx((-0.18, 0.18))
+    assert weighted_band(errors, weights, 1.0, 0.6) == pytest.approx((-0.2, 0.2))  # no more than 0.98
+    assert weighted_band(errors, np.array([0.4, 0.15, 0.15, 0.15, 0.15]), 1e9, 0.5) == pytest.approx(
+        (-0.1 + 0.1 * 0.025 / 0.15, 0.1 + 0.1 * 0.1 / 0.275)
+    )
+
+
+def test_the_chance_of_an_error_below_a_value_never_reaches_one() -> None:
+    errors, weights = np.array([-0.1, 0.0, 0.1, 0.2]), np.full(4, 0.25)
+    assert below(errors, weights, 9.0, 0.0) == pytest.approx((0.375 * 9.0 + 0.5) / 10.0)
+    assert below(errors, weights, 9.0, 1.0) == pytest.approx(0.95)
