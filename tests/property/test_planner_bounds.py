@@ -276,7 +276,11 @@ def screened(name: str) -> tuple[Screener, Bounds]:
     return screener, screener.bounds(x)
 
 
-@pytest.mark.parametrize("name", SPACES)
+SLOWEST = ("mixture", "dense, Megatron-Core", "dense, Megatron of 2022")
+"""Spaces whose bounds take seconds."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOWEST else n for n in SPACES])
 def test_no_candidate_beats_its_bounds(name: str) -> None:
     case, x = space(name)
     screener, bounds = screened(name)

@@ -193,6 +193,7 @@ def test_an_edit_of_a_helper_in_another_package_compiles_its_callers_again(packa
     assert [run(package), run(package, CLUSTERS)] == [(2, 1), (11, 0)]
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_sources_elsewhere_and_of_another_age_compiles_nothing(package: Path, tmp_path: Path) -> None:
     shared = str(tmp_path / "shared")
     assert run(package, CLUSTERS, NUMBA_CACHE_DIR=shared) == (2, 0)

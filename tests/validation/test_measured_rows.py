@@ -55,11 +55,13 @@ def test_every_expressed_row_has_a_target() -> None:
             assert case.metrics[0].metric == "step_time"
 
 
+@pytest.mark.slow
 def test_scenarios_do_not_depend_on_identity_or_outcome() -> None:
     for data in rows("training"):
         assert same(read(data), read(disguised(data))), data["id"]
 
 
+@pytest.mark.slow
 def test_shuffled_outcomes_leave_every_scenario_alone() -> None:
     data = rows("training")
     random_ = random.Random(3)

@@ -47,6 +47,7 @@ def listed(advice: Advice) -> dict[str, Any]:
     return {s.names[0]: s for s in (*advice.suggestions, *advice.settings, *advice.unlike)}
 
 
+@pytest.mark.slow
 def test_a_scenario_with_a_run_is_advised_on_its_days(advice: Advice) -> None:
     assert advice.objective.id == "days" and advice.of_a_run
     assert advice.value == pytest.approx(api.simulate_run(FAILING, sensitivities=False).days["mean"])
@@ -108,6 +109,7 @@ def test_a_step_may_still_be_asked_for_and_runs_need_their_section() -> None:
         advise(without, objective="carbon_kg")
 
 
+@pytest.mark.slow
 def test_the_verb_writes_the_best_and_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, best, report = tmp_path / "s.yaml", tmp_path / "best.yaml", tmp_path / "advice.html"
     source.write_text(json.dumps(FAILING), "utf-8")

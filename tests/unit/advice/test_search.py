@@ -44,6 +44,7 @@ def _told(advice: Advice) -> set[str]:
     return ids & set(REGISTRY.list())
 
 
+@pytest.mark.slow
 def test_gains_are_those_of_a_run_by_hand() -> None:
     advice = on_slow_links()
     one = next(s for s in advice.suggestions if s.names == ("tp-overlap",))
@@ -125,6 +126,7 @@ SERVED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_advice_for_serving() -> None:
     advice = advise(SERVED, pairs=False)
     assert advice.objective.id == "throughput" and advice.value > 0

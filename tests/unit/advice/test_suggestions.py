@@ -94,6 +94,7 @@ def test_bubbles_are_filled_where_there_are_some() -> None:
     assert few.gain > 0.02 > many.gain
 
 
+@pytest.mark.slow
 def test_recomputation_and_offloading_where_memory_is_short() -> None:
     tight = {
         "model": "meta-llama/Llama-3.1-8B",
@@ -113,6 +114,7 @@ def test_recomputation_and_offloading_where_memory_is_short() -> None:
     assert "zero-infinity" in roomy.lost
 
 
+@pytest.mark.slow
 def test_what_changes_the_model_is_kept_apart() -> None:
     advice = advise(BANDWIDTH, pairs=False)
     assert all(not s.quality and not s.adds for s in (*advice.suggestions, *advice.settings))
@@ -171,6 +173,7 @@ DRAFTED: dict[str, Any] = {
 FULL = {"serving": {"traffic": {"concurrency": 512, "num_requests": 1000}}}
 
 
+@pytest.mark.slow
 def test_drafts_pay_for_one_sequence_and_not_at_saturation() -> None:
     plain = {"serving": {"speculation": None}}
     gains = []
@@ -218,6 +221,7 @@ LONG: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_lending_of_caches_wins_where_few_prompts_fill_them_and_not_where_there_is_room() -> None:
     advice = advise(LONG, objective="throughput", pairs=False)
     assert advice.suggestions[0].names == ("infinite-llm",)
@@ -253,6 +257,7 @@ SHARED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_routing_by_prefix_wins_where_prefixes_are_shared_and_caches_hold_few() -> None:
     advice = advise(SHARED, objective="ttft", pairs=False)
     best = advice.suggestions[0]

@@ -202,6 +202,7 @@ def test_compare_with_overrides(calls: list[dict[str, Any]], capsys: pytest.Capt
     assert run(["compare", "a.yaml"]) == 2
 
 
+@pytest.mark.slow
 def test_compare_and_explain_read_stored_results(
     calls: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def test_nothing_is_written_without_leave(tmp_path: Path) -> None:
     assert texts.ok and "megatron.sh" in texts.files and "tensor-model-parallel-size" in texts.files["megatron.sh"]
 
 
+@pytest.mark.slow
 def test_launch_files_of_an_open_plan_are_those_of_the_plan_that_is_predicted(tmp_path: Path) -> None:
     pytest.importorskip("starlette")
     from windtunnel.scenarios.source import FieldsInFolder

@@ -53,6 +53,7 @@ def test_each_device_has_the_plan_that_a_search_on_it_alone_finds() -> None:
         assert api.simulate_training(one.scenario).step_time_s == pytest.approx(one.step_time_s)
 
 
+@pytest.mark.slow
 def test_a_device_that_is_too_small_is_named_with_its_reason() -> None:
     large = TRAINING | {"model": "meta-llama/Llama-3.1-70B"}
     with pytest.raises(Infeasible, match="no priced device"):
@@ -64,6 +65,7 @@ def test_a_device_that_is_too_small_is_named_with_its_reason() -> None:
     assert {one.device for one in whole.ranked} == {"a100-sxm-40gb", "h100-sxm-80gb"}
 
 
+@pytest.mark.slow
 def test_prices_of_the_scenario_come_before_those_of_the_catalogue() -> None:
     prices = {"search": {"prices": {"v100-sxm-16gb": 0.01, "mi300x": 4.0}}}
     found = api.rank_devices(TRAINING | prices, overrides=["cluster.nodes=2"])

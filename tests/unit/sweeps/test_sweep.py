@@ -97,6 +97,7 @@ def test_a_scenario_without_the_section_is_refused() -> None:
         define(Asked(source=SMALL, verb="serve"))
 
 
+@pytest.mark.slow
 def test_a_plan_left_open_is_the_planners_choice_in_every_cell() -> None:
     open_plan = {name: value for name, value in SMALL.items() if name != "plan"}
     definition = define(Asked(source=open_plan, vary=("training.global_batch=32,64",)))

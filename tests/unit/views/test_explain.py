@@ -131,6 +131,7 @@ def test_predicted_kernels_sum_to_the_step() -> None:
         assert "recompute" not in kernels and "exposed tp" not in kernels
 
 
+@pytest.mark.slow
 def test_a_gap_inside_the_interval_needs_no_explanation() -> None:
     base = wt.simulate_training(SCENARIO, sensitivities=False)
     inside = wt.explain(SCENARIO, against=base.step_time_s * 1.005)
@@ -192,6 +193,7 @@ def test_slower_products_name_their_coefficient(tmp_path: Path) -> None:
     assert all(len(line.rstrip()) <= 80 for line in shown(explanation, 80).splitlines())
 
 
+@pytest.mark.slow
 def test_recomputation_is_recognised_by_its_classes(tmp_path: Path) -> None:
     """Full recomputation adds products, attention and element-wise work together; so does nothing else."""
     trace_of(chain_of("plan.recompute=full"), tmp_path / "t.json")
@@ -245,6 +247,7 @@ def test_against_refuses_what_no_step_takes(text: str) -> None:
         read_against(text)
 
 
+@pytest.mark.slow
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scenario = tmp_path / "s.json"
     scenario.write_text(json.dumps(SCENARIO))

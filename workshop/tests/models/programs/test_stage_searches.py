@@ -84,6 +84,7 @@ def test_equal_seeds_search_alike() -> None:
         assert one == other
 
 
+@pytest.mark.slow
 def test_searches_that_look_beat_the_random_one_on_a_smooth_table() -> None:
     stages = [stage(n, (0.3, 0.4, 0.5), (1.0, 3.0, 9.0)) for n in ("a", "b", "c")]
     table = stage_table(stages, budget=150.0, separation=0.6, carried=0.3)
