@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup extras demo test test-browser test-long lint style types imports quick bench goldens docs docs-site dist serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz crash mutants mutants-index clean
+.PHONY: help setup extras demo test test-browser test-long lint style types imports quick bench goldens docs docs-site release pythons moved serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz crash mutants mutants-index clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -139,9 +139,14 @@ docs-site: docs  ## the documentation as a site in site/: zensical, or mkdocs-ma
 	if test -x .venv-docs/bin/zensical; then .venv-docs/bin/zensical build --clean; else .venv-docs/bin/mkdocs build --quiet; fi
 	$(PYTHON) scripts/check_site.py site
 
-dist: setup  ## the wheel and the source archive in dist/
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
-	$(BIN)/python -m build --outdir dist
+release:  ## build wheels and source archives into dist/, check them, run each in a fresh environment (10 minutes; URL=ADDRESS of the repository)
+	$(PYTHON) scripts/release.py $(if $(URL),--url $(URL))
+
+pythons:  ## commands and stored predictions on each Python from 3.11 up that is here, and at the lowest versions (ONLY=3.12, ONLY=lowest)
+	$(PYTHON) scripts/pythons.py $(if $(ONLY),--only $(ONLY))
+
+moved: $(COMPILED)  ## predictions of the examples that moved since a tag or commit, and by how much: make moved SINCE=TAG (ONLY=serving)
+	$(BIN)/python scripts/moved.py $(or $(SINCE),$(error SINCE=TAG is missing)) $(if $(ONLY),--only $(ONLY))
 
 calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to measured rows: make calibrate-catalog ROWS=rows.json
 	$(BIN)/python -m windtunnel_lab.fit.refit_training $(ROWS)

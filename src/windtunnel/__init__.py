@@ -67,6 +67,10 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
+        from windtunnel.versions import current_name
+
+        if not name.startswith("_") and (now := current_name(__name__, name)) != name:
+            return globals().get(now) or __getattr__(now)
         raise AttributeError(f"module 'windtunnel' has no attribute '{name}'")
     value = getattr(import_module(home), name)
     globals()[name] = value

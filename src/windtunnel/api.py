@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.scenarios.source import Source
+from windtunnel.versions import current_name
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -97,6 +98,8 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
+        if (now := current_name(__name__, name)) != name:
+            return globals().get(now) or __getattr__(now)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(_HOME[name]), name)
     return found

@@ -37,6 +37,7 @@ CALLED_PACKAGES = {
 """Package → packages whose jitted functions its own ones call, so that their machine code is part of its own."""
 COMMON_SOURCES = ("jit.py", "arrays.py")
 """Files that the jitted functions of every package read."""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 ROOT = Path(__file__).resolve().parent
 PREFIX = "windtunnel-kernels-"
 KEPT = 6
@@ -162,7 +163,7 @@ def cache_directory(package: str) -> str:
 def read_checked(path: Path) -> bytes | None:
     """The content of a file that `write_checked` wrote; None where there is none. A damaged one is set aside."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(path, os.O_RDONLY | _NO_LINK)
         with os.fdopen(handle, "rb") as stream:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or not _of_this_user(status):
@@ -185,7 +186,7 @@ def write_checked(path: Path, content: bytes) -> None:
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o755, exist_ok=True)
         try:
-            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as stream:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644), "wb") as stream:
                 stream.write(hashlib.sha256(content).digest() + content)
             temporary.replace(path)
         except OSError:

@@ -29,11 +29,11 @@ class Renamed:
     """A name that changed."""
 
     kind: str
-    """`field`, `option`, or the registry whose id it is (`techniques`, `engines`, …)."""
+    """`field`, `option`, `name` (of Python), or the registry whose id it is (`techniques`, `engines`, …)."""
     old: str
-    """Dotted path of a field, with `*` for an entry of a list; an option as `train --old`; an id."""
+    """Dotted path of a field, with `*` for an entry of a list; `train --old`; `windtunnel.api.old`; an id."""
     new: str
-    """In the same section as the old one, at the same command, in the same registry."""
+    """In the same section as the old one, at the same command, in the same module, in the same registry."""
     ends: str
     """First release that no longer knows the old name."""
 
@@ -53,7 +53,7 @@ def warn(one: Renamed) -> None:
     if one in _WARNED:
         return
     _WARNED.add(one)
-    what = "id" if one.kind not in ("field", "option") else one.kind
+    what = "id" if one.kind not in ("field", "option", "name") else one.kind
     text = f"the {what} '{one.old}' is called '{one.new}' now; the older name works until release {one.ends}"
     warnings.warn(text, OlderName, stacklevel=3)
 
@@ -65,6 +65,15 @@ def current_id(kind: str, id: str) -> str:
             warn(one)
             return one.new
     return id
+
+
+def current_name(module: str, name: str) -> str:
+    """The name in a module of Python that had another one before."""
+    for one in renamed("name"):
+        if one.old == f"{module}.{name}":
+            warn(one)
+            return one.new.rpartition(".")[2]
+    return name
 
 
 def current_words(words: list[str]) -> list[str]:

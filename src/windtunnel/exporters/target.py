@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,11 @@ _FLAGS = Path(__file__).with_name("flags")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionList:
-    """The options that one version of a target publishes. Read from `flags/<target>-<version>.yaml`."""
+    """The options that one version of a target publishes, read from `flags/<target>-<version>.yaml`.
+
+    Other distributions add a list by an entry point `<target>-<version>` of the group `windtunnel.option_lists`, whose
+    object is the path of the file.
+    """
 
     target: str
     version: str
@@ -115,9 +119,18 @@ class LaunchTarget:
 TARGETS: Registry[LaunchTarget] = Registry("launch_targets", package="windtunnel.exporters.targets", noun="target")
 
 
+@cache
+def _lists() -> dict[str, Path]:
+    """`<target>-<version>` → file of its option list; a file that comes with the package keeps its name."""
+    from importlib.metadata import entry_points
+
+    added = {one.name: Path(one.load()) for one in entry_points(group="windtunnel.option_lists")}
+    return added | {path.stem: path for path in _FLAGS.glob("*.yaml")}
+
+
 def versions(target: str) -> tuple[str, ...]:
     """Versions whose option list is stored, oldest first."""
-    found = [path.stem.removeprefix(f"{target}-") for path in _FLAGS.glob(f"{target}-*.yaml")]
+    found = [version for name, _, version in (stem.rpartition("-") for stem in _lists()) if name == target]
     return tuple(sorted(found, key=lambda v: [int(part) if part.isdigit() else 0 for part in v.split(".")]))
 
 
@@ -133,7 +146,7 @@ def options(target: str, version: str | None = None) -> OptionList:
     if chosen not in known:
         rule = f"no option list of {target} {chosen or '(any version)'}; known versions: {', '.join(known) or 'none'}"
         raise BadInput(Problem("target-version", rule, chosen, nearest=nearest_name(chosen, known)))
-    data: dict[str, Any] = yaml.safe_load((_FLAGS / f"{target}-{chosen}.yaml").read_text("utf-8"))
+    data: dict[str, Any] = yaml.safe_load(_lists()[f"{target}-{chosen}"].read_text("utf-8"))
     kinds = {name: kind for kind, names in data["options"].items() for name in names}
     choices = {name: tuple(map(str, words)) for name, words in data.get("choices", {}).items()}
     models = tuple(data.get("models", ()))

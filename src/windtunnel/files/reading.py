@@ -19,9 +19,13 @@ from windtunnel.files.scope import Scope, below, current
 
 MOST_TEXT_BYTES = 64_000_000
 """Bytes of a text file that is read whole, where its reader states no smaller limit."""
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
+BINARY = getattr(os, "O_BINARY", 0)
+"""Windows reads and writes other bytes without it."""
+_FLAGS = os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+NO_LINK = _NO_LINK | BINARY | getattr(os, "O_NONBLOCK", 0)
+"""For files of our own: no link, and no pipe that would be waited for; nothing of the two on Windows."""
 _PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Where a shell puts the output of a command that it substitutes for a file; a command line alone may read them."""
 

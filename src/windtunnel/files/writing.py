@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.files.reading import FOLDER, walked
+from windtunnel.files.reading import FOLDER, NO_LINK, walked
 from windtunnel.files.scope import below, current
 
 
@@ -107,7 +107,7 @@ def whole_file(path: Path, folder: int | None = None) -> Iterator[BinaryIO]:
     """
     beside = f".{secrets.token_hex(8)}.tmp"  # names may be as long as a folder allows
     name, temporary = (path.name, beside) if folder is not None else (str(path), str(path.with_name(beside)))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK
     handle = os.open(temporary, flags, 0o666, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import sys
 import time
 from collections import OrderedDict
@@ -214,7 +213,7 @@ class Workers:
         for process in self._all:
             if process.running is not None and process.running.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.running.pid, signal.SIGKILL)
+                    process.running.kill()
 
     def _make(self) -> None:
         while len(self._all) < self.count:

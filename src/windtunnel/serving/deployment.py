@@ -17,7 +17,7 @@ from windtunnel.importers.model import resolve_model
 from windtunnel.scenarios.source import Source
 from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment_checks import check, check_agreement, check_room, group_of, widest
-from windtunnel.serving.engine_defaults.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
+from windtunnel.serving.engine_defaults.kv_transfer_defaults import kv_transfer_defaults
 from windtunnel.serving.event_loop.fleet import Fleet, KvTransfer, stack_tables
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration import pricing_cache
@@ -381,7 +381,7 @@ def pool_limits(serving: ServingSpec, spec: PoolSpec, iteration: IterationModel,
 
 def to_host(serving: ServingSpec, pool: PoolSpec) -> bool:
     """Tell whether preempted answers go to host memory because the engine's decode servers work that way."""
-    return pool.role == "decode" and not pool.kv.swap_space_bytes and KV_TRANSFER_DEFAULTS[serving.engine].to_host
+    return pool.role == "decode" and not pool.kv.swap_space_bytes and kv_transfer_defaults(serving.engine).to_host
 
 
 def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: int = 0, seed: int = 0) -> Limits:
@@ -417,7 +417,7 @@ def with_kv_transfer(d: Deployment, problems: ProblemList) -> Deployment:
     from windtunnel.serving.registry_choice import choose
     from windtunnel.serving.routers import ROUTERS
 
-    own, usual = d.serving.transfer, KV_TRANSFER_DEFAULTS[d.serving.engine]
+    own, usual = d.serving.transfer, kv_transfer_defaults(d.serving.engine)
     way = transfer_settings(d.serving, d.iteration.coefficients.request_s)
     asked = own.router if own.router is not None else d.serving.router
     where = "serving.transfer.router" if own.router is not None else "serving.router"

@@ -18,7 +18,7 @@ import numpy as np
 from windtunnel.network import NetworkCoefficients, placement
 from windtunnel.network.clock import rates
 from windtunnel.network.packing import Packer, Strided
-from windtunnel.serving.engine_defaults.kv_transfer_defaults import KV_TRANSFER_DEFAULTS
+from windtunnel.serving.engine_defaults.kv_transfer_defaults import kv_transfer_defaults
 from windtunnel.serving.event_loop.fleet import FirstToken, KvTransfer
 from windtunnel.serving.kv_capacity.blocks_per_instance import STATE_TOKENS
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
@@ -115,7 +115,7 @@ def transfer_settings(serving: ServingSpec, request_s: float) -> TransferSetting
         serving: section of the scenario.
         request_s: the engine's time for a request, outside of its iterations.
     """
-    own, usual = serving.transfer, KV_TRANSFER_DEFAULTS[serving.engine]
+    own, usual = serving.transfer, kv_transfer_defaults(serving.engine)
     mode = own.mode or usual.mode
     reserve = usual.reserve_first if own.reserve_first is None else own.reserve_first
     reserve = reserve or mode != "whole"

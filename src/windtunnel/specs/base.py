@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic_core import CoreSchema
 
 from windtunnel.errors import Problem
@@ -73,6 +83,20 @@ class _Quantity:
         if number > self.most:
             raise ValueError(f"must be at most {format_quantity(self.most, self.dimension)}")
         return number
+
+
+def or_installed(kind: str) -> WrapValidator:
+    """Let a list of words grow by what other distributions add through the entry-point group `windtunnel.<kind>`."""
+
+    def known_or_installed(value: Any, known: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return known(value)
+        except ValidationError:
+            if isinstance(value, str) and value and entry_points(group=f"windtunnel.{kind}", name=value):
+                return value
+            raise
+
+    return WrapValidator(known_or_installed)
 
 
 def quantity(dimension: str, least: float | None = None) -> BeforeValidator:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from windtunnel.errors import Problem
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.autoscale import AutoscaleSpec
-from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec
+from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec, or_installed
 from windtunnel.specs.experts import ExpertLoadSpec, ExpertStorageSpec
 from windtunnel.specs.kv_tiers import KvTier, SimilarSpec
 from windtunnel.specs.mesh import MeshSpec
@@ -19,7 +19,7 @@ from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.transfer import TransferSpec
 
-Engine = Literal["vllm", "sglang", "trtllm", "lmdeploy", "generic"]
+Engine = Annotated[Literal["vllm", "sglang", "trtllm", "lmdeploy", "generic"], or_installed("engines")]
 WeightFormat = Literal["bf16", "fp16", "fp8", "fp8_block", "int8", "w4a16", "w4a8", "nvfp4", "mxfp4", "q4_0"]
 CacheFormat = Literal["bf16", "fp16", "fp8", "int8"]
 

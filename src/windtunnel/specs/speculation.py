@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from windtunnel.errors import Problem
-from windtunnel.specs.base import Count, Inconsistent, Spec
+from windtunnel.specs.base import Count, Inconsistent, Spec, or_installed
 from windtunnel.specs.model import ModelSpec
 
-Method = Literal["draft", "mtp", "eagle", "ngram"]
+Method = Annotated[Literal["draft", "mtp", "eagle", "ngram"], or_installed("draft_methods")]
 
 
 class SpeculationSpec(Spec):
@@ -34,7 +34,7 @@ class SpeculationSpec(Spec):
     draft_weights: Literal["bf16", "fp16", "fp8", "int8", "w4a16"] = "bf16"
     """`draft`, `eagle`: format of its weights."""
 
-    order: Literal["serial", "dsi", "mirror"] = "serial"
+    order: Annotated[Literal["serial", "dsi", "mirror"], or_installed("draft_orders")] = "serial"
     """`serial`: draft, verify, draft again. `dsi`: several instances of the model verify while the draft goes on.
     `mirror`: the draft runs on devices of its own next to the model's last layers."""
     verifiers: Count | None = None

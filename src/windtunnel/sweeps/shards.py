@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.extras import extra
 from windtunnel.files.checksums import sealed, unsealed
+from windtunnel.files.reading import NO_LINK
 from windtunnel.files.writing import whole_file
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def whole_shard(path: Path, connection: Any = None) -> bool:
         connection: with which one without a checksum is read; absent: a new one.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(path, os.O_RDONLY | NO_LINK)
         with os.fdopen(handle, "rb") as stream:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return False

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files.checksums import sealed
+from windtunnel.files.locking import lock_alone
+from windtunnel.files.reading import NO_LINK
 from windtunnel.sweeps.definition import MANIFEST, MANIFEST_COPY, Definition, differences, manifest_in, read_manifest
 from windtunnel.sweeps.shards import (
     MERGE,
@@ -144,14 +146,12 @@ class Store:
 
     def _take_lock(self) -> None:
         try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK
             handle = os.fdopen(os.open(self.folder / "lock", flags, 0o666), "a+", errors="replace")
         except OSError as error:
             raise BadInput(Problem("--out", f"cannot be written: {error.strerror}", str(self.folder))) from None
         try:
-            import fcntl  # not on Windows, where sweeps do not run
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_alone(handle)
         except OSError:
             handle.seek(0)
             owner = handle.read().strip() or "another process"

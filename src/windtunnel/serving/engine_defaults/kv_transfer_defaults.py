@@ -79,3 +79,8 @@ KV_TRANSFER_DEFAULTS = {
     ),
     "generic": KvTransferDefaults("whole", False, "prefill", False),
 }
+
+
+def kv_transfer_defaults(engine: str) -> KvTransferDefaults:
+    """Those of an engine; an engine of another distribution moves caches as a generic one does."""
+    return KV_TRANSFER_DEFAULTS.get(engine, KV_TRANSFER_DEFAULTS["generic"])
