@@ -7,6 +7,7 @@ result says so. Sources: fields and what they mean, Megatron-Bridge 0.6.2 (`mode
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from windtunnel.importers import bridge_settings
@@ -67,12 +68,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     devices = launch.cluster(wanted, nodes, per_node)
     _model(launch, s, wanted)
     _capacity(launch, s)
-    _training(launch, s, wanted)
-    inner = _axes(launch, s)
-    _sharding(launch, s, devices, inner)
-    _overlap(launch, s)
-    read_switches("megatron_bridge", s.take)
-    _memory(launch, s)
+    _work(launch, s, wanted)
+    inner = _settings(launch, s, devices)
     mbs = wanted.mbs or s.number("train.micro_batch_size")
     if mbs is None:
         launch.assume("plan.mbs", 1, "no train.micro_batch_size; --mbs of windtunnel import says otherwise")
@@ -81,6 +78,36 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     launch.check_batch(devices, inner)
     s.rest()
     return launch
+
+
+def recipe_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted fields of a scenario that the settings of a recipe make; settings without a field are passed over.
+
+    Args:
+        values: dotted name of a setting → value; settings without a value are left out.
+    """
+    launch = Launch(format=FORMAT, title=TITLE, file="")
+    s = Settings(launch, {name: value for name, value in values.items() if value is not None}, {})
+    for path, names in {
+        "training.seq_len": ("model.seq_length", "dataset.seq_length", "dataset.sequence_length"),
+        "training.global_batch": ("train.global_batch_size",),
+        "plan.mbs": ("train.micro_batch_size",),
+    }.items():
+        s.take(path, *names)
+    _settings(launch, s, None)
+    launch.fields.pop("plan.dp")
+    return launch.fields
+
+
+def _settings(launch: Launch, s: Settings, devices: int | None) -> int:
+    """What a step depends on beside its model, its cluster and its work; returns tp · pp · cp."""
+    _training(launch, s)
+    inner = _axes(launch, s)
+    _sharding(launch, s, devices, inner)
+    _overlap(launch, s)
+    read_switches("megatron_bridge", s.take)
+    _memory(launch, s)
+    return inner
 
 
 def _model(launch: Launch, s: Settings, wanted: Wanted) -> None:
@@ -133,7 +160,7 @@ def _capacity(launch: Launch, s: Settings) -> None:
     s.put("model.moe_pad_expert_input_to_capacity", bool(padded), names[1] if padded is not None else names[0])
 
 
-def _training(launch: Launch, s: Settings, wanted: Wanted) -> None:
+def _work(launch: Launch, s: Settings, wanted: Wanted) -> None:
     names = ("model.seq_length", "dataset.seq_length", "dataset.sequence_length")
     seq_len = s.number(*names)
     if wanted.seq_len is not None:
@@ -149,15 +176,22 @@ def _training(launch: Launch, s: Settings, wanted: Wanted) -> None:
         s.put("training.global_batch", batch, "train.global_batch_size")
     else:
         launch.wrong("train.global_batch_size", "is not in the file (it is the recipe's); --global-batch gives it")
+    if s.get("mixed_precision") is None:
+        launch.assume("training.precision", "bf16", f"mixed_precision {KEPT}")
+    launch.set("training.framework", wanted.framework or "megatron_bridge", "the format of the file")
+
+
+def _training(launch: Launch, s: Settings) -> None:
     recipe = s.get("mixed_precision")
     precision = next((kind for part, kind in PRECISION if part in str(recipe)), None)
     if recipe is not None and precision is None:
         launch.wrong("mixed_precision", "names no precision that is known", recipe, s.line("mixed_precision"))
     elif precision is not None:
         s.put("training.precision", precision, "mixed_precision")
-    else:
-        launch.assume("training.precision", "bf16", f"mixed_precision {KEPT}")
-    launch.set("training.framework", wanted.framework or "megatron_bridge", "the format of the file")
+    reduced = s.switch("mixed_precision.grad_reduce_in_fp32", "ddp.grad_reduce_in_fp32")
+    if reduced is not None:
+        name = "mixed_precision.grad_reduce_in_fp32", "ddp.grad_reduce_in_fp32"
+        s.put("training.grad_reduce_precision", "fp32" if reduced else "bf16", *name)
     optimizer = s.choice(OPTIMIZERS | {"sgd": "sgd"}, "optimizer.optimizer")
     if optimizer is not None:
         s.put("training.optimizer", optimizer, "optimizer.optimizer")
@@ -173,6 +207,9 @@ def _training(launch: Launch, s: Settings, wanted: Wanted) -> None:
     if dispatcher is not None:
         kind = (backend or "deepep") if dispatcher == "flex" else dispatcher
         s.put("training.moe_dispatcher", kind, "model.moe_token_dispatcher_type")
+    fused = s.switch("model.use_transformer_engine_op_fuser")
+    if fused is not None:
+        s.put("training.fused_experts", fused, "model.use_transformer_engine_op_fuser")
     permute = s.switch("model.moe_permute_fusion")
     if permute is not None:
         s.put("training.fused_permute", permute, "model.moe_permute_fusion")
@@ -184,6 +221,8 @@ def _graphs(s: Settings) -> None:
     if impl in (None, "none"):
         return
     kind = "full" if impl == "full_iteration" else GRAPHS.get(" ".join(scope)) if scope else "layer"
+    if kind is None and {"attn", "mamba"} & {*scope} and len(scope) > 1:
+        kind = "layer"  # mixers together with routers or dense networks: what is left out is the experts themselves
     if kind is None:
         s.leave("a scenario captures attention, moe, layer or full", *names)
     else:

@@ -1,0 +1,291 @@
+"""Writes `stacks/recipes/megatron_bridge/*.yaml` from a checkout of Megatron-Bridge.
+
+    python -m windtunnel_lab.recipes.megatron_bridge REPOSITORY COMMIT [COMMIT …]
+
+REPOSITORY is a git directory; commits (or tags) are read in the order of their dates, and a recipe gets a further record
+where it changed what it stands for. A new release is one more commit at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from windtunnel import catalog
+from windtunnel.data_files import ROOT
+from windtunnel.errors import BadInput
+from windtunnel.importers.megatron_bridge import recipe_fields
+from windtunnel.specs.model import ModelSpec
+
+FRAMEWORK = "megatron_bridge"
+REPOSITORY = "NVIDIA-NeMo/Megatron-Bridge"
+READ = (
+    "src/megatron/bridge/recipes",
+    "src/megatron/bridge/perf_recipes",
+    "src/megatron/bridge/training/mixed_precision.py",
+    "scripts/performance",
+)
+DEVICES = {
+    "h100": "h100-sxm-80gb",
+    "b200": "b200-sxm-180gb",
+    "b300": "b300-sxm-270gb",
+    "gb200": "gb200",
+    "gb300": "gb300",
+    "vr200": "rubin",
+    "r100": "rubin",
+}
+MODELS = (
+    # providers without a name of the hub, by the recipe's name
+    (r"^(moonlight|kimi_moonlight)", "moonshotai/Moonlight-16B-A3B"),
+    (r"^olmoe", "allenai/OLMoE-1B-7B-0924"),
+    (r"^gemma3_1b", "google/gemma-3-1b-pt"),
+    (r"^gpt3_175b", "openai/gpt3-175b"),
+    (r"^nemotron_3_nano_(?!4b|omni)", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B"),
+    (r"^nemotronh_8b", "nvidia/Nemotron-H-8B-Base-8K"),
+    (r"^nemotronh_47b", "nvidia/Nemotron-H-47B-Base-8K"),
+    (r"^nemotronh_56b", "nvidia/Nemotron-H-56B-Base-8K"),
+    (r"^nemotron_nano_9b", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"),
+    (r"^nemotron_nano_12b", "nvidia/NVIDIA-Nemotron-Nano-12B-v2"),
+)
+ENVIRONMENT = (
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "NCCL_NVLS_ENABLE",
+    "NVLINK_DOMAIN_SIZE",
+    "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN",
+    "PYTORCH_CUDA_ALLOC_CONF",
+)
+"""Variables with a bearing on the time or memory of a step."""
+ADAPTED = {
+    "linear_qkv": "qkv",
+    "linear_proj": "proj",
+    "linear_fc1": "fc1",
+    "linear_fc2": "fc2",
+    "linear_q_proj": "q",
+    "linear_q_down_proj": "q",
+    "linear_q_up_proj": "q",
+    "linear_kv_down_proj": "k",
+    "linear_kv_up_proj": "v",
+    "in_proj": "qkv",
+    "out_proj": "proj",
+}
+"""Products with an adapter; those of Mamba's mixers stand for attention's."""
+
+
+def main(repository: str, commits: list[str]) -> None:
+    """Read the commits and write the files."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    dated = sorted((_git(repository, "log", "-1", "--format=%cs %H", commit).split(), commit) for commit in commits)
+    for (day, commit), _ in dated:
+        records = dict(_records(repository, commit))
+        for name, record in records.items():
+            family = record.pop("family")
+            same = record.pop("function")
+            if same in records and same != name and _content(records[same]) == _content(record):
+                record = {"since": day, "source": record["source"], "same_as": same}
+            else:
+                record = {"since": day, **record}
+            own = found[family][name]
+            if not own or _content(own[-1]) != _content(record):
+                own.append(record)
+    folder = ROOT / "stacks/recipes" / FRAMEWORK
+    folder.mkdir(parents=True, exist_ok=True)
+    for family, recipes in found.items():
+        head = f"# Written by windtunnel_lab.recipes.megatron_bridge from {REPOSITORY}; facts, not its code.\n"
+        lines = [f"{name}:\n" + "".join(f"- {_line(record)}\n" for record in own) for name, own in sorted(recipes.items())]
+        (folder / f"{family}.yaml").write_text(head + "".join(lines), "utf-8")
+    known = {commit: day for (day, commit), _ in dated}
+    (folder / "commits.yaml").write_text(
+        "# Commits that were read, and their dates.\n" + yaml.safe_dump(known, sort_keys=False), "utf-8"
+    )
+
+
+def _content(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in ("since", "source", "family", "function")}
+
+
+def _line(record: dict[str, Any]) -> str:
+    return yaml.safe_dump(record, default_flow_style=True, width=1 << 20, sort_keys=False, allow_unicode=True).strip()
+
+
+def _git(repository: str, *words: str) -> str:
+    return subprocess.run(["git", "-C", repository, *words], capture_output=True, text=True, check=True).stdout
+
+
+def _records(repository: str, commit: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name → record of every recipe of a commit that could be run; the rest is listed on standard error."""
+    with tempfile.TemporaryDirectory() as folder:
+        _extract(repository, commit, Path(folder))
+        script = Path(__file__).with_name("run_functions.py")
+        ran = subprocess.run([sys.executable, "-I", str(script), folder], capture_output=True, text=True, check=True)
+    for name, made in json.loads(ran.stdout).items():
+        settings = made["settings"]
+        if isinstance(settings, str):
+            print(f"{commit[:9]} {name}: {settings}", file=sys.stderr)
+        elif "train.micro_batch_size" in settings and "WanModelProvider" not in str(settings.get("model.(class)")):
+            yield name, _record(name, made, commit)
+
+
+def _extract(repository: str, commit: str, folder: Path) -> None:
+    """Python files of a commit; a file that the repository's copy lacks is left out."""
+    listed = _git(repository, "ls-tree", "-r", commit, "--", *READ)
+    for line in listed.splitlines():
+        meta, path = line.split("\t")
+        if path.endswith(".py"):
+            blob = subprocess.run(["git", "-C", repository, "cat-file", "blob", meta.split()[2]], capture_output=True)
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if blob.returncode == 0:
+                place.write_bytes(blob.stdout)
+
+
+def _record(name: str, made: dict[str, Any], commit: str) -> dict[str, Any]:
+    settings = dict(made["settings"])
+    module = made["module"].replace(".", "/")
+    root = "src/" if module.startswith("megatron") else "scripts/performance/"
+    hardware = re.search(r"_(h100|b200|b300|gb200|gb300|vr200|r100)(_|$)", name) or re.search(
+        r"_(h100|b200|b300|gb200|gb300|vr200|r100)(_|$)", made["function"]
+    )
+    count = re.search(r"_(\d+)gpu_", name) or re.search(r"_(\d+)gpu_", made["function"])
+    record: dict[str, Any] = {
+        "family": _family(made["module"]),
+        "function": made["function"],
+        "source": f"{root}{module}.py {made['function']} at {commit[:12]}",
+        "model": _model(name, settings),
+    }
+    if hardware:
+        record["device"] = DEVICES[hardware[1]]
+    if count or made.get("devices"):
+        record["devices"] = int(count[1]) if count else made["devices"]
+    values = _settings(settings, hardware[1] if hardware else "", _has_experts(record["model"], settings))
+    fields = recipe_fields(values)
+    training = {key.split(".", 1)[1]: v for key, v in fields.items() if key.startswith("training.")}
+    training |= _phase(name, settings)
+    plan: dict[str, Any] = {}
+    for path, value in fields.items():
+        if path.startswith("plan."):
+            *parents, last = path.split(".")[1:]
+            place = plan
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[last] = value
+    plan = _stated(plan, training, settings, _has_experts(record["model"], settings))
+    environment = {key: str(settings[f"env_vars.{key}"]) for key in ENVIRONMENT if f"env_vars.{key}" in settings}
+    allocator = environment.pop("PYTORCH_CUDA_ALLOC_CONF", "")
+    if "expandable_segments:True" in allocator:
+        training["expandable_segments"] = True
+    record |= {"training": training, "plan": plan}
+    return record | ({"environment": environment} if environment else {})
+
+
+def _family(module: str) -> str:
+    parts = module.split(".")
+    for package in ("recipes", "perf_recipes", "configs"):
+        if package in parts:
+            family = parts[parts.index(package) + 1]
+            return {"llama3": "llama", "llama31": "llama", "qwen3": "qwen", "moonlight": "kimi"}.get(family, family)
+    return "other"
+
+
+def _model(name: str, settings: dict[str, Any]) -> str:
+    """The catalogue's name of a model, or the hub's."""
+    hub = settings.get("model._hub") or next((m for pattern, m in MODELS if re.match(pattern, name)), "")
+    spec = _known(str(hub))
+    return spec.name if spec else str(hub)
+
+
+@cache
+def _known(name: str) -> ModelSpec | None:
+    """The catalogue's model of a name."""
+    try:
+        return catalog.model(name) if name else None
+    except BadInput:
+        return None
+
+
+def _has_experts(model: str, settings: dict[str, Any]) -> bool:
+    """Whether a model has experts; of one that the catalogue has not, whether the recipe spreads experts."""
+    spec = _known(model)
+    return bool(spec.num_experts) if spec else (settings.get("model.expert_model_parallel_size") or 1) > 1
+
+
+def _settings(settings: dict[str, Any], device: str, experts: bool) -> dict[str, Any]:
+    """Settings as the framework ends up with them when it starts, for `recipe_fields`."""
+    sections = ("model.", "train.", "ddp.", "optimizer.", "comm_overlap.", "dist.", "mixed_precision")
+    values = {key: value for key, value in settings.items() if key.startswith(sections) and "(class)" not in key}
+    for key in ("dataset.seq_length", "dataset.sequence_length"):
+        if settings.get(key):
+            values.setdefault("model.seq_length", settings[key])
+    values["mixed_precision"] = _precision(settings)
+    values["model.cross_entropy_loss_fusion"] = settings.get("model.cross_entropy_loss_fusion", True)
+    if settings.get("mixed_precision.grad_reduce_in_fp32") is None:  # a name: its function reduces in fp32
+        values["mixed_precision.grad_reduce_in_fp32"] = True
+    if "comm_overlap.(class)" in settings and settings.get("optimizer.use_distributed_optimizer"):
+        for key in ("overlap_grad_reduce", "overlap_param_gather"):  # comm_overlap.py
+            if values.get(f"comm_overlap.{key}") is None:
+                values[f"comm_overlap.{key}"] = True
+    values["optimizer.use_distributed_optimizer"] = bool(
+        settings.get("ddp.use_distributed_optimizer") or settings.get("optimizer.use_distributed_optimizer")
+    )
+    values.pop("ddp.use_distributed_optimizer", None)
+    if values.get("model.moe_flex_dispatcher_backend") == "deepep" and device.startswith("gb"):
+        values["model.moe_token_dispatcher_type"] = "alltoall"  # flex_dispatcher_backend.py: DeepEP is not for NVL72
+    if values.get("model.moe_token_dispatcher_type") == "flex" and not values.get("model.moe_flex_dispatcher_backend"):
+        values["model.moe_token_dispatcher_type"] = "alltoall"
+    if not experts:
+        values = {key: v for key, v in values.items() if ".moe_" not in key and ".expert_" not in key}
+        values.pop("model.use_transformer_engine_op_fuser", None)
+    return values
+
+
+def _precision(settings: dict[str, Any]) -> str:
+    """The precision's name, of the recipe or of the flags that a recipe set on it."""
+    if isinstance(settings.get("mixed_precision"), str):
+        return str(settings["mixed_precision"])
+    if settings.get("mixed_precision.fp4"):
+        return "nvfp4"
+    if settings.get("mixed_precision.fp8"):
+        return {"mxfp8": "mxfp8", "blockwise": "subchannel"}.get(settings["mixed_precision.fp8_recipe"], "fp8")
+    return "fp16" if settings.get("mixed_precision.fp16") else "bf16"
+
+
+def _phase(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Fine-tuning, and the adapters of a recipe that has some."""
+    if not str(settings.get("peft.(class)", "")).endswith("LoRA"):
+        return {"phase": "sft"} if re.search(r"_(sft|finetune)_", f"_{name}_") else {}
+    targets = settings.get("peft.target_modules") or ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"]
+    lora: dict[str, Any] = {"rank": settings.get("peft.dim", 32)}
+    lora["targets"] = list(dict.fromkeys(ADAPTED[t] for t in targets if t in ADAPTED))
+    if settings.get("peft.dropout"):
+        lora["dropout"] = settings["peft.dropout"]
+    return {"phase": "lora", "lora": lora}
+
+
+def _stated(plan: dict[str, Any], training: dict[str, Any], settings: dict[str, Any], experts: bool) -> dict[str, Any]:
+    """A recipe decides every switch: what it leaves off is off, whatever the release's default is."""
+    plan.setdefault("recompute", {"policy": "none"})
+    overlap = plan.setdefault("overlap", {})
+    if plan.get("tp", 1) > 1:
+        overlap.setdefault("tp", False)
+        plan.setdefault("sp", False)
+    if plan.get("cp", 1) > 1:
+        plan.setdefault("cp_kind", "ring")
+    training.setdefault("cuda_graphs", "none")
+    if experts:
+        overlap.setdefault("moe_a2a", False)
+        training.setdefault("moe_dispatcher", "alltoall")
+        training.setdefault("fused_experts", False)
+    return plan
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
