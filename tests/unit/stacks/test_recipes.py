@@ -30,7 +30,11 @@ NEW = Recipe(**{**{f: getattr(OLD, f) for f in OLD.__slots__}, "since": "2026-04
 
 @pytest.fixture(autouse=True)
 def catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipes, "recipes", lambda framework: (OLD, NEW) if framework == "megatron_bridge" else ())
+    own = "megatron_bridge", OLD.name
+    monkeypatch.setattr(
+        recipes, "_records", lambda framework, name: (OLD, NEW) if (framework, name.lower()) == own else ()
+    )
+    monkeypatch.setattr(recipes, "_blocks", lambda framework: {OLD.name: (OLD.name, "")} if framework == own[0] else {})
     monkeypatch.setattr(recipes, "owners", lambda: ("megatron_bridge",))
 
 
@@ -77,3 +81,16 @@ def test_another_device_or_count_is_said() -> None:
 def test_an_unknown_recipe_is_one_clear_line() -> None:
     with pytest.raises(BadInput, match=r"training.recipe = .*is no recipe.*did you mean 'tiny_pretrain_8gpu_h100'"):
         load_scenario(scenario(recipe="tiny_pretrain_8gpus_h100"))
+
+
+def test_the_records_of_the_files_are_scenarios_and_a_commit_is_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    name = "qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config"
+    newest, before = recipe_named(name), recipe_named(name, "megatron_bridge", "aabb29d0ed15")
+    assert newest is not None and before is not None
+    assert (before.plan["overlap"]["moe_a2a"], newest.plan["overlap"]["moe_a2a"]) == (False, True)
+    assert recipe_named(name, "megatron_bridge", "2026-07-18") == before
+    alias = recipe_named("deepseek_v3_pretrain_config")
+    assert alias is not None and (alias.model, alias.plan["ep"] > 1) == ("deepseek-ai/DeepSeek-V3", True)
+    found = load_scenario({"training": {"recipe": "llama3_70b_peft_8gpu_h100_bf16_config"}})
+    assert found.training is not None and found.training.phase == "lora" and found.training.lora is not None

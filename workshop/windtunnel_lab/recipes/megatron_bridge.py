@@ -2,8 +2,8 @@
 
     python -m windtunnel_lab.recipes.megatron_bridge REPOSITORY COMMIT [COMMIT …]
 
-REPOSITORY is a git directory; commits (or tags) are read in the order of their dates, and a recipe gets a further record
-where it changed what it stands for. A new release is one more commit at the end.
+REPOSITORY is a git directory; commits (or tags) are read in the order of their dates, and a recipe gets a further
+record where it changed what it stands for. A new release is one more commit at the end.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def main(repository: str, commits: list[str]) -> None:
     dated = sorted((_git(repository, "log", "-1", "--format=%cs %H", commit).split(), commit) for commit in commits)
     for (day, commit), _ in dated:
         records = dict(_records(repository, commit))
+        _default_variants(records)
         for name, record in records.items():
             family = record.pop("family")
             same = record.pop("function")
@@ -101,12 +102,25 @@ def main(repository: str, commits: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for family, recipes in found.items():
         head = f"# Written by windtunnel_lab.recipes.megatron_bridge from {REPOSITORY}; facts, not its code.\n"
-        lines = [f"{name}:\n" + "".join(f"- {_line(record)}\n" for record in own) for name, own in sorted(recipes.items())]
+        lines = [
+            f"{name}:\n" + "".join(f"- {_line(record)}\n" for record in own) for name, own in sorted(recipes.items())
+        ]
         (folder / f"{family}.yaml").write_text(head + "".join(lines), "utf-8")
     known = {commit: day for (day, commit), _ in dated}
     (folder / "commits.yaml").write_text(
         "# Commits that were read, and their dates.\n" + yaml.safe_dump(known, sort_keys=False), "utf-8"
     )
+
+
+def _default_variants(records: dict[str, dict[str, Any]]) -> None:
+    """A launcher of variants takes the second where there is one, else the first: its name needs no variant."""
+    by_stem: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name in records:
+        if match := re.match(r"^(.+?)_\d+gpu(_.+)_(v\d)_config$", name):
+            by_stem[match[1] + match[2]].append((match[3], name))
+    for variants in by_stem.values():
+        variant, name = max(v for v in variants if v[0] in ("v1", "v2"))
+        records[name.replace(f"_{variant}_config", "_config")] = records.pop(name)
 
 
 def _content(record: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +155,8 @@ def _extract(repository: str, commit: str, folder: Path) -> None:
     for line in listed.splitlines():
         meta, path = line.split("\t")
         if path.endswith(".py"):
-            blob = subprocess.run(["git", "-C", repository, "cat-file", "blob", meta.split()[2]], capture_output=True)
+            words = ["git", "-C", repository, "cat-file", "blob", meta.split()[2]]
+            blob = subprocess.run(words, capture_output=True, check=False)
             place = folder / path
             place.parent.mkdir(parents=True, exist_ok=True)
             if blob.returncode == 0:
@@ -159,13 +174,16 @@ def _record(name: str, made: dict[str, Any], commit: str) -> dict[str, Any]:
     record: dict[str, Any] = {
         "family": _family(made["module"]),
         "function": made["function"],
-        "source": f"{root}{module}.py {made['function']} at {commit[:12]}",
+        "source": f"{REPOSITORY} {root}{module}.py {made['function']} at {commit[:12]}",
         "model": _model(name, settings),
     }
     if hardware:
         record["device"] = DEVICES[hardware[1]]
     if count or made.get("devices"):
-        record["devices"] = int(count[1]) if count else made["devices"]
+        devices = record["devices"] = int(count[1]) if count else made["devices"]
+        per_node = min(4 if hardware and hardware[1][0] in "gvr" else 8, devices)
+        if per_node != 8:
+            record["devices_per_node"] = per_node
     values = _settings(settings, hardware[1] if hardware else "", _has_experts(record["model"], settings))
     fields = recipe_fields(values)
     training = {key.split(".", 1)[1]: v for key, v in fields.items() if key.startswith("training.")}
@@ -180,9 +198,6 @@ def _record(name: str, made: dict[str, Any], commit: str) -> dict[str, Any]:
             place[last] = value
     plan = _stated(plan, training, settings, _has_experts(record["model"], settings))
     environment = {key: str(settings[f"env_vars.{key}"]) for key in ENVIRONMENT if f"env_vars.{key}" in settings}
-    allocator = environment.pop("PYTORCH_CUDA_ALLOC_CONF", "")
-    if "expandable_segments:True" in allocator:
-        training["expandable_segments"] = True
     record |= {"training": training, "plan": plan}
     return record | ({"environment": environment} if environment else {})
 

@@ -12,6 +12,7 @@ import dataclasses
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import inspect
 import itertools
 import json
@@ -48,6 +49,7 @@ class Missing:
         return False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calling it gives it."""
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -122,6 +124,7 @@ class Name:
         self.path = path
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What a decorator decorates, else a record."""
         if len(args) == 1 and not kwargs and (inspect.isfunction(args[0]) or inspect.isclass(args[0])):
             return args[0]
         return Record(_called=self.path, **kwargs)
@@ -181,7 +184,7 @@ class Standing(types.ModuleType):
             return Bridge
         if name == "apply_flex_dispatcher_backend":
             return flex
-        if name[:1].isupper() and not name.isupper() or name in ("ModelConfig",):
+        if (name[:1].isupper() and not name.isupper()) or name in ("ModelConfig",):
             made = type(name, (Record,), {"__module__": self.__name__})
             setattr(self, name, made)
             return made
@@ -196,7 +199,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """A module of the checkout or a stand-in."""
-        if name.split(".")[0] in STANDARD:
+        if name.split(".", maxsplit=1)[0] in STANDARD:
             return None
         if any(name == own or name.startswith(f"{own}.") for own in OWN):
             for root in self.roots:
@@ -204,7 +207,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 if place.is_dir():
                     init = place / "__init__.py"
                     if init.is_file():
-                        return importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(place)])
+                        return importlib.util.spec_from_file_location(
+                            name, init, submodule_search_locations=[str(place)]
+                        )
                     return importlib.machinery.ModuleSpec(name, self, is_package=True)
                 if place.with_suffix(".py").is_file():
                     return importlib.util.spec_from_file_location(name, place.with_suffix(".py"))
@@ -295,7 +300,11 @@ def functions() -> dict[str, Any]:
                     continue
                 if name in found and name != function.__name__:
                     continue
-                found[name] = {"module": function.__module__, "function": function.__name__, "settings": called(function)}
+                found[name] = {
+                    "module": function.__module__,
+                    "function": function.__name__,
+                    "settings": called(function),
+                }
     return found
 
 
@@ -318,7 +327,7 @@ def workloads() -> dict[str, Any]:
             wanted = inspect.signature(maker).parameters
             given = {"precision": precision, "config_variant": variant}
             if "fp8_recipe" in wanted:
-                given |= {"precision": precision.split("_")[0], "fp8_recipe": (precision.split("_") + ["cs"])[1]}
+                given |= {"precision": precision.split("_")[0], "fp8_recipe": [*precision.split("_"), "cs"][1]}
             result = called(maker, **{key: value for key, value in given.items() if key in wanted})
             own = dict(vars(workload))
             short = precision.replace("_", "")
@@ -351,7 +360,7 @@ def replaced(of: Any, /, **changes: Any) -> Any:
 
 
 if __name__ == "__main__":
-    dataclasses.fields, dataclasses.replace = fields, replaced
+    vars(dataclasses).update(fields=fields, replace=replaced)
     checkout = Path(sys.argv[1])
     sys.meta_path.insert(0, Finder(checkout))
     sys.dont_write_bytecode = True
