@@ -88,6 +88,12 @@ class Launch:
     ignored: list[Left] = field(default_factory=list)
     """Known, without bearing on the time or memory of a step."""
     problems: list[Problem] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Axes of the plan of a recipe that the file names, which the file may leave as they are."""
+
+    def size(self, axis: str) -> int:
+        """The size of an axis: the file's, else the recipe's, else 1."""
+        return int(self.fields.get(f"plan.{axis}", self.sizes.get(axis, 1)))
 
     def set(self, path: str, value: Any, said: str, line: int | None = None) -> None:
         """Take a value over from the file."""

@@ -8,13 +8,17 @@ result says so. Sources: fields and what they mean, Megatron-Bridge 0.6.2 (`mode
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from windtunnel.errors import nearest_name
 from windtunnel.importers import bridge_settings
+from windtunnel.importers.bridge_recipes import RecipeLine, launches_recipe, read_line
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.megatron_plan import ATTENTION, CP_KINDS, GRAPHS, MODULES, OPTIMIZERS, SHARDING, layout_counts
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.switches import read_switches
+from windtunnel.stacks.recipes import Recipe, recipe_names
 
 FORMAT = "megatron_bridge"
 TITLE = "Megatron-Bridge configuration"
@@ -38,16 +42,24 @@ DIMENSIONS = {
     "model.moe_router_topk": "num_experts_per_tok",
     "model.moe_ffn_hidden_size": "moe_intermediate_size",
 }
+SWITCHED_OFF: dict[str, tuple[str, Any]] = {
+    "model.recompute_granularity": ("plan.recompute", {"policy": "none"}),
+    "model.virtual_pipeline_model_parallel_size": ("plan.vpp", 1),
+    "model.moe_flex_dispatcher_backend": ("training.moe_dispatcher", "alltoall"),
+}
+"""Setting that a line may set to nothing → field and value that this is."""
 KEPT = "not set here: the recipe's, taken as the stack's default"
 
 
 def detect(text: str) -> bool:
-    """Whether a text sets a Megatron-Bridge configuration."""
-    return bridge_settings.kind(text) is not None
+    """Whether a text sets a Megatron-Bridge configuration, or launches one of its recipes."""
+    return launches_recipe(text) or bridge_settings.kind(text) is not None
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a file; problems are collected in the result."""
+    if launches_recipe(text):
+        return read_recipe(text, file, wanted)
     launch = Launch(format=FORMAT, title=TITLE, file=file)
     kind = bridge_settings.kind(text)
     if kind == "yaml":
@@ -78,6 +90,65 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     launch.check_batch(devices, inner)
     s.rest()
     return launch
+
+
+def read_recipe(text: str, file: str, wanted: Wanted, version: str = "") -> Launch:
+    """Read a line that launches a recipe: its name, its cluster and what it overrides.
+
+    Args:
+        text: shell text.
+        file: name of the file, for problems.
+        wanted: what the caller says next to the file.
+        version: release, date or commit; empty: that of the container in the text, else the newest.
+    """
+    launch = Launch(format=FORMAT, title="launch of a Megatron-Bridge recipe", file=file)
+    line = read_line(text, wanted.env)
+    name, recipe = line.recipe(version)
+    if recipe is None:
+        near = nearest_name(name, recipe_names("megatron_bridge"))
+        launch.wrong("--recipe", "is no recipe of Megatron-Bridge that is known", name, nearest=near)
+        return launch
+    launch.sizes = {axis: size for axis, size in recipe.plan.items() if isinstance(size, int)}
+    launch.set("training.framework", "megatron_bridge", "the launcher")
+    if version or line.version:
+        launch.set("training.framework_version", version or line.version, "the container")
+    launch.set("training.recipe", recipe.name, "the launcher's options", line.lines.get("recipe"))
+    devices = _recipe_cluster(launch, line, recipe, wanted)
+    if wanted.model is not None:
+        launch.named_model(wanted.model, "--model of windtunnel import")
+    elif not recipe.model:
+        launch.wrong("--model", "is required: the recipe's model is not in the catalogue")
+    s = Settings(launch, {name: value for name, value in line.overrides.items() if value is not None}, line.lines)
+    for path, own, names in (
+        ("training.seq_len", wanted.seq_len, ("model.seq_length", "dataset.seq_length", "dataset.sequence_length")),
+        ("training.global_batch", wanted.global_batch, ("train.global_batch_size",)),
+        ("plan.mbs", wanted.mbs, ("train.micro_batch_size",)),
+    ):
+        s.take(path, *names)
+        if own is not None:
+            launch.set(path, own, "option of windtunnel import")
+    if rank := s.number("peft.dim"):
+        s.put("training.lora.rank", rank, "peft.dim")
+    _settings(launch, s, devices)
+    launch.fields.pop("plan.dp")
+    for name, (path, value) in SWITCHED_OFF.items():
+        if name in line.overrides and line.overrides[name] is None:
+            launch.set(path, value, name, line.lines.get(name))
+    s.rest()
+    return launch
+
+
+def _recipe_cluster(launch: Launch, line: RecipeLine, recipe: Recipe, wanted: Wanted) -> int | None:
+    """The devices that a line asks for, else those that the recipe was made for; returns their number."""
+    said = replace(wanted, device=wanted.device or recipe.device or None)
+    per_node = line.number("gpus_per_node", "nproc_per_node") or min(recipe.devices_per_node, recipe.devices or 8)
+    total = line.number("num_gpus") or recipe.devices or None
+    nodes = line.number("nodes", "nnodes") or (max(total // per_node, 1) if total else None)
+    made = f"the recipe is for {recipe.devices} {recipe.device}"
+    devices = launch.cluster(said, (nodes, made, None) if nodes else None, (per_node, made, None))
+    if wanted.device is None and "cluster.device" in launch.origin:
+        launch.origin["cluster.device"] = made, None
+    return devices
 
 
 def recipe_fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,9 +275,9 @@ def _training(launch: Launch, s: Settings) -> None:
     _graphs(s)
     dispatcher = s.get("model.moe_token_dispatcher_type")
     backend = s.get("model.moe_flex_dispatcher_backend")
-    if dispatcher is not None:
-        kind = (backend or "deepep") if dispatcher == "flex" else dispatcher
-        s.put("training.moe_dispatcher", kind, "model.moe_token_dispatcher_type")
+    if dispatcher is not None or backend is not None:
+        kind = (backend or "deepep") if dispatcher in ("flex", None) else dispatcher
+        s.put("training.moe_dispatcher", kind, "model.moe_token_dispatcher_type", "model.moe_flex_dispatcher_backend")
     fused = s.switch("model.use_transformer_engine_op_fuser")
     if fused is not None:
         s.put("training.fused_experts", fused, "model.use_transformer_engine_op_fuser")
@@ -218,7 +289,10 @@ def _training(launch: Launch, s: Settings) -> None:
 def _graphs(s: Settings) -> None:
     impl, names = s.get("model.cuda_graph_impl"), ("model.cuda_graph_modules", "model.cuda_graph_scope")
     scope = sorted(map(str, s.items(*names) or []))
-    if impl in (None, "none"):
+    if impl is None:
+        return
+    if impl == "none":
+        s.put("training.cuda_graphs", "none", "model.cuda_graph_impl")
         return
     kind = "full" if impl == "full_iteration" else GRAPHS.get(" ".join(scope)) if scope else "layer"
     if kind is None and {"attn", "mamba"} & {*scope} and len(scope) > 1:
@@ -232,11 +306,11 @@ def _graphs(s: Settings) -> None:
 def _axes(launch: Launch, s: Settings) -> int:
     """Axis sizes and stages; returns tp · pp · cp."""
     m = "model."
-    tp = s.take("plan.tp", f"{m}tensor_model_parallel_size") or 1
+    tp = s.take("plan.tp", f"{m}tensor_model_parallel_size") or launch.size("tp")
     sp = s.switch(f"{m}sequence_parallel")
     if sp is not None and tp > 1:
         s.put("plan.sp", sp, f"{m}sequence_parallel")
-    pp = s.take("plan.pp", f"{m}pipeline_model_parallel_size") or 1
+    pp = s.take("plan.pp", f"{m}pipeline_model_parallel_size") or launch.size("pp")
     s.get(f"{m}pipeline_dtype")
     vpp = s.number(f"{m}virtual_pipeline_model_parallel_size")
     if vpp is not None and pp > 1:
@@ -255,7 +329,7 @@ def _axes(launch: Launch, s: Settings) -> int:
     for end in ("embedding", "loss"):
         if s.switch(f"{m}account_for_{end}_in_pipeline_split"):
             s.put(f"plan.{end}_as_layer", True, f"{m}account_for_{end}_in_pipeline_split")
-    cp = s.take("plan.cp", f"{m}context_parallel_size") or 1
+    cp = s.take("plan.cp", f"{m}context_parallel_size") or launch.size("cp")
     kind = s.get(f"{m}cp_comm_type")
     sizes = s.items(f"{m}hierarchical_context_parallel_sizes")
     if cp > 1 and kind in CP_KINDS:
@@ -265,9 +339,9 @@ def _axes(launch: Launch, s: Settings) -> int:
     elif cp > 1 and kind is not None:
         s.leave(f"must be one of {', '.join(CP_KINDS)}, the same for all layers", f"{m}cp_comm_type")
     ep, etp = s.number(f"{m}expert_model_parallel_size"), s.number(f"{m}expert_tensor_parallel_size")
-    if ep is not None and ep > 1:
+    if ep is not None and (ep > 1 or launch.size("ep") > 1):
         s.put("plan.ep", ep, f"{m}expert_model_parallel_size")
-    if etp is not None and etp > 1:
+    if etp is not None and (etp > 1 or launch.size("etp") > 1):
         s.put("plan.etp", etp, f"{m}expert_tensor_parallel_size")
     launch.set("plan.dp", "auto", "devices / (tp · pp · cp)")
     if s.switch("dist.use_tp_pp_dp_mapping"):
@@ -287,7 +361,7 @@ def _sharding(launch: Launch, s: Settings, devices: int | None, inner: int) -> N
     elif distributed is not None:
         s.put("plan.zero", int(distributed), *names)
     instances = s.number("ddp.num_distributed_optimizer_instances")
-    ranks = devices // inner * int(launch.fields.get("plan.cp", 1)) if devices and devices % inner == 0 else None
+    ranks = devices // inner * launch.size("cp") if devices and devices % inner == 0 else None
     if instances is not None and instances > 1 and ranks:
         name = "ddp.num_distributed_optimizer_instances"
         if ranks % instances:
@@ -306,10 +380,10 @@ def _overlap(launch: Launch, s: Settings) -> None:
         if on is not None:
             s.put(f"plan.overlap.{field}", on, *names)
     tensor = s.switch("comm_overlap.tp_comm_overlap", "model.tp_comm_overlap")
-    if tensor and int(launch.fields.get("plan.tp", 1)) > 1:  # off: layers keep the overlap that needs no buffers
+    if tensor and launch.size("tp") > 1:  # off: layers keep the overlap that needs no buffers
         s.put("plan.overlap.tp", True, "comm_overlap.tp_comm_overlap", "model.tp_comm_overlap")
     p2p = s.switch("comm_overlap.overlap_p2p_comm", "model.overlap_p2p_comm")
-    if p2p is not None and int(launch.fields.get("plan.vpp", 1)) > 1:
+    if p2p is not None and launch.size("vpp") > 1:
         s.put("plan.overlap.p2p", p2p, "comm_overlap.overlap_p2p_comm", "model.overlap_p2p_comm")
 
 
@@ -321,9 +395,9 @@ def _memory(launch: Launch, s: Settings) -> None:
     if granularity == "full":
         s.put("plan.recompute.policy", "full", where)
         if method == "block" and layers is not None:
-            count = layers * int(launch.fields.get("plan.vpp", 1))
+            count = layers * launch.size("vpp")
             s.put("plan.recompute.num_layers", count, "model.recompute_num_layers")
-    elif granularity == "selective" and modules:
+    elif granularity in ("selective", None) and modules:
         for module in modules:
             if module not in MODULES:
                 why = f"no such module here; known are {', '.join(MODULES)}"

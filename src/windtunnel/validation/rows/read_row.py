@@ -11,12 +11,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from windtunnel import catalog
+from windtunnel.importers.bridge_recipes import launches_recipe
+from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.megatron_bridge import read_recipe
+from windtunnel.importers.settings import flatten
 from windtunnel.scenarios.load import load_scenario
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.recipes import commit_date
 from windtunnel.validation.rows.kernel_targets import kernel_target
 from windtunnel.validation.rows.outcome_rows import family_of, outcome_kind
 from windtunnel.validation.rows.parsing.context import Assumable, Context, context
@@ -160,6 +166,8 @@ def _part(row: dict[str, Any]) -> str:
 
 def _training(row: dict[str, Any]) -> RowCase:
     """A row of a training run, as other projects and papers publish them."""
+    if (launched := _launched(row)) is not None:
+        return launched
     ctx = context(row)
     family = str(row.get("family") or "")
     device = _device(row)
@@ -200,6 +208,62 @@ def _training(row: dict[str, Any]) -> RowCase:
         assumed=tuple(ctx.assumed),
         assumed_fields=frozenset(ctx.assumed_fields),
     )
+
+
+def _launched(row: dict[str, Any]) -> RowCase | None:
+    """A row whose command launches a known recipe: the scenario that `import` makes of that command."""
+    command, hardware = row.get("command"), row.get("hardware")
+    if not isinstance(command, str) or not launches_recipe(command) or not isinstance(hardware, dict):
+        return None
+    device, devices = _device(row), count(hardware.get("count"))
+    per_node = count(hardware.get("per_node")) or (min(devices, 8) if devices else None)
+    nodes = max(devices // per_node, 1) if devices and per_node else None
+    wanted = Wanted(device=device, nodes=nodes, devices_per_node=per_node)
+    launch = _launch_as_stated(row, command, wanted)
+    if launch is None:
+        return None
+    scenario = load_scenario({**launch.scenario(), "name": str(row.get("family") or "")})
+    model = catalog.model(scenario.model) if isinstance(scenario.model, str) else scenario.model
+    training, cluster = scenario.training, scenario.cluster
+    if training is None or not isinstance(model, ModelSpec) or not isinstance(cluster, ClusterRef):
+        return None
+    sequences, size = float(training.global_batch), cluster.nodes * cluster.devices_per_node
+    return RowCase(
+        id=_id(row),
+        row_kind="training",
+        family=str(row.get("family") or ""),
+        device=cluster.device if isinstance(cluster.device, str) else device,
+        metrics=training_targets(row, Work(sequences * training.seq_len, sequences, size, training.seq_len, model)),
+        scenario=scenario.model_copy(update={"model": model}),
+        assumed=tuple(launch.assumed),
+    )
+
+
+_STATED = {"global_batch": "training.global_batch", "micro_batch": "plan.mbs", "seq_len": "training.seq_len"}
+
+
+def _launch_as_stated(row: dict[str, Any], command: str, wanted: Wanted) -> Launch | None:
+    """A row's command, read with the recipe of the row's commit where that fits what the row states, else the newest.
+
+    Rows state the commit that their software was built from; recipes may be of the later one that states the command.
+    """
+    commit = str(mapping(row.get("environment")).get("bridge_commit") or "")
+    stated = {path: size for name, path in _STATED.items() if (size := count(row.get(name)))}
+    for axis in ("tp", "pp", "cp", "ep"):
+        if size := count(mapping(row.get("parallel")).get(axis)):
+            stated[f"plan.{axis}"] = size
+    read = [
+        (sum(found.get(path) != size for path, size in stated.items()), launch)
+        for version in dict.fromkeys((commit_date("megatron_bridge", commit) or "", ""))
+        if not (launch := read_recipe(command, "command", wanted, version)).problems
+        and (found := flatten(load_scenario(launch.scenario()).model_dump(include={"training", "plan"})))
+    ]
+    if not read:
+        return None
+    _, launch = min(read, key=lambda entry: entry[0])
+    for path, size in stated.items():
+        launch.set(path, size, "the row")
+    return launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
