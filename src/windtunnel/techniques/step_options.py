@@ -27,4 +27,6 @@ class StepOptions:
     reduce_every_micro_batch: bool = False
     """Reduce after every micro-batch's backward, not the last one's (ZeRO-2 without a pipeline, DDP without `no_sync`).
 
-    Acts where the reduction overlaps; one that does not overlap runs once, after the last backward."""
+    Where reductions do not overlap, the next micro-batch waits for all of them (DeepSpeed's stage 2 without
+    `overlap_comm`). Source: DeepSpeed `runtime/engine.py` (`allreduce_gradients`: stage 2 reduces whatever the boundary
+    of gradient accumulation, stage 1 at the boundary) and `runtime/zero/stage_1_and_2.py` (`reduce_ipg_grads`)."""

@@ -13,19 +13,22 @@ from windtunnel.training.task_builder import S_GATHER, S_REDUCE, T_GATHER, T_RED
 def add_ddp_tasks(tasks: TaskBuilder, replica: ReplicaTasks) -> None:
     """Add gradient buckets after the last backward, and parameter buckets before the first forward."""
     comm = replica.group.comm
-    overlapped = comm.options.overlap_grad_reduce
-    replica.reductions = _overlapped_reductions(tasks, replica) if overlapped else _late_reductions(tasks, replica)
+    inside = comm.options.overlap_grad_reduce or comm.options.reduce_every_micro_batch
+    replica.reductions = _reductions_inside(tasks, replica) if inside else _late_reductions(tasks, replica)
     if comm.gather_at_start:
         _add_gathers(tasks, replica)
 
 
-def _overlapped_reductions(tasks: TaskBuilder, replica: ReplicaTasks) -> FinalReductions:
-    """Each bucket is reduced as soon as the piece that fills it has run."""
+def _reductions_inside(tasks: TaskBuilder, replica: ReplicaTasks) -> FinalReductions:
+    """Each bucket is reduced as soon as the piece that fills it has run; without overlap all of them after a backward.
+    """
     group, instructions = replica.group, replica.instructions
     stage_of, count = instructions.stage_of, len(instructions.stage_of)
     reduced = reduced_rows(group, instructions)
     # a step may run in finer pieces than buckets, never in coarser ones
     buckets = group.comm.bucket_counts()[instructions.virtual_stage[reduced]]
+    if not group.comm.options.overlap_grad_reduce:
+        buckets = np.ones_like(buckets)
     pieces = np.ones(count, np.int64)
     pieces[instructions.virtual_stage[reduced]] = buckets
     row = np.repeat(reduced, buckets)
