@@ -113,6 +113,8 @@ class Behaviour:
     fused_cross_entropy: bool = False
     quantised_param_gather: bool = False
     """Whether gathers of updated parameters carry fp8 under tensor-wise scaling (weights then exist in fp8 alone)."""
+    frozen_in_format: bool = False
+    """Whether weights under adapters are cast once, when they are loaded, and held in the format of the products."""
     cuda_graphs: str = "none"
     dispatcher: str = "alltoall"
     dispatch_skips_host: bool = False

@@ -9,6 +9,8 @@ BASE_BYTES: dict[str, float] = {
     "int4": 0.5 + 2.5 / _GROUP,
     "int8": 1.0,
     "fp8": 1.0,
+    "mxfp8": 2.0 * (1.0 + 1.0 / 32.0),
+    "nvfp4": 2.0 * (0.5 + 1.0 / 16.0),
 }
 """Bytes of one weight by format of the base, scales included.
 
@@ -17,8 +19,19 @@ an fp32 scale for each block. Source: Dettmers et al. 2023 (arXiv 2305.14314), s
 4-bit zero point for each group of 128. Source: Frantar et al. 2022 (arXiv 2210.17323), section 4.
 `int8`: one scale a row, which is left out. Source: Dettmers et al. 2022 (arXiv 2208.07339), section 3.
 `fp8`: one scale a tensor, which is left out. Source: Transformer Engine `pytorch/fp8.py` (`fp8_model_init`).
+`mxfp8`, `nvfp4`: two copies, scaled along rows for the product and along columns for the gradient of its input, with a
+scale of eight bits for each block of 32 or 16. Source: Transformer Engine `pytorch/tensor/mxfp8_tensor.py` and
+`nvfp4_tensor.py` (row-wise and column-wise data).
 """
-UNPACKED_BYTES: dict[str, float] = {"nf4": 0.56, "nf4_single": 0.5625, "int4": 0.52, "int8": 1.0, "fp8": 1.0}
+UNPACKED_BYTES: dict[str, float] = {
+    "nf4": 0.56,
+    "nf4_single": 0.5625,
+    "int4": 0.52,
+    "int8": 1.0,
+    "fp8": 1.0,
+    "mxfp8": 1.03,
+    "nvfp4": 0.5625,
+}
 """Bytes read to unpack one weight; the 16-bit result is written besides."""
 TRANSPOSED_BYTES = 2.0
 """Bytes moved to transpose one fp8 weight for the gradient of its input: it is read and written once."""
@@ -28,11 +41,15 @@ Source: cuBLAS 12 documentation, `cublasLtMatmul` (fp8 kernels: TN format on Ada
 Megatron-Core `disable_parameter_transpose_cache`."""
 
 
-def multiplied_as_stored(base: str | None, linear: str) -> bool:
+HELD = ("fp8", "mxfp8", "nvfp4")
+"""Training precisions whose products take frozen weights as a base of the same name stores them."""
+
+
+def multiplied_as_stored(base: str | None, precision: str) -> bool:
     """Whether a frozen weight is multiplied in the format that it is stored in: no cast and no unpacking.
 
     Args:
         base: Format of the base (`BASE_BYTES`); None: 16 bits.
-        linear: Format of the products in linear layers.
+        precision: Training precision.
     """
-    return base == linear == "fp8"
+    return base == precision and precision in HELD

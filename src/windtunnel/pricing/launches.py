@@ -326,7 +326,7 @@ class Lowering:
     def _stored_as_multiplied(self) -> bool:
         """Whether frozen weights stand in memory in the format of the products."""
         p = self.pricing
-        return p.lora is not None and multiplied_as_stored(p.lora.base_format, p.recipe.linear)
+        return p.lora is not None and multiplied_as_stored(p.lora.base_format, p.recipe.precision)
 
     def _quantise(self, launch: Launch, op: Operator, elements: float, own: float, weight: float, share: float) -> None:
         """Add the casts next to a product: of its weight, and of the operand's elements that do not arrive quantised.
@@ -405,7 +405,7 @@ class Lowering:
         base = p.lora.base_format
         moved = op.n * op.k * (UNPACKED_BYTES[base] + op.element_bytes) * share if base else 0.0
         if self._stored_as_multiplied:
-            transposed = launch.phase == "D" and p.device.generation in ROW_BY_COLUMN_ONLY
+            transposed = launch.phase == "D" and base == "fp8" and p.device.generation in ROW_BY_COLUMN_ONLY
             moved = op.n * op.k * TRANSPOSED_BYTES * share if transposed else 0.0
         if op.adapters:
             outputs, inputs = op.n * sum(op.adapters), op.k * len(op.adapters)

@@ -177,7 +177,7 @@ def _unpacks_weights(training: TrainingSpec) -> bool:
     """Whether frozen weights are unpacked to 16 bits for each product."""
     adapters = lora_of(training)
     base = adapters.base_format if adapters is not None else None
-    return base is not None and not multiplied_as_stored(base, MATRIX_FORMAT[training.precision])
+    return base is not None and not multiplied_as_stored(base, training.precision)
 
 
 class _HostProgram:

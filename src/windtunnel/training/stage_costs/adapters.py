@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from windtunnel.cost.framework_defaults import Behaviour
-from windtunnel.cost.quantised_base import BASE_BYTES
+from windtunnel.cost.framework_defaults import behaviour as defaults_of
+from windtunnel.cost.quantised_base import BASE_BYTES, HELD
 from windtunnel.graph import Block, Kind, ModelGraph
 from windtunnel.graph.adapters import adapter_params, with_adapters
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
+from windtunnel.stacks.defaults import Setting
 
 
 def lora_of(training: TrainingSpec) -> LoraSpec | None:
-    """The adapters of a step; None where all weights are trained."""
-    return (training.lora or LoraSpec()) if training.phase == "lora" else None
+    """The adapters of a step; None where all weights are trained.
+
+    Frozen weights that nothing is stated of are held in the training precision where the framework does so.
+    """
+    if training.phase != "lora":
+        return None
+    adapters = training.lora or LoraSpec()
+    if training.precision not in HELD or "quantized_base" in adapters.model_fields_set:
+        return adapters
+    setting = Setting(precision=training.precision, phase=training.phase)
+    if not defaults_of(training.framework, training.framework_version, setting).frozen_in_format:
+        return adapters
+    return adapters.model_copy(update={"quantized_base": training.precision})
 
 
 def adapter_bytes(behaviour: Behaviour) -> float:

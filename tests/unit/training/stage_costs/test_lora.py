@@ -192,7 +192,7 @@ def test_frozen_weights_in_the_format_of_the_products_are_not_cast(device: str, 
     """Forward nothing is cast or unpacked; backward Hopper transposes each weight, Blackwell takes it as it lies."""
 
     def traffic(base: str | None, precision: str = "fp8") -> dict[str, float]:
-        lora = {"targets": ["q"]} | ({"quantized_base": base} if base else {})
+        lora = {"targets": ["q"], "quantized_base": base or False}
         training = {"seq_len": 2048, "global_batch": 1, "framework": "nemo", "precision": precision}
         scenario = {
             "model": "meta-llama/Llama-3.1-8B",

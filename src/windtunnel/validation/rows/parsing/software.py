@@ -208,7 +208,7 @@ def _phase(ctx: Context, chosen: str, walked: dict[str, Any]) -> dict[str, Any]:
         else:
             ctx.assume("training.lora", f"rank {value.get('rank', 16)}", why)
         quantized = bool(walked.get("quantized_base")) or "qlora" in text
-        fields["lora"] = LoraSpec.model_validate({**value, "quantized_base": quantized})
+        fields["lora"] = LoraSpec.model_validate({**value, **({"quantized_base": True} if quantized else {})})
     return fields
 
 
