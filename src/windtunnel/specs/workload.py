@@ -68,10 +68,10 @@ class LoraSpec(Spec):
     quantized_base: bool | BaseFormat = False
     """Format of the frozen matrices: `nf4` (also `true`), four bits with 8-bit block scales (double quantisation);
     `nf4_single`, four bits with fp32 block scales; `int4`, four bits with a 16-bit scale and a zero point for each 128
-    (GPTQ, AWQ); `int8`, eight bits with a scale for each row; `fp8`, `mxfp8`, `nvfp4`, the formats that training in them
-    multiplies, so that nothing is cast (Transformer Engine's `fp8_model_init`, NeMo's `fp8_params`). Embedding and head
-    keep 16 bits. Absent: 16 bits, or the training precision where the framework holds frozen weights in it; `false`: 16
-    bits."""
+    (GPTQ, AWQ); `int8`, eight bits with a scale for each row; `fp8`, `mxfp8`, `nvfp4`, the formats that training in
+    them multiplies, so that nothing is cast (Transformer Engine's `fp8_model_init`, NeMo's `fp8_params`). Embedding and
+    head keep 16 bits. Absent: 16 bits, or the training precision where the framework holds frozen weights in it;
+    `false`: 16 bits."""
     dora: bool = False
     """Adapters change directions alone, and a magnitude for each output is trained (DoRA)."""
     dropout: float = Field(default=0.0, ge=0, lt=1)

@@ -20,8 +20,7 @@ def add_ddp_tasks(tasks: TaskBuilder, replica: ReplicaTasks) -> None:
 
 
 def _reductions_inside(tasks: TaskBuilder, replica: ReplicaTasks) -> FinalReductions:
-    """Each bucket is reduced as soon as the piece that fills it has run; without overlap all of them after a backward.
-    """
+    """Each bucket is reduced as soon as the piece that fills it has run; without overlap all after each backward."""
     group, instructions = replica.group, replica.instructions
     stage_of, count = instructions.stage_of, len(instructions.stage_of)
     reduced = reduced_rows(group, instructions)
