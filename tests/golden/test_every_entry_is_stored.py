@@ -133,3 +133,50 @@ def test_what_is_not_stored_exists() -> None:
         for knob in getattr(entry, "knobs", None) or ()
     }
     assert set(NOT_STORED) <= known | knobs
+
+
+IDLE = {
+    f"{policy}.newcomers": "a policy that fixes who runs in a round reads no newcomers"
+    for policy in ("fifo", "fifo_perf", "shockwave", "themis")
+} | {
+    "shockwave.reset_s": "it decides in every round",
+    "themis.reset_s": "it decides in every round",
+    "berrut.liars": "it changes what is refused and what is said, and no time",
+}
+"""Entry and knob → why no figure moves with it, although a scenario may give it."""
+
+
+@cache
+def acting(command: str) -> tuple[set[str], set[str]]:
+    """`id.knob` of stored results that differ from those without the knob, and of results that do not."""
+    found = json.loads((COMMANDS / f"{command}.json").read_text("utf-8"))
+    results = {
+        (case["base"], json.dumps(case["set"], sort_keys=True)): found["bases"][case["base"]]["digest"] | case["digest"]
+        for case in found["cases"].values()
+    }
+    moved: set[str] = set()
+    idle: set[str] = set()
+    for case in found["cases"].values():
+        own = results[case["base"], json.dumps(case["set"], sort_keys=True)]
+        for path, id, knob, without in _without_a_knob(case["set"]):
+            other = results.get((case["base"], json.dumps(case["set"] | {path: without}, sort_keys=True)))
+            if other is not None:
+                (idle if other == own else moved).add(f"{id}.{knob}")
+    return moved, idle - moved
+
+
+def _without_a_knob(settings: dict[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """Path, id and knob of each entry that settings name, and the entry as it is without this knob."""
+    for path, value in settings.items():
+        if isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), dict):
+            ((id, knobs),) = value.items()
+            for knob in knobs:
+                rest = {name: each for name, each in knobs.items() if name != knob}
+                yield path, id, knob, {id: rest} if rest else id
+
+
+@pytest.mark.parametrize("command", ["cluster", "reason", "run", "serve"])
+def test_a_knob_moves_a_figure(command: str) -> None:
+    """A case whose result equals that of the entry's defaults says nothing about the knob that it sets."""
+    idle = acting(command)[1] - IDLE.keys()
+    assert idle == set(), f"in {command}.json of tests/golden, set these so that they act: {', '.join(sorted(idle))}"

@@ -112,7 +112,7 @@ class Drawing:
         found: dict[tuple[str, int], list[Site]] = defaultdict(list)
         for path in sorted(PACKAGE.rglob("*.py")):
             file = str(path.relative_to(PACKAGE))
-            if not file.startswith(WORKSHOP) and file.startswith(only):
+            if not file.startswith(WORKSHOP) and file.startswith(tuple(only.split(","))):
                 for site in sites(file, path.read_text("utf-8")):
                     found[file, site.line].append(site)
         lines = sorted(found)
@@ -323,7 +323,7 @@ def main() -> int:
         return 2
     mutants = drawing.draw(options.mutants, options.seed, options.only)
     patterns = mutant_index.jitted_patterns()
-    state = options.index.parent / f"{options.seed}{'-' + options.only.replace('/', '_') if options.only else ''}.jsonl"
+    state = options.index.parent / f"{'-'.join(filter(None, [str(options.seed), *_folders(options.only)]))}.jsonl"
     if options.fresh:
         state.unlink(missing_ok=True)
     _restore(mutants, state)
@@ -363,6 +363,10 @@ def _short(text: str, length: int = 400) -> str:
     return line if len(line) <= length else line[:length] + " …"
 
 
+def _folders(only: str) -> list[str]:
+    return [each.strip("/").replace("/", "_") for each in only.split(",")]
+
+
 def _restore(mutants: list[Mutant], state: Path) -> None:
     """Take outcomes of an earlier run; a mutant that lived is tried again when its tests are others now."""
     kept = {}
@@ -386,7 +390,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=25.0, help="what a mutant's tests may take undamaged")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--bar", type=float, default=0.10, help="the share that may live")
-    parser.add_argument("--only", default="", help="draw below a folder of the package alone, such as network/")
+    parser.add_argument("--only", default="", help="draw below folders of the package alone, such as network/,cost/")
     parser.add_argument("--index", type=Path, default=mutant_index.DATABASE, help="the database of executed lines")
     parser.add_argument("--fresh", action="store_true", help="forget outcomes of earlier runs with this seed")
     return parser.parse_args()
