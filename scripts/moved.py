@@ -37,6 +37,7 @@ FIGURES = {
 SMALLEST = 1e-6
 """Relative change that counts."""
 NOT_FIGURES = frozenset({"wall_s", "elapsed_s", "simulated_in_s", "compile_s", "worker_steps_per_s", "schema_version"})
+STORED = ("tests/golden/training_golden.json", "tests/golden/commands/*.json")
 SHOWN = 8
 """Figures of an example that a table lists where its command names none."""
 
@@ -103,6 +104,18 @@ def row(name: str, figure: str, was: float, now: float) -> str:
     return f"| {name} | {figure} | {was:.6g} | {now:.6g} | {change} |"
 
 
+def commits(git: list[str], since: str) -> list[str]:
+    """Commits that replaced lines of stored predictions: those which only added some moved nothing."""
+    words = [*git, "log", "--reverse", "--numstat", "--format=commit %h %s", f"{since}..HEAD", "--", *STORED]
+    found: dict[str, bool] = {}
+    for line in subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines():
+        if line.startswith("commit "):
+            found[line.removeprefix("commit ")] = False
+        elif line and int(line.split("\t")[1]) > 0:
+            found[list(found)[-1]] = True
+    return [commit for commit, replaced in found.items() if replaced]
+
+
 def main() -> int:
     """Print the table and the commits."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -139,9 +152,8 @@ def main() -> int:
     print(f"\nequal to {-math.log10(SMALLEST):.0f} digits: {same} examples")
     for line in failed:
         print(f"not compared: {line}")
-    log = [*git, "log", "--reverse", "--format=%h %s", f"{asked.since}..HEAD", "--", "tests/golden"]
-    told = subprocess.run(log, capture_output=True, text=True, check=True).stdout.strip()
-    print(f"\nCommits that changed stored predictions since:\n{told or 'none'}")
+    print("\nCommits that changed stored predictions since:")
+    print("\n".join(commits(git, asked.since)) or "none")
     return 0
 
 

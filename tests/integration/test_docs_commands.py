@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,16 @@ def commands(page: str) -> list[str]:
         elif inside and line.startswith("windtunnel"):
             found.append(line)
     return found
+
+
+def test_the_first_command_needs_no_index_that_has_windtunnel() -> None:
+    text = (ROOT / "docs" / "start.md").read_text("utf-8")
+    first = text.partition("```sh\n")[2].partition("\n")[0].partition("#")[0]
+    pip, install, what = shlex.split(first)
+    assert (pip, install) == ("pip", "install")
+    name, _, extras = what.rstrip("]").partition("[")
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert name == "." and set(extras.split(",")) <= set(known)
 
 
 @pytest.mark.slow
