@@ -11,8 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from windtunnel.errors import BadInput, Problem
+
 WORTH_SAYING_S = 10.0
 """Work that is expected to take less is not announced."""
+MOST_S = 4 * 3600.0
+"""Work on one question that is expected to take longer is refused; what takes longer is a sweep, which resumes."""
+CHECK_S = 5.0
+"""Seconds between looks at the pace of a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +45,62 @@ _stopped: list[Count] = []
 _listeners: list[Callable[[str], None]] = []
 
 
+@dataclass(slots=True)
+class Pace:
+    """Work under way, which is given up where the rest of it would take hours."""
+
+    lower: str
+    """What to lower then."""
+    _of: _Running
+    _next_s: float
+
+    def check(self) -> None:
+        """Look at the clock; cheap enough for every step of a loop.
+
+        Raises:
+            BadInput: at the pace so far the rest takes longer than is allowed.
+        """
+        now = time.monotonic()
+        if now < self._next_s:
+            return
+        self._next_s = now + CHECK_S
+        found = _count(self._of)
+        left = found.total - found.done
+        at_least_s = (now - self._of.begun) * left / max(found.done, 1.0)
+        refuse_hours(at_least_s, self.lower, f"{left:,.0f} more {found.what}")
+
+
+def refuse_hours(seconds: float, lower: str, what: str) -> None:
+    """Refuse work that would take hours.
+
+    Args:
+        seconds: an estimate of the time that it takes.
+        lower: the fields that make it less, the first of them the likeliest.
+        what: the work, such as "60,000 jobs".
+
+    Raises:
+        BadInput: it would.
+    """
+    if seconds > MOST_S:
+        first, *others = lower.split(", ")
+        less = f"lower it{' or ' + ' or '.join(others) if others else ''}"
+        rule = f"{what} would take about {duration(seconds)}, and {duration(MOST_S)} at most are allowed: {less}"
+        raise BadInput(Problem(first, rule))
+
+
 @contextmanager
-def counting(what: str, read: Callable[[], tuple[float, float]]) -> Iterator[None]:
+def counting(what: str, read: Callable[[], tuple[float, float]], lower: str = "") -> Iterator[Pace]:
     """Let others see how far a piece of work is while this block runs.
 
     Args:
         what: what is counted, in the plural.
         read: gives done and total; it is called from another thread.
+        lower: fields, with commas between them, that make the work less; for loops that check their pace.
     """
     own = _Running(what, read, time.monotonic())
     _running.append(own)
     try:
-        yield
+        yield Pace(lower, own, own.begun + CHECK_S)
     except KeyboardInterrupt:
         if not _stopped:  # the innermost work tells most
             _stopped.append(_count(own))

@@ -245,13 +245,19 @@ class InProcess:
         return found
 
 
-def _mcp(case: dict[str, Any]) -> Any:
+@cache
+def _server() -> tuple[Any, Any]:
     from windtunnel.mcp.server import build
     from windtunnel.mcp.tools import Tools
     from windtunnel.mcp.worker import answer
 
-    tools = Tools(Path.cwd(), allow_write=True)
-    server = build(tools, InProcess(answer))  # type: ignore[arg-type]
+    tools = Tools(allow_write=True)
+    return tools, build(tools, InProcess(lambda asked: answer({**asked, "root": str(tools.root)})))  # type: ignore[arg-type]
+
+
+def _mcp(case: dict[str, Any]) -> Any:
+    tools, server = _server()
+    tools.root = Path.cwd()
     try:
         found = asyncio.run(server.call_tool(case["tool"], case["arguments"]))
     except Exception as error:

@@ -185,3 +185,63 @@ def test_http_refuses_what_is_malformed() -> None:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=20)
         process.stdout.close()
+
+
+def test_over_http_a_closed_connection_ends_its_call() -> None:
+    process = subprocess.Popen([sys.executable, "-m", "windtunnel", "mcp", "--http"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        address, _, words = process.stdout.readline().strip().partition("/mcp ")
+        port, token = int(address.rsplit(":", 1)[1]), words.strip().removeprefix("Authorization: ")
+        headers = {
+            "Authorization": token,
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+
+        def post(message: Any) -> http.client.HTTPConnection:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("POST", "/mcp", json.dumps(message), headers)
+            return connection
+
+        def children() -> set[str]:
+            found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
+            return set(found.stdout.split())
+
+        def until(done: Any, what: str) -> None:
+            deadline = time.monotonic() + 60
+            while not done():
+                assert time.monotonic() < deadline, what
+                time.sleep(0.2)
+
+        hello = post(HELLO)
+        headers["Mcp-Session-Id"] = str(hello.getresponse().headers["mcp-session-id"])
+        hello.close()
+        ready = post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        ready.getresponse().read()
+        ready.close()
+        connection = post(call(7, "learn", scenario=LONG))
+        until(children, "no process has started")
+        working = children()
+        time.sleep(3.0)
+        assert children() == working
+        connection.close()
+        until(lambda: not working & children(), "the process works on")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_jobs_end_with_a_server_that_is_killed(stdio: Stdio) -> None:
+    stdio.send(call(1, "plan", scenario={**SCENARIO, "plan": {}, "cluster": {"device": "h100", "nodes": 512}}))
+    assert stdio.answer(1)["result"]["structuredContent"]["state"] == "running"
+    time.sleep(2.0)
+    jobs = stdio.children()
+    assert jobs
+    stdio.process.kill()
+    stdio.process.wait()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{one}").exists() for one in jobs):
+        assert time.monotonic() < deadline, "a job works on"
+        time.sleep(0.2)

@@ -9,6 +9,7 @@ import pytest
 from windtunnel import progress
 from windtunnel.cli.output import _how_far
 from windtunnel.cli.output import progress as shown
+from windtunnel.errors import BadInput
 
 
 def test_counts_are_seen_while_work_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,3 +58,32 @@ def test_stopped_work_says_how_far_it_was(capsys: pytest.CaptureFixture[str]) ->
         raise KeyboardInterrupt
     told = capsys.readouterr().err
     assert "stopped while simulating:" in told and "requests" not in told
+
+
+def test_work_of_hours_is_refused_with_its_estimate_and_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    done = [10.0]
+    with progress.counting("jobs", lambda: (done[0], 10_000_000.0), "jobs.generate.count, jobs.trace") as pace:
+        pace.check()
+        clock[0] = 6.0
+        said = r"^jobs.generate.count: 9,999,990 more jobs would take about 69 days, and 4 h at most are allowed"
+        with pytest.raises(BadInput, match=said):
+            pace.check()
+    done[0] = 5e6
+    with progress.counting("jobs", lambda: (done[0], 1e7), "jobs.generate.count") as pace:
+        clock[0] += 3000.0
+        pace.check()
+
+
+def test_work_in_which_nothing_has_ended_is_refused_once_one_of_them_takes_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with progress.counting("runs", lambda: (0.0, 100.0), "run.replications") as pace:
+        clock[0] = 140.0
+        pace.check()
+        clock[0] = 150.0
+        with pytest.raises(BadInput, match=r"run.replications: 100 more runs would take about"):
+            pace.check()

@@ -10,6 +10,7 @@ from windtunnel.arrays import Floats, Ints
 from windtunnel.clusters.elastic_policies.base import ElasticPolicy, Running
 from windtunnel.clusters.event_loop.records import ENDED_WELL, PREEMPTED, Segments
 from windtunnel.clusters.event_loop.run import Course
+from windtunnel.clusters.jobs import LOWER
 from windtunnel.progress import counting
 
 
@@ -66,8 +67,9 @@ def run_elastic(jobs: ElasticJobs, policy: ElasticPolicy, slot_s: float) -> Cour
     )
     allocate = policy.start()
     active, arrived, now, events = np.zeros(0, np.int64), 0, float(jobs.submit_s[0]), 0
-    with counting("jobs", lambda: (float(np.isfinite(run.end).sum()), float(n))):
+    with counting("jobs", lambda: (float(np.isfinite(run.end).sum()), float(n)), LOWER) as pace:
         while arrived < n or len(active):
+            pace.check()
             if not len(active):
                 now = max(now, float(jobs.submit_s[arrived]))
             until = int(np.searchsorted(jobs.submit_s, now, side="right"))

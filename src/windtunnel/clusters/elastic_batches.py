@@ -15,6 +15,7 @@ from windtunnel.clusters.applications import Application
 from windtunnel.clusters.elastic_policies.base import ElasticPolicy, Running
 from windtunnel.clusters.event_loop.run import Course, stretches
 from windtunnel.clusters.goodput import Candidates, Choice, candidates, goodputs
+from windtunnel.clusters.jobs import LOWER
 from windtunnel.progress import counting
 
 MOST_LEVELS = 128
@@ -95,8 +96,10 @@ def run_batches(jobs: BatchJobs, policy: ElasticPolicy, period_s: float) -> Cour
     n, arrived, events = len(jobs.submit_s), 0, 0
     active: list[int] = []
     tick = int(np.ceil(jobs.submit_s[0] / period_s))
-    with counting("jobs", lambda: (float(sum(np.isfinite(job.end) for job in run.jobs)), float(n))):
+    ended = lambda: (float(sum(np.isfinite(job.end) for job in run.jobs)), float(n))  # noqa: E731
+    with counting("jobs", ended, LOWER) as pace:
         while arrived < n or active:
+            pace.check()
             if not active:
                 tick = max(tick, int(np.ceil(jobs.submit_s[arrived] / period_s)))
             now = tick * period_s

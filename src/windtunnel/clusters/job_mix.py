@@ -8,7 +8,11 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.clusters.jobs import Jobs
+from windtunnel.machine_memory import require_bytes
 from windtunnel.specs.jobs import GenerateSpec, JobClassSpec
+
+_BYTES_A_JOB = 1000.0
+"""Columns, names and segments of a job."""
 
 
 def generate_mix(spec: GenerateSpec, seed: int) -> Jobs:
@@ -24,6 +28,7 @@ def generate_mix(spec: GenerateSpec, seed: int) -> Jobs:
     classes = spec.classes
     gaps, kinds, lengths = (np.random.default_rng([seed, 5, stream]) for stream in range(3))
     n = spec.count
+    require_bytes(_BYTES_A_JOB * n, "jobs.generate.count", f"{n:,} jobs", n)
     submit = np.cumsum(gaps.exponential(3600.0 / spec.rate_per_hour, n))
     shares = np.array([one.share for one in classes])
     which = kinds.choice(len(classes), n, p=shares / shares.sum())

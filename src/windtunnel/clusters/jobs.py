@@ -7,6 +7,8 @@ from typing import Any
 
 from windtunnel.arrays import Floats, Ints
 
+LOWER = "jobs.generate.count, the rows of jobs.trace"
+"""What makes the work of a cluster's loop less."""
 _COLUMNS = (
     *("submit_s", "devices", "work_s", "deadline_s", "estimate_s", "watts", "cpus", "memory_bytes", "lines"),
     *("overhead_s", "priority", "steps", "spread_speed", "kind_speed", "stages_s", "iteration_s", "opportunistic"),

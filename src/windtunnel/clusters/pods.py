@@ -116,8 +116,9 @@ def place_pods(pods: list[Ask], rooms: Rooms, policy: PodPolicy, fill: float, se
     asked, given, refused, reached = 0, 0, 0, 0
     marks: list[dict[str, float]] = []
     done = [0]
-    with counting("pods", lambda: (float(done[0]), float(len(order)))):
+    with counting("pods", lambda: (float(done[0]), float(len(order))), "jobs.nodes") as pace:
         for ask in order:
+            pace.check()
             done[0] += 1
             asked += ask.gpu
             node, gpu = _choose(rooms, ask, score)

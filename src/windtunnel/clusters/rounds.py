@@ -11,7 +11,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.clusters.event_loop.records import ENDED_WELL, PREEMPTED, Segments
 from windtunnel.clusters.event_loop.run import Course
-from windtunnel.clusters.jobs import Growth
+from windtunnel.clusters.jobs import LOWER, Growth
 from windtunnel.clusters.ledger import Ledger
 from windtunnel.clusters.round_policies.base import Active, RoundPolicy
 from windtunnel.progress import counting
@@ -83,8 +83,9 @@ def run_rounds(jobs: RoundJobs, policy: RoundPolicy, rules: RoundRules) -> Cours
     allocate = policy.begin(rules.knobs)
     active, arrived, now, rounds = np.zeros(0, np.int64), 0, float(jobs.submit_s[0]), 0
     changed = True
-    with counting("jobs", lambda: (float(np.isfinite(run.end).sum()), float(n))):
+    with counting("jobs", lambda: (float(np.isfinite(run.end).sum()), float(n)), LOWER) as pace:
         while arrived < n or len(active):
+            pace.check()
             if not len(active):
                 now = max(now, float(jobs.submit_s[arrived]))
             until = int(np.searchsorted(jobs.submit_s, now, side="right"))

@@ -10,6 +10,7 @@ import numpy as np
 from windtunnel.arrays import Ints
 from windtunnel.clusters.event_loop.records import JobTable
 from windtunnel.clusters.event_loop.run import Course, stretches
+from windtunnel.clusters.jobs import LOWER
 from windtunnel.clusters.sharing_policies.base import Decide, Floor, Nodes, Placed, Present
 from windtunnel.progress import counting
 
@@ -45,8 +46,9 @@ class _Loop:
         """Run until all jobs have ended; the number of events."""
         arrived, ended, now, events, n = 0, 0, 0.0, 0, len(self.jobs.submit_s)
         pending = False
-        with counting("jobs", lambda: (float(ended), float(n))):
+        with counting("jobs", lambda: (float(ended), float(n)), LOWER) as pace:
             while arrived < n or self.present:
+                pace.check()
                 times = [self._until(job, job.on.look_at_s) for job in self.present if job.on is not None]
                 if arrived < n:
                     times.append(float(self.jobs.submit_s[arrived]))

@@ -83,6 +83,9 @@ def simulate_cluster(
     given = read_cluster(source, overrides)
     if named(given.spec.policy)[0] in POD_POLICIES:
         return _pods(given, begun)
+    if given.spec.nodes is not None:
+        pods = ", ".join(POD_POLICIES.list())
+        raise given.located(BadInput(Problem("jobs.nodes", f"is read by policies that place pods alone: {pods}")))
     ready = prepare_cluster(given)
     course, served = _with_fleets(ready, twin) if ready.fleets else (_course(ready, twin), ())
     if np.isnan(course.end_s).any():

@@ -10,7 +10,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.clusters.event_loop.run import Course, stretches
-from windtunnel.clusters.jobs import Jobs
+from windtunnel.clusters.jobs import LOWER, Jobs
 from windtunnel.clusters.task_policies.base import Order, Tasks
 from windtunnel.progress import counting
 
@@ -67,8 +67,9 @@ def run_tasks(jobs: Jobs, capacity: Ints, order: Order, rules: TaskRules) -> Cou
     rows: list[tuple[int, float, float, int]] = []
     first, end = np.full(n, np.nan), np.full(n, np.nan)
     arrived = starts = 0
-    with counting("jobs", lambda: (float(np.isfinite(end).sum()), float(n))):
+    with counting("jobs", lambda: (float(np.isfinite(end).sum()), float(n)), LOWER) as pace:
         while arrived < n or busy:
+            pace.check()
             now = min(busy[0][0] if busy else math.inf, float(jobs.submit_s[arrived]) if arrived < n else math.inf)
             while busy and busy[0][0] <= now:
                 _, _, number, rest, device, begun = heapq.heappop(busy)

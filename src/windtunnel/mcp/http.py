@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import json
 import secrets
 import socket
 import sys
@@ -31,10 +33,85 @@ def serve(server: Any, port: int) -> None:
     listener.listen(128)  # a client that comes before the server has loaded waits
     bound = listener.getsockname()[1]
     hosts = (f"127.0.0.1:{bound}", f"localhost:{bound}")
-    app = Guarded(WholeBodies(server.streamable_http_app(), MOST_BODY_BYTES), token, hosts)
+    app = Guarded(WholeBodies(EndsWithConnection(server.streamable_http_app()), MOST_BODY_BYTES), token, hosts)
     sys.stdout.write(f"http://127.0.0.1:{bound}/mcp  Authorization: Bearer {token}\n")
     sys.stdout.flush()
     run(app, listener)
+
+
+class EndsWithConnection:
+    """Cancels the call of a request whose client goes away before the answer, as `notifications/cancelled` does."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, and wait for the end of its connection."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+        first = await receive()
+        calls, given, ended = _calls_of(first.get("body", b"")), False, False
+        gone = asyncio.ensure_future(receive())
+
+        async def replayed() -> Any:
+            nonlocal given
+            if given:
+                return await asyncio.shield(gone)
+            given = True
+            return first
+
+        async def sent(message: Any) -> None:
+            nonlocal ended
+            ended = ended or (message["type"] == "http.response.body" and not message.get("more_body"))
+            if ended:
+                gone.remove_done_callback(cancel)
+            await send(message)
+
+        def cancel(done: asyncio.Future[Any]) -> None:
+            if not done.cancelled() and done.exception() is None and done.result()["type"] == "http.disconnect":
+                for call in calls:
+                    task = asyncio.ensure_future(self._cancel(scope, call))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+
+        if calls:
+            gone.add_done_callback(cancel)
+        try:
+            await self.app(scope, replayed, sent)
+        finally:
+            gone.cancel()
+
+    async def _cancel(self, scope: Any, call: Any) -> None:
+        """Tell the session of a request that a call of it is cancelled."""
+        rule = "the connection was closed"
+        params = {"requestId": call, "reason": rule}
+        body = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
+        headers = [(name, value) for name, value in scope["headers"] if name.lower() != b"content-length"]
+        given = False
+
+        async def receive() -> Any:
+            nonlocal given
+            if given:
+                return {"type": "http.disconnect"}
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            del message
+
+        await self.app({**scope, "headers": [*headers, (b"content-length", str(len(body)).encode())]}, receive, send)
+
+
+def _calls_of(body: bytes) -> list[Any]:
+    """Ids of the calls of a message."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    calls = message if isinstance(message, list) else [message]
+    return [one["id"] for one in calls if isinstance(one, dict) and one.get("method") == "tools/call" and "id" in one]
 
 
 class Guarded:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,8 @@ class Running:
     given: Any = ()
     """What the caller sent: values out of files are not repeated to him."""
     cancelled: bool = False
+    held: int | None = None
+    """End of a pipe: the job ends where it closes, with the server if nothing else."""
 
     def state(self) -> str:
         """running, done, failed or cancelled."""
@@ -42,6 +46,9 @@ class Running:
         """Let go of what it has printed."""
         self.output.close()
         self.told.close()
+        if self.held is not None:
+            os.close(self.held)
+            self.held = None
 
     def words(self) -> str:
         """Last line that it has written to standard error."""
@@ -86,28 +93,31 @@ class Jobs:
         for one in over[:-MOST_REMEMBERED]:
             self.known.pop(one).close()
         output, told = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        command = [sys.executable, "-P", "-m", "windtunnel", verb, "-", *words, "--json"]
+        command, ends, held = ["windtunnel"], list[int](), None
+        if os.name == "posix":
+            ends = list(os.pipe())
+            command, held = ["windtunnel.mcp.job", str(ends[0])], ends[1]
         with tempfile.TemporaryFile() as given:
             given.write(json.dumps(scenario).encode())
             given.seek(0)
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-P", "-m", *command, verb, "-", *words, "--json"],
                 stdin=given,
                 stdout=output,
                 stderr=told,
                 cwd=folder,
                 env=scope.environment() | ({"TMPDIR": self.folder} if self.folder else {}),
                 start_new_session=True,
+                pass_fds=tuple(ends[:1]),
             )
+        if ends:
+            os.close(ends[0])
         name = secrets.token_hex(4)
-        self.known[name] = Running(process, output, told, verb, [scenario, words])
+        self.known[name] = Running(process, output, told, verb, [scenario, words], held=held)
         return name
 
     def cancel(self, name: str) -> None:
         """Stop a job: asked first, so that a sweep keeps its rows, then killed."""
-        import os
-        import signal
-
         job = self.known[name]
         if job.process.poll() is None:
             os.killpg(job.process.pid, signal.SIGINT)

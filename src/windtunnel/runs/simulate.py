@@ -254,11 +254,16 @@ def prepared_run(
 def _replicate(program: Program, x: PreparedRun, run: Runs, count: int, processes: int = 1) -> list[Replication]:
     """Replications of a program, with progress."""
     found: list[Replication] = []
-    with counting("runs", lambda: (float(len(found)), float(count))):
-        if processes > 1 and run is soonest:
-            found.extend(replications_in(processes, program, x.frailty, count, x.run.seed))
-        else:
-            found.extend(replications(program, x.frailty, count, x.run.seed, run))
+    with counting("runs", lambda: (float(len(found)), float(count)), "run.replications") as pace:
+        together = processes > 1 and run is soonest
+        runs = (
+            replications_in(processes, program, x.frailty, count, x.run.seed)
+            if together
+            else replications(program, x.frailty, count, x.run.seed, run)
+        )
+        for one in runs:
+            found.append(one)
+            pace.check()
     return found
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -48,6 +50,14 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
+    def __hash__(self) -> int:
+        """Of all fields, mappings among them."""
+        values = tuple(self.__dict__.values())
+        try:
+            return hash(values)
+        except TypeError:
+            return hash(_hashable(values))
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """The schema of the record, in which every number has a range and none may be true or false."""
@@ -55,6 +65,13 @@ class Spec(BaseModel):
         for name, field in _fields_of(handler.resolve_ref_schema(schema)).items():
             field["schema"] = with_ranges(field["schema"], name)
         return schema
+
+
+def _hashable(value: Any) -> Any:
+    """Mappings and lists as what can be hashed, equal where they are."""
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(inner)) for key, inner in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +133,19 @@ Named = str | dict[str, dict[str, Any]]
 """An entry of a registry: its id, or `{id: {knob: value}}`."""
 
 
+_RELEASE = re.compile(r"v?\d[\w.+-]*|[0-9a-f]{7,40}|main|master|nightly|latest|dev|stable|head")
+_SIZE = re.compile(r"\d+(\.\d+)?([kKMGTPE]i?)?[Bb]")
+
+
+def _release(text: str) -> str:
+    """A release as software numbers them, a date, a commit or a branch; not a quantity."""
+    if text and (len(text) > 60 or not _RELEASE.fullmatch(text.strip()) or _SIZE.fullmatch(text.strip())):
+        raise ValueError("must be a release such as 0.10.0, v1.2rc1, 24.07, a date such as 2024-07, or a commit")
+    return text
+
+
+Release = Annotated[str, AfterValidator(_release)]
+"""A release of software."""
 Count = Annotated[int, Field(gt=0, le=10**9)]
 """How many of something there are."""
 Bytes = Annotated[float, quantity("bytes")]

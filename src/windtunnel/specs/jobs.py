@@ -266,7 +266,7 @@ class JobsSpec(Spec):
     place everything anew). Absent: starts, or what the format says."""
     spread_speed: float = Field(default=1.0, gt=0, le=1)
     """Speed of a job on more nodes than it needs, as a share of its speed on the fewest."""
-    round_s: Seconds | None = Field(default=None, gt=0)
+    round_s: Seconds | None = Field(default=None, ge=0.1)
     """Seconds of a round of policies that decide in rounds. Absent: 360, and queue policies decide at each arrival and
     end; with it they decide once a round."""
     outages: OutagesSpec | None = None

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from windtunnel.errors import Problem
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.autoscale import AutoscaleSpec
-from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec, or_installed
+from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Release, Seconds, Spec, or_installed
 from windtunnel.specs.experts import ExpertLoadSpec, ExpertStorageSpec
 from windtunnel.specs.kv_tiers import KvTier, SimilarSpec
 from windtunnel.specs.mesh import MeshSpec
@@ -189,7 +189,7 @@ class ServingSpec(Spec):
 
     engine: Engine = "vllm"
     """Serving engine, whose defaults, memory rule and measured coefficients hold."""
-    engine_version: str = ""
+    engine_version: Release = ""
     """Release of the engine; absent: the newest that is known."""
     precision: ServingPrecision = ServingPrecision()
     """Number formats of weights, products and cache."""

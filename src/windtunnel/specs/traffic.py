@@ -16,12 +16,29 @@ CLASSES = 8
 """Classes of priority: 0 (served first) to 7."""
 
 
+MOST_TURNS = 10_000
+"""Turns of a conversation: at one token a turn and answer already the context of most models."""
+
+
 class Sessions(Spec):
     """Conversations: each turn's prompt holds the turns before it."""
 
     turns: Lengths = Lengths(mean=1.0)
     think_time_s: Seconds = 0.0
     """Mean time between an answer and the next turn (exponential)."""
+
+    @model_validator(mode="after")
+    def _few_turns(self) -> Sessions:
+        given = {"mean": self.turns.mean, "max": self.turns.max, "values": max(self.turns.values, default=None)}
+        rule = f"must be at most {MOST_TURNS:,} turns, each prompt of which holds all turns before it"
+        problems = [
+            Problem(f"turns.{name}", rule, value)
+            for name, value in given.items()
+            if value is not None and value > MOST_TURNS
+        ]
+        if problems:
+            raise Inconsistent(problems)
+        return self
 
 
 class Tenant(Spec):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from windtunnel.specs.base import Count, Spec
+from windtunnel.specs.base import Count, Release, Spec
 from windtunnel.specs.batches import DocumentLengths
 from windtunnel.specs.run_phases import RunPhase
 from windtunnel.specs.switches import (
@@ -180,7 +180,7 @@ class TrainingSpec(Spec):
         Framework, Switch(assumed=Assumed(origin="default; it sets what is not stated below"), exported=NOT_LAUNCHED)
     ] = "megatron_core"
     """Training framework, whose defaults and measured coefficients hold."""
-    framework_version: Annotated[str, Switch(ignored_when=lambda x: x.release_note, exported=NOT_LAUNCHED)] = ""
+    framework_version: Annotated[Release, Switch(ignored_when=lambda x: x.release_note, exported=NOT_LAUNCHED)] = ""
     """Release, container (24.07) or date (2024, 2024-07) whose defaults hold; empty: the newest."""
     recipe: Annotated[str, Switch(exported=NOT_LAUNCHED)] = ""
     """A public recipe by name (`windtunnel stacks FRAMEWORK`), or NAME@RELEASE: it sets what the scenario does not."""

@@ -28,6 +28,7 @@ from windtunnel.clusters.event_loop.records import (
     new_state,
 )
 from windtunnel.clusters.event_loop.reference import Chooser, Twin
+from windtunnel.clusters.jobs import LOWER
 from windtunnel.kernel_cache import mark_compiled, runs_on_twin
 from windtunnel.progress import counting
 
@@ -141,8 +142,9 @@ def _by_kernel(jobs: JobTable, rules: Rules, outages: Outages, capacity: Ints, c
     state = new_state(jobs, capacity, min(len(capacity), most))
     segments = new_segments(4 * n + 4 * len(state.slot_width) + 8)
     rows, log = new_feed_state(feeds), new_log((8 * n + 8) * len(feeds.limit_w))
-    with counting("jobs", lambda: (float(state.at[ENDED]), float(n))):
+    with counting("jobs", lambda: (float(state.at[ENDED]), float(n)), LOWER) as pace:
         while not advance(jobs, rules, causes, outages, state, segments, feeds, rows, log, _EVENTS):
+            pace.check()
             if rows.at[0] + len(feeds.limit_w) > len(log.time_s):
                 log = PowerLog._make(np.resize(column, 2 * len(column)) for column in log)
             if state.at[NUM_SEGMENTS] + 2 * len(state.slot_width) + 2 > len(segments.job):

@@ -136,11 +136,11 @@ class _Run:
         for worker in range(self.job.workers):
             self.at(0.0 if outages is None else outages.joins(worker), _Kind.JOIN, worker)
         heap, transfers, does = self.heap, self.setting.transfers, self.does
-        with (
-            counting("local steps", lambda: (self.arrived_steps, float(self.job.steps * self.width))),
-            np.errstate(over="ignore", invalid="ignore"),
-        ):
+        total = float(self.job.steps * self.width)
+        work = counting("local steps", lambda: (self.arrived_steps, total), "learning.steps, learning.workers")
+        with work as pace, np.errstate(over="ignore", invalid="ignore"):
             while not self.ended:
+                pace.check()
                 ends = transfers.next_end_s()
                 if heap and heap[0][0] < ends:
                     now, kind, worker, serial = heappop(heap)

@@ -62,8 +62,10 @@ def _learn(algorithm: LockStepAlgorithm, task: Task, job: Job, evaluate_every: i
     evaluate(0)
     diverged: int | None = None
     done = 0
-    with counting("local steps", lambda: (done, job.steps)), np.errstate(over="ignore", invalid="ignore"):
+    work = counting("local steps", lambda: (done, job.steps), "learning.steps, learning.workers, learning.batch")
+    with work as pace, np.errstate(over="ignore", invalid="ignore"):
         for step in range(job.steps):
+            pace.check()
             steps_of[:] = step
             if own is None:
                 losses = task.gradients(state.params, everyone, steps_of, gradients)

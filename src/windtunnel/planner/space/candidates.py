@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from windtunnel import schedules
 from windtunnel.arrays import Ints, Mask
 from windtunnel.cost.framework_defaults import Behaviour
+from windtunnel.machine_memory import require_bytes
 from windtunnel.parallel.plan_sizes import MAX_INSTRUCTIONS, chosen_schedule
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -29,6 +31,8 @@ from windtunnel.specs.workload import TrainingSpec
 LAYOUT_AXES = ("tp", "cp", "pp", "vpp", "ep", "etp", "mbs")
 OFFLOADS = searched(Offload)
 _AXES = tuple(Space.model_fields)
+_BYTES_A_LAYOUT = 600.0
+"""A tuple of sizes, its row of the grid and columns of what is checked."""
 OVERLAPS = tuple(sorted(searched(Overlap), key=lambda name: _AXES.index(f"overlap_{name}")))
 """Overlap switches that a search varies, in the order of the space's fields: the later ones vary fastest."""
 _NOT_SEARCHED = tuple(name for name in Overlap.model_fields if name not in OVERLAPS)
@@ -191,6 +195,8 @@ def _axis_grid(model: ModelSpec, devices: int, training: TrainingSpec, plan: Pla
 
 def axis_product(axes: dict[str, list[int]]) -> Ints:
     """(N, 7): every combination of the values of all axes, in the order of `LAYOUT_AXES`."""
+    count = prod(len(set(axes[name])) for name in LAYOUT_AXES)
+    require_bytes(_BYTES_A_LAYOUT * count, "search.space", f"{count:,} combinations of {', '.join(LAYOUT_AXES)}")
     return np.array(list(product(*(sorted(set(axes[name])) for name in LAYOUT_AXES))), np.int64).reshape(-1, 7)
 
 

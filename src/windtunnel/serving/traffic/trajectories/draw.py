@@ -46,9 +46,10 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
     shared = graph.shared_text(spec.shared_prefix_tokens) if spec.shared_prefix_tokens else NONE
     tasks = np.arange(len(inputs))
     prompts = graph.text(tasks, inputs - spec.shared_prefix_tokens, context=shared)
-    number = 0
-    with counting("prompts drawn", lambda: (number, len(inputs))):
+    number, lower = 0, "serving.traffic.num_requests, serving.traffic.duration_s"
+    with counting("prompts drawn", lambda: (number, len(inputs)), lower) as pace:
         for number, prompt in enumerate(prompts.tolist()):
+            pace.check()
             _grow(graph, spec, search, number, prompt, ends, rng, seed)
     requests = graph.finish().requests
     assert requests.after is not None
