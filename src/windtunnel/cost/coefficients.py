@@ -91,6 +91,7 @@ class Coefficients:
             "fp8_rowwise": 8.0,
             "fp8_block": 6.0,
             "mxfp8": 6.0,
+            "mxfp4": 10.0,
             "nvfp4": 10.0,
             "int8": 4.0,
         }

@@ -10,6 +10,7 @@ BASE_BYTES: dict[str, float] = {
     "int8": 1.0,
     "fp8": 1.0,
     "mxfp8": 2.0 * (1.0 + 1.0 / 32.0),
+    "mxfp4": 2.0 * (0.5 + 1.0 / 32.0),
     "nvfp4": 2.0 * (0.5 + 1.0 / 16.0),
 }
 """Bytes of one weight by format of the base, scales included.
@@ -19,9 +20,9 @@ an fp32 scale for each block. Source: Dettmers et al. 2023 (arXiv 2305.14314), s
 4-bit zero point for each group of 128. Source: Frantar et al. 2022 (arXiv 2210.17323), section 4.
 `int8`: one scale a row, which is left out. Source: Dettmers et al. 2022 (arXiv 2208.07339), section 3.
 `fp8`: one scale a tensor, which is left out. Source: Transformer Engine `pytorch/fp8.py` (`fp8_model_init`).
-`mxfp8`, `nvfp4`: two copies, scaled along rows for the product and along columns for the gradient of its input, with a
-scale of eight bits for each block of 32 or 16. Source: Transformer Engine `pytorch/tensor/mxfp8_tensor.py` and
-`nvfp4_tensor.py` (row-wise and column-wise data).
+`mxfp8`, `mxfp4`, `nvfp4`: two copies, scaled along rows for the product and along columns for its input's gradient,
+with a scale of eight bits for each block of 32 (`nvfp4`: 16). Source: Transformer Engine
+`pytorch/tensor/mxfp8_tensor.py` and `nvfp4_tensor.py` (row-wise and column-wise data).
 """
 UNPACKED_BYTES: dict[str, float] = {
     "nf4": 0.56,
@@ -30,6 +31,7 @@ UNPACKED_BYTES: dict[str, float] = {
     "int8": 1.0,
     "fp8": 1.0,
     "mxfp8": 1.03,
+    "mxfp4": 0.53125,
     "nvfp4": 0.5625,
 }
 """Bytes read to unpack one weight; the 16-bit result is written besides."""
@@ -41,7 +43,7 @@ Source: cuBLAS 12 documentation, `cublasLtMatmul` (fp8 kernels: TN format on Ada
 Megatron-Core `disable_parameter_transpose_cache`."""
 
 
-HELD = ("fp8", "mxfp8", "nvfp4")
+HELD = ("fp8", "mxfp8", "mxfp4", "nvfp4")
 """Training precisions whose products take frozen weights as a base of the same name stores them."""
 
 

@@ -13,6 +13,7 @@ MATRIX_FORMAT = {
     "fp8_rowwise": "fp8",
     "fp8_block": "fp8",
     "mxfp8": "fp8",
+    "mxfp4": "fp4",
     "nvfp4": "fp4",
     "int8": "int8",
 }
@@ -21,7 +22,7 @@ MATRIX_FORMAT = {
 UNITS_OF_THEIR_OWN = ("fp8", "int8", "fp4")
 """Matrix formats that a device without their units does not multiply; wider ones run, slower, on other units."""
 
-MICROSCALED = ("mxfp8", "nvfp4")
+MICROSCALED = ("mxfp8", "mxfp4", "nvfp4")
 """Precisions whose units take a scale for every few elements. Devices with fp4 units have them and no others do: they
 came together (NVIDIA Blackwell, AMD CDNA 4; OCP Microscaling Formats 1.0)."""
 

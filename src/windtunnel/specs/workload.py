@@ -21,7 +21,9 @@ from windtunnel.specs.switches import (
     no_experts,
 )
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_rowwise", "fp8_block", "mxfp8", "nvfp4", "int8"]
+Precision = Literal[
+    "fp32", "tf32", "fp16", "bf16", "fp8", "fp8_rowwise", "fp8_block", "mxfp8", "mxfp4", "nvfp4", "int8"
+]
 Framework = Literal[
     "megatron_2021",
     "megatron_2022",
@@ -52,7 +54,7 @@ AdapterTarget = Literal[
     "qkv", "proj", "fc1", "fc2", "q", "k", "v", "gate", "up", "mla_up_proj", "shared_experts", "experts"
 ]
 """Products that adapters may stand next to; `q`, `k`, `v` and `gate`, `up` are parts of `qkv` and `fc1`."""
-BaseFormat = Literal["nf4", "nf4_single", "int4", "int8", "fp8", "mxfp8", "nvfp4"]
+BaseFormat = Literal["nf4", "nf4_single", "int4", "int8", "fp8", "mxfp8", "mxfp4", "nvfp4"]
 FOUR_BITS = ("nf4", "nf4_single", "int4")
 """Formats that frozen weights are stored in and nothing is multiplied in."""
 
@@ -68,10 +70,10 @@ class LoraSpec(Spec):
     quantized_base: bool | BaseFormat = False
     """Format of the frozen matrices: `nf4` (also `true`), four bits with 8-bit block scales (double quantisation);
     `nf4_single`, four bits with fp32 block scales; `int4`, four bits with a 16-bit scale and a zero point for each 128
-    (GPTQ, AWQ); `int8`, eight bits with a scale for each row; `fp8`, `mxfp8`, `nvfp4`, the formats that training in
-    them multiplies, so that nothing is cast (Transformer Engine's `fp8_model_init`, NeMo's `fp8_params`). Embedding and
-    head keep 16 bits. Absent: 16 bits, or the training precision where the framework holds frozen weights in it;
-    `false`: 16 bits."""
+    (GPTQ, AWQ); `int8`, eight bits with a scale for each row; `fp8`, `mxfp8`, `mxfp4`, `nvfp4`, the formats that
+    training in them multiplies, so that nothing is cast (Transformer Engine's `fp8_model_init`, NeMo's `fp8_params`).
+    Embedding and head keep 16 bits. Absent: 16 bits, or the training precision where the framework holds frozen weights
+    in it; `false`: 16 bits."""
     dora: bool = False
     """Adapters change directions alone, and a magnitude for each output is trained (DoRA)."""
     dropout: float = Field(default=0.0, ge=0, lt=1)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from windtunnel.cost.quantised_base import BASE_BYTES
+from windtunnel.errors import BadInput
 from windtunnel.training.predict import prepare, simulate_training
 
 
@@ -42,3 +43,14 @@ def test_other_software_and_other_formats_keep_sixteen_bits() -> None:
         stated = simulate_training({**given, "training": given["training"] | {"lora": {"quantized_base": False}}})
         assert simulate_training(given).step_time_s == stated.step_time_s
         assert x.training.lora is None
+
+
+def test_mxfp4_multiplies_as_four_bits_and_needs_their_units() -> None:
+    """MI355X has units for it, MI300X has not; a step is shorter than in eight bits of the same kind of scaling."""
+    given = _scenario("mxfp8", "rocm_megatron", quantized_base=False)
+    given["cluster"] = {"device": "mi355x", "nodes": 1, "devices_per_node": 8}
+    eight = simulate_training(given, sensitivities=False)
+    four = simulate_training({**given, "training": given["training"] | {"precision": "mxfp4"}}, sensitivities=False)
+    assert four.step_time_s < eight.step_time_s
+    with pytest.raises(BadInput, match=r"training.precision.*mi300x has not"):
+        prepare(given | {"cluster": {**given["cluster"], "device": "mi300x"}})

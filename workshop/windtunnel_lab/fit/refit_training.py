@@ -120,11 +120,12 @@ def main() -> None:
     chosen = set(sys.argv[2:])
     groups = [g for g in spec["groups"] if not chosen or g["software"] in chosen]
     judges = spec["judges"]
-    setting = [r for r in rows if r["family"] not in judges["families"] and r["id"] not in judges["rows"]]
+    known = [r for r in with_shipped(rows) if r.get("family")]
+    setting = [r for r in known if r["family"] not in judges["families"] and r["id"] not in judges["rows"]]
     fits = calibrate(setting, groups, spec["defaults"])
     write_fits(fits)
     folds = {ids: error for f in fits for ids, error in f.folds.items()}
-    _print_families(folds, {r["id"]: r["family"] for r in rows})
+    _print_families(folds, {r["id"]: r["family"] for r in known})
     if not chosen:
         write_residuals(with_shipped(rows), folds)
 

@@ -374,7 +374,7 @@ def _precision(prepared: PreparedStep, to: _Arguments) -> None:
     elif precision == "nvfp4":
         to.add("--fp4-format", "e2m1")
         to.add("--fp4-recipe", "nvfp4")
-    elif precision in ("fp8_rowwise", "int8"):
+    elif precision in ("fp8_rowwise", "mxfp4", "int8"):
         draft.lacks(f"precision {precision}: written as bf16")
     if training.grad_reduce_precision == "bf16":
         to.add("--grad-reduce-in-bf16")
