@@ -94,7 +94,7 @@ def owners() -> tuple[str, ...]:
 
 @cache
 def commits(framework: str) -> dict[str, str]:
-    """Commit → its date, of the commits whose recipes were read."""
+    """First twelve letters of a commit → its date."""
     path = _FOLDER / framework / "commits.yaml"
     return read_yaml(f"stacks/recipes/{framework}/commits.yaml") if path.is_file() else {}
 
@@ -103,7 +103,7 @@ def commit_date(framework: str, version: str) -> str | None:
     """The date of a commit, at least seven letters of it; None where it is not known."""
     if not _COMMIT.match(version):
         return None
-    return next((str(day) for commit, day in commits(framework).items() if commit.startswith(version)), None)
+    return next((str(day) for commit, day in commits(framework).items() if commit.startswith(version[:12])), None)
 
 
 def _day(framework: str, version: str) -> Day:

@@ -19,13 +19,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from windtunnel import catalog
 from windtunnel.data_files import ROOT
 from windtunnel.errors import BadInput
 from windtunnel.importers.megatron_bridge import recipe_fields
 from windtunnel.specs.model import ModelSpec
+from windtunnel_lab.recipes.records import DEVICES, content, git, nested, write
 
 FRAMEWORK = "megatron_bridge"
 REPOSITORY = "NVIDIA-NeMo/Megatron-Bridge"
@@ -35,15 +34,6 @@ READ = (
     "src/megatron/bridge/training/mixed_precision.py",
     "scripts/performance",
 )
-DEVICES = {
-    "h100": "h100-sxm-80gb",
-    "b200": "b200-sxm-180gb",
-    "b300": "b300-sxm-270gb",
-    "gb200": "gb200",
-    "gb300": "gb300",
-    "vr200": "rubin",
-    "r100": "rubin",
-}
 MODELS = (
     # providers without a name of the hub, by the recipe's name
     (r"^(moonlight|kimi_moonlight)", "moonshotai/Moonlight-16B-A3B"),
@@ -57,6 +47,8 @@ MODELS = (
     (r"^nemotron_nano_9b", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"),
     (r"^nemotron_nano_12b", "nvidia/NVIDIA-Nemotron-Nano-12B-v2"),
 )
+DATED_SINCE = "2026-04-01"
+"""From when on commits of the main branch are dated."""
 ENVIRONMENT = (
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "NCCL_NVLS_ENABLE",
@@ -84,32 +76,32 @@ ADAPTED = {
 def main(repository: str, commits: list[str]) -> None:
     """Read the commits and write the files."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    dated = sorted((_git(repository, "log", "-1", "--format=%cs %H", commit).split(), commit) for commit in commits)
+    dated = sorted((git(repository, "log", "-1", "--format=%cs %H", commit).split(), commit) for commit in commits)
     for (day, commit), _ in dated:
         records = dict(_records(repository, commit))
         _default_variants(records)
         for name, record in records.items():
             family = record.pop("family")
             same = record.pop("function")
-            if same in records and same != name and _content(records[same]) == _content(record):
+            if same in records and same != name and content(records[same]) == content(record):
                 record = {"since": day, "source": record["source"], "same_as": same}
             else:
                 record = {"since": day, **record}
             own = found[family][name]
-            if not own or _content(own[-1]) != _content(record):
+            if not own or content(own[-1]) != content(record):
                 own.append(record)
-    folder = ROOT / "stacks/recipes" / FRAMEWORK
-    folder.mkdir(parents=True, exist_ok=True)
     for family, recipes in found.items():
-        head = f"# Written by windtunnel_lab.recipes.megatron_bridge from {REPOSITORY}; facts, not its code.\n"
-        lines = [
-            f"{name}:\n" + "".join(f"- {_line(record)}\n" for record in own) for name, own in sorted(recipes.items())
-        ]
-        (folder / f"{family}.yaml").write_text(head + "".join(lines), "utf-8")
+        write(FRAMEWORK, family, REPOSITORY, "windtunnel_lab.recipes.megatron_bridge", recipes)
     known = {commit: day for (day, commit), _ in dated}
-    (folder / "commits.yaml").write_text(
-        "# Commits that were read, and their dates.\n" + yaml.safe_dump(known, sort_keys=False), "utf-8"
-    )
+    newest = dated[-1][0][1]
+    for line in git(repository, "log", newest, f"--since={DATED_SINCE}", "--format=%H %cs").splitlines():
+        commit, day = line.split()
+        known.setdefault(commit, day)
+    head = "# Commits of the main branch and those whose recipes were read, twelve letters of each, and their dates.\n"
+    lines = [
+        f"{commit[:12]!r}: {day}\n" for commit, day in sorted(known.items(), key=lambda entry: (entry[1], entry[0]))
+    ]
+    (ROOT / "stacks/recipes" / FRAMEWORK / "commits.yaml").write_text(head + "".join(lines), "utf-8")
 
 
 def _default_variants(records: dict[str, dict[str, Any]]) -> None:
@@ -121,18 +113,6 @@ def _default_variants(records: dict[str, dict[str, Any]]) -> None:
     for variants in by_stem.values():
         variant, name = max(v for v in variants if v[0] in ("v1", "v2"))
         records[name.replace(f"_{variant}_config", "_config")] = records.pop(name)
-
-
-def _content(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in ("since", "source", "family", "function")}
-
-
-def _line(record: dict[str, Any]) -> str:
-    return yaml.safe_dump(record, default_flow_style=True, width=1 << 20, sort_keys=False, allow_unicode=True).strip()
-
-
-def _git(repository: str, *words: str) -> str:
-    return subprocess.run(["git", "-C", repository, *words], capture_output=True, text=True, check=True).stdout
 
 
 def _records(repository: str, commit: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -151,7 +131,7 @@ def _records(repository: str, commit: str) -> Iterator[tuple[str, dict[str, Any]
 
 def _extract(repository: str, commit: str, folder: Path) -> None:
     """Python files of a commit; a file that the repository's copy lacks is left out."""
-    listed = _git(repository, "ls-tree", "-r", commit, "--", *READ)
+    listed = git(repository, "ls-tree", "-r", commit, "--", *READ)
     for line in listed.splitlines():
         meta, path = line.split("\t")
         if path.endswith(".py"):
@@ -186,16 +166,8 @@ def _record(name: str, made: dict[str, Any], commit: str) -> dict[str, Any]:
             record["devices_per_node"] = per_node
     values = _settings(settings, hardware[1] if hardware else "", _has_experts(record["model"], settings))
     fields = recipe_fields(values)
-    training = {key.split(".", 1)[1]: v for key, v in fields.items() if key.startswith("training.")}
+    training, plan = nested(fields)
     training |= _phase(name, settings)
-    plan: dict[str, Any] = {}
-    for path, value in fields.items():
-        if path.startswith("plan."):
-            *parents, last = path.split(".")[1:]
-            place = plan
-            for parent in parents:
-                place = place.setdefault(parent, {})
-            place[last] = value
     plan = _stated(plan, training, settings, _has_experts(record["model"], settings))
     environment = {key: str(settings[f"env_vars.{key}"]) for key in ENVIRONMENT if f"env_vars.{key}" in settings}
     record |= {"training": training, "plan": plan}
