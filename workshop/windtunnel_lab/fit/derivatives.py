@@ -63,18 +63,36 @@ def _padded(part: list[list[float]], parts: list[list[list[float]]]) -> list[lis
 def _part(job: tuple[list[dict[str, Any]], tuple[str, ...], int, int]) -> list[list[float]]:
     """Every n-th configuration: its residual, derivatives and coefficients in one line."""
     rows, names, first, step = job
-    return [_line(c, names) for c in configurations(rows)[first::step]]
+    out: list[list[float]] = []
+    idle: list[str] = []
+    for c in configurations(rows)[first::step]:
+        line = _line(c, names, idle)
+        idle = [name for name, slope in zip(names, line[1:], strict=False) if slope == 0.0]
+        out.append(line)
+    return out
 
 
-def _line(c: Configuration, names: tuple[str, ...]) -> list[float]:
+def _line(c: Configuration, names: tuple[str, ...], idle: Sequence[str]) -> list[float]:
+    """The line of one configuration.
+
+    Args:
+        c: the configuration.
+        names: coefficients.
+        idle: coefficients that may not act in it; one simulation with all of them moved tells whether that is so.
+    """
     scenario = c.case.scenario
     assert scenario is not None and scenario.training is not None
     cluster = catalog.resolve_cluster(scenario.cluster)
     base = coefficients(scenario.training.framework, cluster.device, cluster)
-    values = [entry_of(base, name) or 0.0 for name in names]
+    values = {name: entry_of(base, name) or 0.0 for name in names}
     residual = float(log_residuals([c.case], {})[0])
-    slopes = []
-    for name, value in zip(names, values, strict=True):
-        moved = {name: value * math.exp(_STEP)}
-        slopes.append((float(log_residuals([c.case], moved)[0]) - residual) / _STEP if value > 0.0 else 0.0)
-    return [residual, *slopes, *values]
+
+    def change(*moved: str) -> float:
+        return float(log_residuals([c.case], {name: values[name] * math.exp(_STEP) for name in moved})[0]) - residual
+
+    still = {name for name, value in values.items() if value == 0.0}
+    suspects = [name for name in idle if name not in still]
+    if suspects and change(*suspects) == 0.0:
+        still.update(suspects)
+    slopes = [0.0 if name in still else change(name) / _STEP for name in names]
+    return [residual, *slopes, *values.values()]

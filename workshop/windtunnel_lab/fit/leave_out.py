@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -232,24 +233,10 @@ def _site_names(spec: dict[str, Any]) -> list[str]:
     return [name for name in spec["defaults"] if name not in shared_names(spec["defaults"])]
 
 
-def errors_without(
-    rows: list[dict[str, Any]], taken: Derivatives, ways: Sequence[str], half: tuple[int, int] = (0, 1)
-) -> Errors:
-    """Errors of every configuration under some ways of leaving out.
-
-    Args:
-        rows: measured rows.
-        taken: derivatives at these rows' configurations.
-        ways: entries of `training.uncertainty.comparable_runs.WAYS` other than `fold`.
-        half: (which, of how many) units this process takes.
-    """
-    record = record_of(rows, taken)
-    out: Errors = {}
-    jobs = [(way, unit) for way in ways for unit in units(record.found, way, record.spec["sites"])]
-    for way, (_, gone, judged) in jobs[half[0] :: half[1]]:
-        for i, error in record.predictions_without(gone, judged).items():
-            out.setdefault(record.found[i].ids, {})[way] = error
-    return out
+def errors_without(record: Record, way: str, unit: tuple[str, set[int], set[int]]) -> Errors:
+    """Errors of the configurations of one unit, as `units` names it, after what it names has left the record."""
+    _, gone, judged = unit
+    return {record.found[i].ids: {way: error} for i, error in record.predictions_without(gone, judged).items()}
 
 
 def assumed_of(
@@ -282,13 +269,36 @@ def all_assumed_of(rows: list[dict[str, Any]], workers: int = 2) -> dict[tuple[s
         return {ids: widths for job in jobs for ids, widths in job.result().items()}
 
 
-def all_errors_without(rows: list[dict[str, Any]], taken: Derivatives, ways: Sequence[str], workers: int = 2) -> Errors:
-    """`errors_without`, on several processes."""
+_RECORD: list[Record] = []
+"""The record of this process, where it works for `all_errors_without`."""
+
+
+def _take(rows: list[dict[str, Any]], taken: Derivatives, given: list[Record]) -> None:
+    """Begin a process: with its parent's record where memory is shared, else with one of its own."""
+    _RECORD[:] = given or [record_of(rows, taken)]
+
+
+def _unit_errors(way: str, at: int) -> Errors:
+    record = _RECORD[0]
+    return errors_without(record, way, units(record.found, way, record.spec["sites"])[at])
+
+
+def all_errors_without(rows: list[dict[str, Any]], record: Record, ways: Sequence[str], workers: int = 2) -> Errors:
+    """Errors of every configuration under some ways of leaving out, on several processes.
+
+    Args:
+        rows: measured rows.
+        record: their record.
+        ways: entries of `training.uncertainty.comparable_runs.WAYS` other than `fold`, and release.
+        workers: processes.
+    """
     merged: Errors = {}
-    with ProcessPoolExecutor(workers) as executor:
-        jobs = [executor.submit(errors_without, rows, taken, ways, (k, workers)) for k in range(workers)]
-        for job in jobs:
-            for ids, errors in job.result().items():
+    jobs = [(way, at) for way in ways for at in range(len(units(record.found, way, record.spec["sites"])))]
+    forks = multiprocessing.get_start_method() == "fork"  # a record has rules of rows in it, which no pipe carries
+    given = (rows, record.derivatives, [record] if forks else [])
+    with ProcessPoolExecutor(workers, initializer=_take, initargs=given) as executor:
+        for found in executor.map(_unit_errors, *zip(*jobs, strict=True)):
+            for ids, errors in found.items():
                 merged.setdefault(ids, {}).update(errors)
     return merged
 

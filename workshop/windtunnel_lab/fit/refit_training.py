@@ -91,7 +91,7 @@ def write_residuals(rows: list[dict[str, Any]], folds: dict[tuple[str, ...], flo
     record = record_of(rows)
     print(f"derivatives of {len(record.found)} configurations: {time.perf_counter() - begun:.0f} s", flush=True)
     write_shared(record.shared.effects(sorted(record.setting)))
-    errors = all_errors_without(rows, record.derivatives, [way for way in WAYS if way != "fold"])
+    errors = all_errors_without(rows, record, [way for way in WAYS if way != "fold"])
     for ids, error in folds.items():
         errors.setdefault(ids, {})["fold"] = error
     target = _CATALOG / "residuals/training.json"
