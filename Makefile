@@ -160,9 +160,9 @@ calibrate-serving: setup  ## refit the coefficients of serving engines and their
 calibrate-serving-power: setup  ## refit the power of serving devices to measured rows: make calibrate-serving-power ROWS=power.json
 	$(BIN)/python -m windtunnel_lab.fit.refit_serving_power $(ROWS)
 
-leave-out: setup  ## predict ROWS without their family (BY=device, software, release), all refitted (6 minutes); BY=set: serving rows (15 minutes)
+leave-out: setup  ## predict ROWS without their family (BY=device, framework, release, all), all refitted (6 minutes, then seconds); BY=set: serving rows (15 minutes)
 	mkdir -p $(OUT)
-	$(BIN)/python -m windtunnel_lab.fit.$(if $(filter set,$(BY)),serving_leave_out $(ROWS),leave_out_table $(ROWS) --by $(or $(BY),family) --out $(OUT)/leave-out.json)
+	$(BIN)/python -m windtunnel_lab.fit.$(if $(filter set,$(BY)),serving_leave_out $(ROWS),leave_out_table $(ROWS) --by $(or $(BY),family) --cache $(OUT)/leave-out --out $(OUT)/leave-out.json)
 
 accuracy: setup  ## rewrite docs/accuracy/training.md from the rows we ship, or from ROWS
 	$(BIN)/python -m windtunnel_lab.accuracy.write_page $(if $(ROWS),--rows $(ROWS))

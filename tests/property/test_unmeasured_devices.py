@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from functools import cache
 
 import pytest
@@ -15,7 +15,6 @@ from windtunnel.cost.pooled import pooled_factors
 from windtunnel.cost.provenance import provenance
 from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.uncertainty.comparable_runs import residuals
-from windtunnel.training.uncertainty.step_time_interval import stand_ins
 
 UNMEASURED = {
     "mi355x": ("mi300x", "mi325x"),
@@ -67,16 +66,14 @@ def test_no_unmeasured_device_uses_its_peak_better_than_mechanisms_allow(device:
 @pytest.mark.parametrize("framework", SOFTWARE)
 @pytest.mark.parametrize("device", ("mi355x", "mi350x", "mi455x", "rubin"))
 def test_bands_are_as_wide_as_those_of_the_devices_whose_coefficients_hold(device: str, framework: str) -> None:
-    def ends(name: str) -> tuple[float, float]:
+    def width(name: str) -> float:
         found = run(name, framework)
-        return found.interval.low / found.step_time_s, found.interval.high / found.step_time_s
+        return math.log(found.interval.high / found.interval.low)
 
     measured = {r.subject.device for r in residuals() if r.subject.software == framework}
-    own = ends(device)
     for other in UNMEASURED[device]:
         if other in measured:
-            low, high = ends(other)
-            assert own[0] <= low + 1e-3 and own[1] >= high - 1e-3, other
+            assert width(device) >= 0.98 * width(other), other
 
 
 def test_b200_and_mi355x_are_near_each_other_as_published() -> None:
@@ -120,16 +117,3 @@ def test_effects_come_from_the_nearest_generation_with_rows() -> None:
 def test_what_was_fitted_on_another_generation_is_no_fit_of_this_one() -> None:
     found = provenance("torchtitan", catalog.device("rubin"))["gemm_fraction.bf16"]
     assert (found.grade, found.relative_error, found.level) == ("analytic", None, "blackwell")
-
-
-def test_rows_that_judge_leave_a_device_its_stand_ins() -> None:
-    """The L40S has rows of MLPerf alone, which set nothing."""
-    subject = next(r.subject for r in residuals() if r.subject.device == "l40s-48gb")
-    assert {other.generation for other in stand_ins(subject)} == {"ampere"}
-    gaudi3 = replace(subject, device="gaudi3", generation="gaudi3")  # nor do those of its predecessor
-    assert [other.device for other in stand_ins(gaudi3)] == ["gaudi2"]
-
-
-def test_measured_devices_have_no_stand_ins() -> None:
-    subject = next(r.subject for r in residuals() if r.subject.device == "mi300x")
-    assert stand_ins(subject) == ()

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from windtunnel.training.uncertainty.comparable_runs import known_families, residuals
+from windtunnel.training.uncertainty.step_time_interval import grade_of, interval_of, table_of
 from windtunnel_lab.accuracy.out_of_sample import constant_band, judged
 from windtunnel_lab.accuracy.tables import grouped
-from windtunnel_lab.fit.leave_out_table import Overall, unit_errors
+from windtunnel_lab.fit.hierarchy import Summary
+from windtunnel_lab.fit.leave_out_table import LeftOut, Overall, unit_errors
 
 pytestmark = [pytest.mark.validation, pytest.mark.slow]
 
@@ -58,12 +60,24 @@ def test_a_band_of_a_measured_row_leans_on_no_row_of_its_model_and_cluster() -> 
         assert r.subject.signature not in used
 
 
-@pytest.mark.parametrize("way", ["device", "software"])
+@pytest.mark.parametrize("way", ["family", "device", "software"])
 def test_units_left_out_are_covered(way: str) -> None:
-    """Each unit counts once: bands of what nobody measured come from the other units."""
-    units = grouped(judged(way), lambda j: (j.residual.subject.software, j.residual.subject.device))
-    assert len(units) >= 20
-    assert 0.65 <= np.mean([np.mean([j.inside for j in members]) for members in units.values()]) <= 0.97
+    """Units weighted equally and rows weighted equally: coverage of the 80 % interval, mean width over mean error."""
+    left = LeftOut.of(residuals(), way)
+    whole = Summary.of(left.errors, left.edges, left.units)
+    assert 0.7 <= whole.coverage <= 0.88 and 0.7 <= whole.coverage_rows <= 0.9
+    assert whole.width_over_error <= 3.6
+
+
+def test_confidence_and_width_go_together() -> None:
+    """Runs whose software or generation no row sets anything of have the widest intervals."""
+    fold = table_of(residuals(), "fold")
+    members = residuals()
+    widths: dict[str, list[float]] = {}
+    for r in members[::7]:
+        found = interval_of(r.subject, 1.0)
+        widths.setdefault(grade_of(r.subject, fold), []).append(np.log(found.high / found.low))
+    assert np.mean(widths["assumed"]) > np.mean(widths["fitted"])
 
 
 def test_servers_left_out_whole_are_within_their_bars() -> None:

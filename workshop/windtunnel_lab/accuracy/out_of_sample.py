@@ -12,6 +12,7 @@ from windtunnel.arrays import Floats
 from windtunnel.training.uncertainty.comparable_runs import Residual, distances, residuals
 from windtunnel.training.uncertainty.step_time_interval import Table, table_of
 from windtunnel.validation.predict.report import RowOutcome, ValidationReport
+from windtunnel_lab.fit.hierarchy import WAYS, shipped_edges
 from windtunnel_lab.fit.interval_width import bands, interval_scores
 
 WORDS = {
@@ -50,7 +51,9 @@ class Judged:
 @cache
 def _edges(way: str) -> tuple[Table, Floats]:
     table = table_of(residuals(), way)
-    return table, bands(table, way, distances())
+    if way == "fold":
+        return table, bands(table, distances())
+    return table, shipped_edges(residuals(), table.members, [WAYS[way](r) for r in table.members])
 
 
 def judged(way: str) -> tuple[Judged, ...]:

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import yaml
 
-from windtunnel.training.uncertainty.comparable_runs import distances, residuals
-from windtunnel.training.uncertainty.step_time_interval import table_of
+from windtunnel.training.uncertainty.comparable_runs import residuals
 from windtunnel.validation.predict.report import RowOutcome
 from windtunnel.validation.predict.validate import validate
 from windtunnel.validation.rows.row_files import SHIPPED, load_rows
 from windtunnel_lab.accuracy.tables import markdown, percent
-from windtunnel_lab.fit.interval_width import band_edges
+from windtunnel_lab.fit.hierarchy import shipped_edges
 
 _FILE = SHIPPED / "published-runs.json"
 _REASONS = Path(__file__).parent / "text/published_runs.yaml"
@@ -67,10 +66,11 @@ def sources() -> str:
 
 def _edges_without_family(ids: frozenset[str]) -> dict[str, tuple[float, float]]:
     """Run → (low, high) of log(predicted / measured), its own family left out; none for runs without a residual."""
-    table = table_of(residuals(), "family")
+    judged = [r for r in residuals() if r.error("family") is not None and ids & set(r.ids)]
+    edges = shipped_edges(residuals(), judged, [r.site for r in judged])
     return {
-        name: band_edges(table, "family", i, distances())
-        for i, r in enumerate(table.members)
+        name: (float(low), float(high))
+        for r, (low, high) in zip(judged, edges, strict=True)
         for name in ids & set(r.ids)
     }
 

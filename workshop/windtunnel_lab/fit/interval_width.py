@@ -7,7 +7,6 @@ so neither a wide nor a lucky interval wins; a family of which too few rows are 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,46 +36,24 @@ START = {
 _FACTORS = (0.4, 2.5)
 _SETTINGS = (0.0, 0.4, 1.0, 2.0)
 _LEVELS = (0.8, 0.79, 0.78, 0.77, 0.76, 0.81, 0.82, 0.83, 0.84)
-_UNSEEN_LEVELS = (0.8, 0.78, 0.76, 0.74, 0.72, 0.7, 0.82, 0.84, 0.86)
 _LARGE = 20
 _WIDEST = 2.9
 """Most that the mean width should be over the mean error; the bar is 3."""
-_WIDEST_UNSEEN = 3.45
-"""The same where whole families are left out, families weighted equally; the bar is 3.5."""
 _FLOOR = 0.66
 """Least coverage that a family of that many configurations should have; the bar is 0.6."""
 
 
-def bands(table: Table, way: str, apart: dict[str, float]) -> Floats:
-    """(low, high) of log(predicted / measured) of each residual, its own group left out; shape (n, 2).
-
-    Intervals of unseen units have the terms of what was assumed of the run; residuals out of fold have them inside.
-    """
+def bands(table: Table, apart: dict[str, float]) -> Floats:
+    """(low, high) of log(predicted / measured) of each residual out of fold, its own group left out; shape (n, 2)."""
     out = np.zeros((len(table.members), 2))
     seen: dict[tuple[Any, ...], tuple[float, float]] = {}
     for i, r in enumerate(table.members):
-        key = (int(table.unit[i]), *r.subject.columns()[:-1], *r.assumed)
+        key = tuple(r.subject.columns()[:-1])
         if key not in seen:
-            seen[key] = band_edges(table, way, i, apart)
+            found = band(r.subject, table, "fold", apart)  # it leaves the (model, cluster) group out itself
+            seen[key] = (found.low, found.high) if found else (0.0, 0.0)
         out[i] = seen[key]
     return out
-
-
-def band_edges(table: Table, way: str, index: int, apart: dict[str, float]) -> tuple[float, float]:
-    """(low, high) of log(predicted / measured) of one residual, its own group or unit left out."""
-    r = table.members[index]
-    found = band(r.subject, without_unit(table, way, index), way, apart)
-    low, high = (found.low, found.high) if found else (0.0, 0.0)
-    shorter, longer = (0.0, 0.0) if way == "fold" else r.assumed
-    return -math.hypot(low, longer), math.hypot(high, shorter)
-
-
-def without_unit(table: Table, way: str, index: int) -> Table:
-    """The residuals that may speak for one of them: of other units, where units are what is left out."""
-    if way == "fold":
-        return table  # `band` leaves the (model, cluster) group out itself
-    own = table.unit[index]
-    return table_of([r for r, u in zip(table.members, table.unit, strict=True) if u != own], way)
 
 
 def interval_scores(errors: Floats, edges: Floats, level: float = LEVEL) -> Floats:
@@ -89,7 +66,7 @@ def interval_scores(errors: Floats, edges: Floats, level: float = LEVEL) -> Floa
 
 def objective(table: Table, families: npt.NDArray[np.str_], apart: dict[str, float]) -> float:
     """Mean score over measurements, what coverage of large families lacks to `_FLOOR`, and width in excess."""
-    edges = bands(table, "fold", apart)
+    edges = bands(table, apart)
     inside = (edges[:, 0] <= table.errors) & (table.errors <= edges[:, 1])
     lacking = 0.0
     for family in np.unique(families):
@@ -119,9 +96,7 @@ def best_distances(members: Sequence[Residual], rounds: int = 2) -> dict[str, fl
             break
     at = {name: round(value, 4) for name, value in at.items()}
     at["settings"] = _best_settings(pairs_of(members), at)
-    at |= {"level": min(_LEVELS, key=lambda level: _amiss(table, at | {"level": level}))}
-    unseen = table_of(members, "family")
-    return at | {"level_family": min(_UNSEEN_LEVELS, key=lambda level: _amiss_unseen(unseen, at, level))}
+    return at | {"level": min(_LEVELS, key=lambda level: _amiss(table, at | {"level": level}))}
 
 
 def _best_settings(pairs: Pairs, apart: dict[str, float]) -> float:
@@ -159,30 +134,7 @@ def _width(table: Table, edges: Floats) -> float:
 
 def _amiss(table: Table, apart: dict[str, float]) -> float:
     """How far coverage is from the level that is stated, and width from what it may be."""
-    edges = bands(table, "fold", apart)
+    edges = bands(table, apart)
     held = (edges[:, 0] <= table.errors) & (table.errors <= edges[:, 1])
     inside = float(np.average(held, weights=table.measurements))
     return abs(inside - LEVEL) + 0.5 * max(0.0, _width(table, edges) - _WIDEST)
-
-
-def _amiss_unseen(table: Table, apart: dict[str, float], level: float) -> float:
-    """How far coverage of families left out whole is from the level that is stated, and width from what it may be."""
-    edges = bands(table, "family", {**apart, "level_family": level})
-    width, error = np.exp(-edges[:, 0]) - np.exp(-edges[:, 1]), np.abs(np.expm1(table.errors))
-    wide = _by_unit(table, width) / _by_unit(table, error)
-    return abs(_by_unit(table, _held(table, edges)) - LEVEL) + 0.5 * max(0.0, wide - _WIDEST_UNSEEN)
-
-
-def unseen_coverage(table: Table, apart: dict[str, float]) -> float:
-    """Mean over sites of the share of their rows inside intervals that rest on the other sites."""
-    return _by_unit(table, _held(table, bands(table, "family", apart)))
-
-
-def _held(table: Table, edges: Floats) -> Floats:
-    held: Floats = ((edges[:, 0] <= table.errors) & (table.errors <= edges[:, 1])).astype(np.float64)
-    return held
-
-
-def _by_unit(table: Table, values: Floats) -> float:
-    """Mean over units of the means of their values."""
-    return float(np.mean([values[table.unit == unit].mean() for unit in np.unique(table.unit)]))

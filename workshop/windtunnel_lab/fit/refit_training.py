@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 import windtunnel
-from windtunnel.training.uncertainty.comparable_runs import WAYS, residuals
+from windtunnel.training.uncertainty.comparable_runs import COLUMNS, WAYS, distances, residuals
 from windtunnel.validation.rows.row_files import with_shipped
 from windtunnel_lab.fit.group_fit import GroupFit, calibrate_group
 from windtunnel_lab.fit.leave_out import all_assumed_of, all_errors_without, read_spec, record_of
-from windtunnel_lab.fit.residuals import lines, table
+from windtunnel_lab.fit.residuals import lines, table, with_intervals
 from windtunnel_lab.fit.shared_effects import SCALES
 
 _ROOT = Path(windtunnel.__file__).parent
@@ -80,12 +80,17 @@ def write_shared(effects: dict[str, Any]) -> None:
     (_CATALOG / "coefficients/fitted/pooled.yaml").write_text(note + text)
 
 
-def write_residuals(rows: list[dict[str, Any]], folds: dict[tuple[str, ...], float]) -> None:
+def write_residuals(
+    rows: list[dict[str, Any]],
+    folds: dict[tuple[str, ...], float],
+    known_distances: dict[str, float] | None = None,
+) -> None:
     """`fitted/pooled.yaml` and `residuals/training.json`, from the fits of all groups.
 
     Args:
         rows: measured rows.
         folds: rows of a configuration → its error without its fold.
+        known_distances: distances between runs; absent: the best ones are looked for.
     """
     begun = time.perf_counter()
     record = record_of(rows)
@@ -97,8 +102,17 @@ def write_residuals(rows: list[dict[str, Any]], folds: dict[tuple[str, ...], flo
     target = _CATALOG / "residuals/training.json"
     target.parent.mkdir(exist_ok=True)
     found = [(c, errors.get(c.ids, {})) for c in record.found]
-    target.write_text(lines(table(found, record.spec["sites"], all_assumed_of(rows), record.spec["composed"])))
+    about = record.spec["sites"], all_assumed_of(rows), record.spec["composed"]
+    target.write_text(lines(table(found, *about, known_distances)))
     print(f"residuals: {time.perf_counter() - begun:.0f} s", flush=True)
+
+
+def write_intervals() -> None:
+    """Parameters of intervals anew, from the errors of the residual file."""
+    target = _CATALOG / "residuals/training.json"
+    data = json.loads(target.read_text())
+    kept = [row[: len(COLUMNS) + 5 + len(WAYS)] for row in data["rows"]]
+    target.write_text(lines(with_intervals(kept, data["distances"])))
 
 
 def stored_folds() -> dict[tuple[str, ...], float]:
@@ -109,12 +123,17 @@ def stored_folds() -> dict[tuple[str, ...], float]:
 def main() -> None:
     """Command line: the rows file, then software names to refit alone, or --keep-fits to renew what follows from fits.
 
-    Shared effects and the residual file need every group: a run on some software alone writes its fit and prints its
-    errors.
+    With --keep-fits, --keep-distances keeps the distances between runs too; --intervals keeps errors as well and renews
+    the parameters of intervals alone. Shared effects and the residual file need every group: a run on some software
+    alone writes its fit and prints its errors.
     """
+    if "--intervals" in sys.argv:
+        write_intervals()
+        return
     rows = json.loads(Path(sys.argv[1]).read_text())
     if "--keep-fits" in sys.argv:
-        write_residuals(with_shipped(rows), stored_folds())
+        kept = distances() if "--keep-distances" in sys.argv else None
+        write_residuals(with_shipped(rows), stored_folds(), kept)
         return
     spec = read_spec()
     chosen = set(sys.argv[2:])

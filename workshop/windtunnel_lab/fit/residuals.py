@@ -9,6 +9,7 @@ from typing import Any
 
 from windtunnel.training.uncertainty.comparable_runs import COLUMNS, WAYS, read_residual
 from windtunnel_lab.fit.configurations import Configuration, site_names
+from windtunnel_lab.fit.hierarchy import best_level, fit_variances, scaled_errors
 from windtunnel_lab.fit.interval_width import best_distances
 
 
@@ -17,6 +18,7 @@ def table(
     sites: Sequence[Sequence[str]],
     assumed: Mapping[tuple[str, ...], tuple[float, float]],
     composed: Collection[str] = (),
+    known_distances: dict[str, float] | None = None,
 ) -> dict[str, Any]:
     """Columns of the residual file, one entry per predicted configuration, sorted so that the file is reproducible.
 
@@ -25,6 +27,7 @@ def table(
         sites: families that share a site.
         assumed: rows of a configuration → what its assumed settings add to an interval, where they add anything.
         composed: families whose values were computed from fewer measurements (`measurements`).
+        known_distances: distances between runs; absent: those that make intervals narrow and right.
     """
     together = site_names(sites)
     each = measurements([c for c, _ in found], composed)
@@ -44,8 +47,26 @@ def table(
             ]
         )
     rows.sort(key=str)
+    return with_intervals(rows, known_distances)
+
+
+def with_intervals(rows: list[list[Any]], known_distances: dict[str, float] | None = None) -> dict[str, Any]:
+    """The residual file of some configurations, with the parameters of intervals that their errors give.
+
+    Args:
+        rows: lines of the file without scaled errors.
+        known_distances: distances between runs; absent: those that make intervals narrow and right.
+    """
     columns = [*COLUMNS, "family", "site", "ids", "measurements", "assumed", *(f"error_{way}" for way in WAYS)]
-    return {"columns": columns, "distances": best_distances([read_residual(row) for row in rows]), "rows": rows}
+    members = [read_residual(row) for row in rows]
+    apart, variances = known_distances or best_distances(members), fit_variances(members)
+    scaled = scaled_errors(members, variances)
+    return {
+        "columns": [*columns, "scaled"],
+        "distances": apart | {"level_family": best_level(scaled, apart, variances)},
+        "variances": variances,
+        "rows": [[*row, r.scaled] for row, r in zip(rows, scaled, strict=True)],
+    }
 
 
 def measurements(found: Sequence[Configuration], composed: Collection[str]) -> dict[tuple[str, ...], float]:

@@ -87,6 +87,9 @@ class Residual:
     """What assumed settings add to the interval of the step time towards shorter and longer steps, in logarithms."""
     errors: tuple[float | None, ...]
     """One a way of leaving out, in the order of `WAYS`."""
+    scaled: float | None = None
+    """Its error with its family left out, about the centre and over the standard error that the other families give
+    (`hierarchical_errors`)."""
 
     def error(self, way: str) -> float | None:
         """Error under one way of leaving out, an entry of `WAYS`."""
@@ -129,7 +132,7 @@ def describe(training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec, pla
 def _file() -> dict[str, Any]:
     path = resources.files("windtunnel") / "catalog/residuals/training.json"
     data: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    wanted = [*COLUMNS, "family", "site", "ids", "measurements", "assumed", *(f"error_{way}" for way in WAYS)]
+    wanted = [*COLUMNS, "family", "site", "ids", "measurements", "assumed", *(f"error_{way}" for way in WAYS), "scaled"]
     readable = data.get("columns") == wanted  # a calibration may run over an older file
     return data if readable else {"rows": []}
 
@@ -146,11 +149,18 @@ def distances() -> dict[str, float]:
     return dict(_file().get("distances", {}))
 
 
+@cache
+def shipped_variances() -> dict[str, float]:
+    """Variances of `hierarchical_errors.VARIANCES`; empty where the residual file has none."""
+    return dict(_file().get("variances", {}))
+
+
 def read_residual(row: list[Any]) -> Residual:
     """Read one line of the residual file."""
     n = len(COLUMNS)
     subject = Subject(**dict(zip(COLUMNS, row[:n], strict=True)))
     family, site, ids, measurements, assumed, *errors = row[n : n + 5 + len(WAYS)]
+    scaled = row[n + 5 + len(WAYS)] if len(row) > n + 5 + len(WAYS) else None
     shorter, longer = assumed
     return Residual(
         subject=subject,
@@ -160,6 +170,7 @@ def read_residual(row: list[Any]) -> Residual:
         measurements=measurements,
         assumed=(shorter, longer),
         errors=tuple(errors),
+        scaled=scaled,
     )
 
 

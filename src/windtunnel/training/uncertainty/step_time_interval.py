@@ -7,9 +7,9 @@ of the weighted quantiles of the residuals, at the level that a finite sample ne
 
 The residuals that count depend on what was measured. At a site of the record, with software and device measured
 there, they are the errors out of fold. Everywhere else, which is every user's own cluster, they are errors of rows that
-were predicted as if their whole family, a site with its software, had never been measured; each family is one unit, so
-that the spread between sites sets the width. For a device without any row, errors with whole devices left out count
-too, and so do the intervals of devices whose coefficients it takes: the widest holds.
+were predicted as if their whole family, a site with its software, had never been measured, about the centre and over
+the standard error that a hierarchical model gives each of them (`hierarchical_errors`): each family is one unit, so
+that the spread between sites sets the width, and what nobody measured widens it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.arrays import Floats, Ints, Mask
-from windtunnel.cost.coefficient_files import coefficient_file, nearest_generations
-from windtunnel.cost.pooled import measured_generation
 from windtunnel.training.results.records import Interval
 from windtunnel.training.uncertainty.comparable_runs import WAYS, Residual, Subject, distances, residuals
+from windtunnel.training.uncertainty.hierarchical_errors import Predicted, predicted_error
 from windtunnel.training.uncertainty.profile_coverage import NOTHING, Coverage
 
 LEVEL = 0.8
@@ -37,13 +36,7 @@ _UNITS = 12.0
 """Least effective number of units (families, pairs of software and device) of a band for an unseen site or device."""
 _SIGMAS = 1.2816
 """Standard errors to either side that hold 80 % of a normal distribution."""
-_WORDS = {
-    "fold": "out of fold",
-    "family": "site not measured: errors of whole families left out",
-    "device": "device not measured: errors with each device left out",
-    "software": "software not measured: errors with each software left out",
-}
-_UNIT_WORDS = {"fold": "configurations", "family": "families"}
+_NEW = {"new_generation": "the device's generation", "new_engine": "the engine"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,54 +90,40 @@ def table_of(members: Sequence[Residual], way: str) -> Table:
     )
 
 
+def scaled_table(members: Sequence[Residual]) -> Table:
+    """Arrays of the residuals with a scaled error; each family is one unit."""
+    used = table_of([r for r in members if r.scaled is not None], "family")
+    return replace(used, errors=np.array([r.scaled for r in used.members], dtype=np.float64))
+
+
 @cache
 def _table(way: str) -> Table:
-    return table_of(residuals(), way)
+    return scaled_table(residuals()) if way == "family" else table_of(residuals(), way)
 
 
-def ways_for(subject: Subject, table: Table, *, site_known: bool = False) -> tuple[str, ...]:
-    """Ways of leaving out that resemble the measured rows of a run.
+def way_for(subject: Subject, table: Table, *, site_known: bool = False) -> str:
+    """The way of leaving out that resembles the measured rows of a run: `fold`, or `family` at every new site.
 
     Args:
         subject: the run.
         table: residuals out of fold.
         site_known: whether the run's site is one of the record's.
     """
-    seen = table.words["device"] == subject.device
-    if site_known and (seen & (table.words["software"] == subject.software)).any():
-        return ("fold",)
-    return ("family",) if seen.any() else ("family", "device")
-
-
-def stand_ins(subject: Subject) -> tuple[Subject, ...]:
-    """The same run on each measured device whose coefficients an unmeasured device takes; empty for measured ones.
-
-    These are devices of its own generation, or of the one that stands in for it, under its software where any ran it.
-    A device of a generation whose rows set no coefficient has them too, whatever its own rows say.
-    """
-    table = _table("family")
-    taken = measured_generation(coefficient_file("fitted/pooled").get("pooled", {}), subject.generation)
-    if taken == subject.generation and (not table.members or (table.words["device"] == subject.device).any()):
-        return ()
-    rows = [(g, table.words["generation"] == g) for g in nearest_generations(taken)]
-    generation, of = next(((g, mask) for g, mask in rows if mask.any()), (taken, np.zeros(len(table.errors), bool)))
-    own = of & (table.words["software"] == subject.software)
-    devices = sorted(set(table.words["device"][own if own.any() else of].tolist()))
-    return tuple(_on(subject, name, generation) for name in devices)
-
-
-def _on(subject: Subject, device: str, generation: str) -> Subject:
-    """The same run on another device; the signature names the device as well."""
-    signature = subject.signature.replace(f"|{subject.device}x", f"|{device}x")
-    return replace(subject, device=device, generation=generation, signature=signature)
+    seen = (table.words["device"] == subject.device) & (table.words["software"] == subject.software)
+    return "fold" if site_known and seen.any() else "family"
 
 
 def grade_of(subject: Subject, table: Table) -> str:
-    """How near the measured software and devices are: fitted, analytic or assumed; `table` holds errors out of fold."""
+    """How near the rows that set coefficients are; `table` holds errors out of fold.
+
+    Fitted: its software on its device. Analytic: its software on another device, on a generation that has rows.
+    Assumed: software or a generation that no row sets anything of.
+    """
     software, device = table.words["software"] == subject.software, table.words["device"] == subject.device
     if (software & device).any():
         return "fitted"
-    return "analytic" if software.any() or device.any() else "assumed"
+    generation = table.words["generation"] == subject.generation
+    return "analytic" if software.any() and generation.any() else "assumed"
 
 
 def distance(subject: Subject, table: Table, apart: dict[str, float]) -> Floats:
@@ -174,17 +153,16 @@ class Band:
     used: Mask
 
 
-def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> Band | None:
-    """Band under one way of leaving out; None without residuals of other (model, cluster) groups.
+def weigh(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> tuple[Floats, Mask, float] | None:
+    """Weights of the residuals that count, which of them do, and their effective number.
 
-    Intervals of unseen units are symmetric in the logarithm: a dozen of families do not tell their two tails apart.
-    `apart` may hold `level` and `level_family`: nominal levels at which intervals cover 80 %.
+    None without residuals of other (model, cluster) groups.
     """
     used = table.words["signature"] != subject.signature
     if not used.any():
         return None
     away = distance(subject, table, apart)[used]
-    share, unit, errors = table.share[used], table.unit[used], table.errors[used]
+    share, unit = table.share[used], table.unit[used]
     wanted = min(apart.get("enough", _ENOUGH) if way == "fold" else _UNITS, 0.8 * len(np.unique(unit)))
     stretch = 1.0
     while True:
@@ -192,18 +170,45 @@ def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> B
         counted = weights if way == "fold" else np.bincount(unit, weights)
         effective = float(counted.sum() ** 2 / (counted**2).sum())
         if effective >= wanted or stretch > 1e3:
-            break
+            return weights, used, effective
         stretch *= 1.25
-    level = apart.get({"fold": "level", "family": "level_family"}.get(way, ""), LEVEL)
-    share_in = min(0.98, level * (effective + 1.0) / effective)
+
+
+def share_inside(level: float, effective: float) -> float:
+    """The quantile that a finite sample needs to cover `level` of new draws."""
+    return min(0.98, level * (effective + 1.0) / effective)
+
+
+def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> Band | None:
+    """Band under one way of leaving out; None without residuals of other (model, cluster) groups.
+
+    Intervals of unseen units are symmetric in the logarithm: a dozen of families do not tell their two tails apart.
+    `apart` may hold `level` and `level_family`: nominal levels at which intervals cover 80 %.
+    """
+    found = weigh(subject, table, way, apart)
+    if found is None:
+        return None
+    weights, used, effective = found
+    share_in = share_inside(apart.get("level" if way == "fold" else "level_family", LEVEL), effective)
+    errors = table.errors[used]
     if way == "fold":
-        low, high = _quantiles(errors, weights, (1 - share_in) / 2, (1 + share_in) / 2)
+        low, high = quantiles(errors, weights, (1 - share_in) / 2, (1 + share_in) / 2)
         return Band(min(low, 0.0), max(high, 0.0), effective, weights, used)
-    (half,) = _quantiles(np.abs(errors), weights, share_in)
+    (half,) = quantiles(np.abs(errors), weights, share_in)
     return Band(-half, half, effective, weights, used)
 
 
-def _quantiles(errors: Floats, weights: Floats, *shares: float) -> list[float]:
+def about_centre(found: Predicted, half: float) -> tuple[float, float]:
+    """(low, high) of log(predicted / measured) at a new site; the prediction itself lies inside.
+
+    Args:
+        found: centre and standard error.
+        half: half-width in standard errors.
+    """
+    return min(found.centre - half * found.error, 0.0), max(found.centre + half * found.error, 0.0)
+
+
+def quantiles(errors: Floats, weights: Floats, *shares: float) -> list[float]:
     """Weighted quantiles of errors."""
     order = np.argsort(errors)
     sums = np.cumsum(weights[order])
@@ -237,32 +242,32 @@ def interval_of(
     """
     fold = _table("fold")
     subject = replace(subject, plan="")  # intervals do not depend on it, and plans of one run share them
-    low = high = 0.0
-    texts: list[str] = []
-    rows: list[str] = []
-    ways = ways_for(subject, fold, site_known=site_known) if fold.members else ()
-    for way in ways:
-        found = _band_of(subject, way)
-        if found is None:
-            continue
-        low, high = min(low, found.low), max(high, found.high)
-        text, names = _basis_of(subject, way)
-        texts.append(text)
-        rows += names
-    for other in stand_ins(subject):
-        for way in ways_for(other, fold):
-            if (found := _band_of(other, way)) is not None:
-                low, high = min(low, found.low), max(high, found.high)
-    if not texts:
+    way = way_for(subject, fold, site_known=site_known)
+    found = _band_of(subject, way)
+    if found is None:
         return Interval(LEVEL, step_time_s / 2, step_time_s * 2, "no measured rows ship: a factor of two", "assumed")
-    if measured.share > 0.0 and ways != ("fold",) and (own := _band_of(subject, "fold")) is not None:
-        low = -_with_profile(-low, -own.low, measured)
-        high = _with_profile(high, own.high, measured)
-        texts.append(f"{measured.share:.0%} of the step at rates of the profile, which make it ±{measured.error:.1%}")
-    grade = grade_of(subject, fold)
-    return Interval(
-        LEVEL, step_time_s * math.exp(-high), step_time_s * math.exp(-low), "; ".join(texts), grade, tuple(rows)
-    )
+    text, rows = _basis_of(subject, way)
+    texts, low, high = [text], found.low, found.high
+    if way == "family":
+        centre = predicted_error(subject)
+        low, high = about_centre(centre, found.high)
+        texts.append(_centre_words(centre))
+        if measured.share > 0.0 and (own := _band_of(subject, "fold")) is not None:
+            low = -_with_profile(-low, -own.low, measured)
+            high = _with_profile(high, own.high, measured)
+            texts.append(
+                f"{measured.share:.0%} of the step at rates of the profile, which make it ±{measured.error:.1%}"
+            )
+    basis, grade = "; ".join(texts), grade_of(subject, fold)
+    return Interval(LEVEL, step_time_s * math.exp(-high), step_time_s * math.exp(-low), basis, grade, tuple(rows))
+
+
+def _centre_words(centre: Predicted) -> str:
+    """What the hierarchical model says of a run, in words."""
+    shift = f"comparable runs were predicted {abs(math.expm1(centre.centre)):.1%} too "
+    words = [shift + ("long" if centre.centre > 0.0 else "short")]
+    words += [f"no row sets a coefficient of {_NEW[name]}" for name in centre.new]
+    return ", ".join(words)
 
 
 def _with_profile(unmeasured: float, model: float, measured: Coverage) -> float:
@@ -289,8 +294,9 @@ def _basis(table: Table, found: Band, way: str) -> tuple[str, list[str]]:
     top = sorted(by.items(), key=lambda kv: -kv[1])[:3]
     shown = ", ".join(f"{100 * w:.0f} % {name}" for name, w in top)
     nearest = [members[int(i)].ids[0] for i in np.argsort(-weights, kind="stable")[:5]]
-    what = _UNIT_WORDS.get(way, "units")
-    return f"{found.effective:.0f} {what}, {_WORDS[way]}: {shown}", nearest
+    if way == "fold":
+        return f"{found.effective:.0f} configurations, out of fold: {shown}", nearest
+    return f"{found.effective:.0f} families, site not measured: errors of whole families left out: {shown}", nearest
 
 
-__all__ = ["LEVEL", "WAYS", "Band", "Table", "band", "distance", "grade_of", "interval_of", "table_of", "ways_for"]
+__all__ = ["LEVEL", "WAYS", "Band", "Table", "band", "distance", "grade_of", "interval_of", "table_of", "way_for"]
