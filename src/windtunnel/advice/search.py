@@ -22,6 +22,7 @@ from windtunnel.advice.advice import Advice
 from windtunnel.advice.bench import Bench, ServingBench, TrainingBench, attempt
 from windtunnel.advice.learning import priced_in_loss
 from windtunnel.advice.objectives import RUN, Objective, chosen
+from windtunnel.advice.software import refused_by_release
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
 from windtunnel.catalog.load import load
@@ -255,6 +256,8 @@ class Search:
     def _try(self, actions: tuple[Action, ...]) -> Trial | None:
         self.tried += 1
         result, reason = attempt(self.bench, actions)
+        if result is not None and (why := self._not_in_release(actions, result)) is not None:
+            result, reason = None, why
         if self.report is not None:
             self.report(self.tried, max(self.ahead, self.tried))
         if result is None:
@@ -262,6 +265,14 @@ class Search:
                 self.refused.setdefault(actions[0].name, reason)
             return None
         return trial_of(self.bench, self.objective, actions, result)
+
+    def _not_in_release(self, actions: tuple[Action, ...], result: Any) -> str | None:
+        """Why the framework's release cannot run a changed plan; None where it can, and for what is no training."""
+        training = self.scenario.training
+        if training is None or self.bench.work != "training":
+            return None
+        techniques = [action.technique for action in actions if action.technique is not None]
+        return refused_by_release(training, self.bench.base.plan, result.plan, techniques)
 
     def _best(self, action: Action) -> Trial | None:
         """A technique at its best knobs, one knob at a time away from the defaults."""

@@ -11,6 +11,8 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.defaults import Setting
+from windtunnel.stacks.rules import Runnable, runnable
 from windtunnel.techniques.base import Applied
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
@@ -32,6 +34,12 @@ class Case:
 
     rewritten: dict[Hashable, tuple[PlanSpec, PlanSpec | None]] = field(default_factory=dict, compare=False, repr=False)
     """Candidates that have been through the techniques → what they share, and the plan (`space.technique_rewrites`)."""
+
+    @property
+    def can(self) -> Runnable:
+        """What the framework's release can run here."""
+        setting = Setting.of(self.training, self.cluster.device, self.model)
+        return runnable(self.training.framework, self.training.framework_version, setting)
 
     @property
     def kinds_of_steps(self) -> tuple[tuple[float, Case], ...]:

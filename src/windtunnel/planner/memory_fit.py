@@ -9,6 +9,8 @@ from typing import Any
 from windtunnel.errors import BadInput
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import PlanSpec
+from windtunnel.stacks.defaults import Setting
+from windtunnel.stacks.rules import cannot_run, runnable
 from windtunnel.techniques.base import Applied
 from windtunnel.training.prepare_step import prepare
 from windtunnel.training.simulate_step import memory_of
@@ -57,10 +59,13 @@ class FitResult:
     """What one device keeps in host memory by offloading."""
     changes: tuple[FitChange, ...] = ()
     """Settings with which the plan fits, and on how many devices; empty where the scenario's own plan fits."""
+    not_runnable: tuple[str, ...] = ()
+    """One line for each stated value that the framework's release cannot run."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"schema_version": RESULT_SCHEMA} | asdict(self)
+        found = {"schema_version": RESULT_SCHEMA} | asdict(self)
+        return found if self.not_runnable else {k: v for k, v in found.items() if k != "not_runnable"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,12 @@ class _Question:
             count *= 2
         return counts
 
+    def not_runnable(self, plan: PlanSpec) -> tuple[str, ...]:
+        """What the framework's release cannot run of a plan."""
+        training = self.prepared.training
+        setting = Setting.of(training, self.prepared.cluster.device, self.prepared.model)
+        return cannot_run(plan, training, runnable(training.framework, training.framework_version, setting))
+
     def largest_mbs(self) -> int | None:
         """Largest micro-batch that fits at the scenario's global batch; None when none does."""
         now = self.prepared
@@ -120,6 +131,8 @@ class _Question:
         now, found = self.prepared, list[FitChange]()
         for change in _FIT_CHANGES:
             plan = type(self.plan).model_validate(self.plan.model_dump(exclude_unset=True) | change)
+            if set(self.not_runnable(plan)) - set(self.not_runnable(self.plan)):
+                continue
             if self.fits(now.cluster, self.plan.mbs, now.training.global_batch, plan):
                 return [*found, FitChange(_settings(change), now.cluster.num_devices)]
             larger = (count for count in self.device_counts() if count > now.cluster.num_devices)
@@ -150,6 +163,7 @@ def memory_fit(prepared: PreparedStep, plan: PlanSpec, techniques: tuple[Applied
         fit_probability=memory.fit_probability,
         host_bytes=memory.host_bytes,
         changes=() if memory.fits else tuple(question.changes()),
+        not_runnable=question.not_runnable(plan),
     )
 
 

@@ -30,6 +30,7 @@ from windtunnel.planner.search.branch_and_bound import Branch, Evaluated, Found,
 from windtunnel.planner.search.deadline import Deadline
 from windtunnel.planner.search.requery import FinishedSearch
 from windtunnel.planner.space.candidates import Candidates
+from windtunnel.planner.space.searched_axes import not_searched, searched
 from windtunnel.planner.space.technique_axes import candidates_under_techniques
 from windtunnel.planner.space.unpinned_axes import unpin_axes
 from windtunnel.specs.scenario import Scenario
@@ -225,6 +226,8 @@ class _Answer:
         front = sorted(self.found.front, key=lambda e: e.key) if len(goals.objectives) > 1 else []
         pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
         own = branches[self.best.branch]
+        spaces = [(own.case, own.candidates), *((b.case, b.candidates) for b in branches if b is not own)]
+        varied = searched(spaces)
         return PlanResult(
             best=best,
             scenario=best_scenario.model_dump(mode="json", exclude_unset=True),
@@ -240,6 +243,8 @@ class _Answer:
             front=tuple(_ranked(e, branches) for e in front),
             memory_fraction=goals.memory_fraction,
             without_margin=self._without_margin(),
+            searched=varied,
+            not_searched=not_searched(spaces, varied),
         )
 
     def _without_margin(self) -> Ranked | None:

@@ -103,6 +103,10 @@ class PlanResult:
     """Which plan to take; None where step time does not decide, or the search was interrupted."""
     why: Why | None = None
     """What the search knows beyond its best plan, where it was asked."""
+    searched: dict[str, list[Any]] = field(default_factory=dict)
+    """Axis → values that candidates have, of axes with more than one."""
+    not_searched: dict[str, str] = field(default_factory=dict)
+    """Axis → its one value and why it stood still."""
     left_out: str = ""
     """Why `why`, asked for, is missing."""
     stability: Stability | None = None
@@ -156,6 +160,8 @@ class PlanResult:
             "screened_per_s": self.screened_per_s,
             "by_axis": self.by_axis,
             "proof": {**_fields(self.proof), "gap": self.proof.gap},
+            "searched": self.searched,
+            "not_searched": self.not_searched,
             "compared": {
                 name: {"step_time_s": s, "gain": s and 1.0 - self.best.step_time_s / s}
                 for name, s in self.compared.items()

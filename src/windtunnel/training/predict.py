@@ -187,7 +187,7 @@ def _predicted(source: Source, wanted: _Wanted) -> TrainingResult:
     from windtunnel.schedules import describe
     from windtunnel.techniques import applied, remarks
     from windtunnel.training.explain.assumptions import SEARCHED, WHOLE_PLAN, assumptions, planned
-    from windtunnel.training.explain.ignored_settings import ignored_settings
+    from windtunnel.training.explain.ignored_settings import ignored_settings, not_runnable
     from windtunnel.training.run_phases import mean_of_run, phase_scenarios
     from windtunnel.training.simulate_step import simulate_step
     from windtunnel.training.stage_costs.pricing_cache import PricingCache
@@ -231,7 +231,12 @@ def _predicted(source: Source, wanted: _Wanted) -> TrainingResult:
         version=__version__,
         citations=tuple(used),
         techniques=tuple(t.technique.id for t in acting),
-        warnings=(*result.warnings, *remarks(chosen, scenario), *ignored_settings(scenario, prepared)),
+        warnings=(
+            *result.warnings,
+            *not_runnable(scenario, prepared),
+            *remarks(chosen, scenario),
+            *ignored_settings(scenario, prepared),
+        ),
         simulated_in_s=time.perf_counter() - begun - (compile_seconds() - compiled_s),
     )
 

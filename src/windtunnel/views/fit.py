@@ -35,6 +35,7 @@ def view(result: FitResult) -> View:
             Section(f"At the peak, stage {fit['stage']}", (peak,)),
             Section("What fits", (pairs(nearest),)),
         ),
+        warnings=result.not_runnable,
     )
 
 

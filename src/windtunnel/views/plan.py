@@ -219,7 +219,7 @@ def _stability(result: PlanResult) -> Section | None:
 
 def _proof(result: PlanResult) -> Section:
     excluded = [f"{n:,} axis combinations left out: {rule}" for rule, n in result.excluded.items()]
-    lines = (*proof_words(result), *run_proof_words(result), *excluded)
+    lines = (*proof_words(result), *run_proof_words(result), *searched_words(result), *excluded)
     hint = f"{seconds(result.elapsed_s)}; {count(result.screened_per_s)} plans bounded a second"
     return Section("Proof", (Lines(lines, marked=True),), hint)
 
@@ -353,6 +353,22 @@ def proof_words(result: PlanResult) -> list[str]:
         word = "faster" if proof.objective == "step_time" else "better"
         return [f"{text}; nothing in the space is {word}."]
     return [text + ".", f"Stopped early: {gap_words(result)}"]
+
+
+def searched_words(result: PlanResult) -> list[str]:
+    """Which axes the proof covers, and which stood still."""
+    if not result.searched:
+        return []
+    varied = [f"{name} {_values_words(values)}" for name, values in result.searched.items()]
+    still = [f"{name} {why}" for name, why in result.not_searched.items()]
+    return [f"Searched: {' · '.join(varied)}.", *([f"Not searched: {' · '.join(still)}."] if still else [])]
+
+
+def _values_words(values: Sequence[Any]) -> str:
+    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    if len(numbers) == len(values) > 4:
+        return f"{numbers[0]} to {numbers[-1]} ({len(numbers)} values)"
+    return ", ".join(field_text(value) for value in values)
 
 
 _PRUNED = {

@@ -112,7 +112,7 @@ def mixed_space(case: Case, plan: PlanSpec, wanted: SearchSpec) -> MixedSpace:
     policies = 0
     for crossing in dict.fromkeys(listed):
         sizes = _axes(case, cluster, plan, wanted, crossing, excluded)
-        candidates = with_policies(sizes, case.model, plan, wanted, case.behaviour, excluded)
+        candidates = with_policies(sizes, case.model, plan, wanted, case.behaviour, excluded, case.can)
         policies = len(candidates.policies)
         for i, j in zip(*np.nonzero(candidates.legal), strict=True):
             if candidates.policies[j].is_open:

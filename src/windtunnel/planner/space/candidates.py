@@ -27,6 +27,7 @@ from windtunnel.specs.plan import Offload, Overlap, PlanSpec, Recompute
 from windtunnel.specs.search import SearchSpec, Space, is_balanced, recompute_of
 from windtunnel.specs.switches import searched
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.rules import Runnable
 
 LAYOUT_AXES = ("tp", "cp", "pp", "vpp", "ep", "etp", "mbs")
 OFFLOADS = searched(Offload)
@@ -40,8 +41,11 @@ _NOT_SEARCHED = tuple(name for name in Overlap.model_fields if name not in OVERL
 
 
 V_SHAPED = "dualpipev"
-"""Schedule that the default space of a model with experts has next to the framework's: it hides exchanges of experts
-behind products of another micro-batch. Its two chunks a stage need not divide the layers evenly."""
+"""Schedule that the default space of a model with experts has next to the framework's, where the framework's release
+can run it: it hides exchanges of experts behind products of another micro-batch. Its two chunks a stage need not divide
+the layers evenly."""
+UNRULED = Runnable(framework="generic", release="", rules={})
+"""Software of which nothing is known that it cannot run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,37 +156,53 @@ def axis_of(space: Space, plan: PlanSpec, name: str, default: list[int]) -> list
     return default
 
 
-def _layouts(
-    model: ModelSpec, devices: int, training: TrainingSpec, plan: PlanSpec, space: Space, excluded: dict[str, int]
-) -> dict[str, Ints]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What decides which plans are candidates."""
+
+    model: ModelSpec
+    devices: int
+    training: TrainingSpec
+    plan: PlanSpec
+    """What all candidates share, and axes that are not searched."""
+    space: Space
+    """Listed values."""
+    can: Runnable
+    """What the framework's release can run: it cuts what is not listed."""
+
+
+def _layouts(asked: _Asked, excluded: dict[str, int]) -> dict[str, Ints]:
     """Axis sizes, replicas and micro-batches that the model, the cluster and the batch allow, by name, (N,) each.
 
     Args:
-        model: what is trained.
-        devices: of the cluster.
-        training: how it is trained.
-        plan: what all candidates share, and axes that are not searched.
-        space: listed values.
+        asked: model, devices, workload, plan and space.
         excluded: rule → combinations that it took out; added to.
     """
-    sizes = _axis_grid(model, devices, training, plan, space)
+    sizes, devices, training = _axis_grid(asked), asked.devices, asked.training
     inner = sizes["tp"] * sizes["cp"] * sizes["pp"]
     sizes["dp"] = np.maximum(devices // inner, 1)
     sizes["m"] = training.global_batch // np.maximum(sizes["mbs"] * sizes["dp"], 1)
-    return keep_legal(sizes, _layout_rules(sizes, devices, model, training, plan, space), excluded)
+    return keep_legal(sizes, _layout_rules(sizes, asked), excluded)
 
 
-def _axis_grid(model: ModelSpec, devices: int, training: TrainingSpec, plan: PlanSpec, space: Space) -> dict[str, Ints]:
+def _axis_grid(asked: _Asked) -> dict[str, Ints]:
     """Every combination of axis sizes, by name of the axis."""
+    model, devices, training, plan, space = asked.model, asked.devices, asked.training, asked.plan, asked.space
     of_devices, depth = divisors(devices), len(model.layer_kinds())
     heads, experts = model.num_attention_heads, model.num_experts
+    chunks = {*chunk_counts(depth), *([2] if v_shaped(model, plan, space, asked.can) else [])}
     axes = {
         "tp": axis_of(space, plan, "tp", [d for d in of_devices if heads % d == 0]),
-        "cp": axis_of(space, plan, "cp", [d for d in of_devices if d == 1 or training.seq_len % (2 * d) == 0]),
-        "pp": axis_of(space, plan, "pp", [d for d in of_devices if d <= depth + 2]),
-        "vpp": axis_of(
-            space, plan, "vpp", sorted({*chunk_counts(depth), *([2] if v_shaped(model, plan, space) else [])})
+        "cp": axis_of(
+            space,
+            plan,
+            "cp",
+            [d for d in of_devices if d == 1 or (training.seq_len % (2 * d) == 0 and has_any("cp_kind", asked.can))],
         ),
+        "pp": axis_of(
+            space, plan, "pp", [d for d in of_devices if d == 1 or (d <= depth + 2 and has_any("schedule", asked.can))]
+        ),
+        "vpp": axis_of(space, plan, "vpp", sorted(chunks)),
         "ep": axis_of(space, plan, "ep", divisors(experts) if experts else [1]),
         "etp": axis_of(space, plan, "etp", [d for d in of_devices if heads % d == 0] if experts else [1]),
         "mbs": axis_of(space, plan, "mbs", divisors(training.global_batch)),
@@ -200,10 +220,14 @@ def axis_product(axes: dict[str, list[int]]) -> Ints:
     return np.array(list(product(*(sorted(set(axes[name])) for name in LAYOUT_AXES))), np.int64).reshape(-1, 7)
 
 
-def _layout_rules(
-    sizes: dict[str, Ints], devices: int, model: ModelSpec, training: TrainingSpec, plan: PlanSpec, space: Space
-) -> dict[str, Mask]:
+def has_any(entry: str, can: Runnable) -> bool:
+    """Whether the framework's release can run anything of a kind, such as a schedule of pipelines."""
+    return entry not in can.rules or bool(can.rules[entry].values)
+
+
+def _layout_rules(sizes: dict[str, Ints], asked: _Asked) -> dict[str, Mask]:
     """Rule → layouts (N,) that keep to it."""
+    model, devices, training, plan, space = asked.model, asked.devices, asked.training, asked.plan, asked.space
     tp, cp, pp, vpp, dp, m = (sizes[name] for name in ("tp", "cp", "pp", "vpp", "dp", "m"))
     depth, copies = len(model.layer_kinds()), _most_copies(plan, space)
     parts, everything = pp * vpp, np.ones(len(tp), np.bool_)
@@ -222,7 +246,7 @@ def _layout_rules(
             | bool(plan.stage_layers or space.stage_layers)
             | (depth % parts == 0)
             | ((depth + 2) % parts == 0)
-            | ((vpp == 2) & v_shaped(model, plan, space))
+            | ((vpp == 2) & v_shaped(model, plan, space, asked.can))
             | ((copies > 1) & ((copies * depth % parts == 0) | (copies * (depth + 2) % parts == 0)))
         ),
         f"at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
@@ -254,8 +278,13 @@ def _most_copies(plan: PlanSpec, space: Space) -> int:
     return max((schedules.describe(name).copies for name in named if name in known), default=1)
 
 
-def v_shaped(model: ModelSpec, plan: PlanSpec, space: Space) -> bool:
-    """Whether the default space has the V-shaped schedule: experts, and nothing said of schedules or splits."""
+def v_shaped(model: ModelSpec, plan: PlanSpec, space: Space, can: Runnable = UNRULED) -> bool:
+    """Whether the default space has the V-shaped schedule: experts, and nothing said of schedules or splits.
+
+    A framework has it where its rules list it.
+    """
+    if can.framework != "generic" and ("schedule" not in can.rules or not can.allows("schedule", V_SHAPED)):
+        return False
     said = space.schedule or plan.schedule or plan.stage_layers or space.stage_layers
     pipelines = space.pp is None or max(space.pp) > 1
     return bool(model.num_experts and not said and pipelines and not (plan.pp == 1 and "pp" in plan.model_fields_set))
@@ -266,13 +295,16 @@ def overlapped_experts(model: ModelSpec, plan: PlanSpec, space: Space) -> bool:
     return bool(model.num_experts and space.overlap_moe_a2a is None and "overlap" not in plan.model_fields_set)
 
 
-def _some_modules(model: ModelSpec, behaviour: Behaviour) -> tuple[Recompute, ...]:
+def _some_modules(model: ModelSpec, behaviour: Behaviour, can: Runnable) -> tuple[Recompute, ...]:
     """Recomputation of cheap modules by name, where a model has experts and its framework knows them."""
     names = tuple(name for name in behaviour.recompute_modules if name != "mla_up_proj" or model.is_mla)
+    names = can.kept("recompute_modules", names)
     return (Recompute(policy="modules", modules=names),) if model.num_experts and names else ()
 
 
-def _policies(model: ModelSpec, plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> tuple[Policy, ...]:
+def _policies(
+    model: ModelSpec, plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints, can: Runnable
+) -> tuple[Policy, ...]:
     """Every choice of switches, each once.
 
     Args:
@@ -281,6 +313,7 @@ def _policies(model: ModelSpec, plan: PlanSpec, space: Space, behaviour: Behavio
         space: listed values.
         behaviour: defaults of the framework.
         cp: (N,) sizes of cp in the space, which say how a hybrid exchange may be cut.
+        can: what the framework's release can run.
     """
 
     def listed(name: str, given: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -293,17 +326,18 @@ def _policies(model: ModelSpec, plan: PlanSpec, space: Space, behaviour: Behavio
     offloads = [listed(f"offload_{name}", getattr(plan.offload, name), (0.0,)) for name in OFFLOADS]
     either = {"moe_a2a": (None, True)} if overlapped_experts(model, plan, space) else {}
     overlaps = [listed(f"overlap_{name}", getattr(plan.overlap, name), either.get(name, (None,))) for name in OVERLAPS]
-    schedules_tried = (None, V_SHAPED) if v_shaped(model, plan, space) else (None,)
-    zero = (plan.zero,) if "zero" in plan.model_fields_set else (3,) if behaviour.param_bytes == 4.0 else (1,)
+    schedules_tried = (None, V_SHAPED) if v_shaped(model, plan, space, can) else (None,)
+    usual = (3,) if behaviour.param_bytes == 4.0 else (1,)
+    zero = (plan.zero,) if "zero" in plan.model_fields_set else can.kept("zero", usual) or (0,)
     switches: dict[str, Iterable[Any]] = {
         "schedule": space.schedule or ((plan.schedule,) if plan.schedule else schedules_tried),
         "recompute": listed(
-            "recompute", plan.recompute, ("none", "selective", "full", *_some_modules(model, behaviour))
+            "recompute", plan.recompute, ("none", "selective", "full", *_some_modules(model, behaviour, can))
         ),
         "zero": space.zero or zero,
         "shard_group": [None if g == "all" else g for g in space.shard_group or (plan.shard_group,)],
         "sp": space.sp or (plan.sp,),
-        "cp_kind": _context_exchanges(plan, space, cp),
+        "cp_kind": _context_exchanges(plan, space, cp, can),
         "offload": [
             plan.offload.model_copy(update=dict(zip(OFFLOADS, shares, strict=True))) for shares in product(*offloads)
         ],
@@ -316,13 +350,16 @@ def _policies(model: ModelSpec, plan: PlanSpec, space: Space, behaviour: Behavio
     return tuple(dict.fromkeys(_policy(chosen) for chosen in choices))
 
 
-def _context_exchanges(plan: PlanSpec, space: Space, cp: Ints) -> list[tuple[str, int]]:
+def _context_exchanges(plan: PlanSpec, space: Space, cp: Ints, can: Runnable) -> list[tuple[str, int]]:
     """Kinds of context parallelism, a hybrid one with every size of its all-to-all."""
     inner: list[int] = list(space.cp_all_to_all or ())
     if not inner and "cp_all_to_all" not in plan.model_fields_set:
         inner = [d for d in divisors(int(np.lcm.reduce(np.append(cp, 1)))) if d > 1 and (cp % d == 0).any()]
     inner = inner or [plan.cp_all_to_all]
-    return [(kind, size) for kind in space.cp_kind or (plan.cp_kind,) for size in (inner if kind == "hybrid" else [1])]
+    usual: tuple[str, ...] = (plan.cp_kind,)
+    if "cp_kind" not in plan.model_fields_set and has_any("cp_kind", can) and not can.allows("cp_kind", plan.cp_kind):
+        usual = can.rules["cp_kind"].values
+    return [(kind, size) for kind in space.cp_kind or usual for size in (inner if kind == "hybrid" else [1])]
 
 
 def _policy(chosen: dict[str, Any]) -> Policy:
@@ -556,11 +593,22 @@ def enumerate_candidates(
     plan: PlanSpec,
     search: SearchSpec,
     behaviour: Behaviour,
+    can: Runnable = UNRULED,
 ) -> Candidates:
-    """All legal plans of a scenario's search space on one cluster."""
+    """All legal plans of a scenario's search space on one cluster.
+
+    Args:
+        model: what is trained.
+        cluster: where.
+        training: how.
+        plan: what all candidates share, and switches that are not searched.
+        search: with the space.
+        behaviour: defaults of the framework.
+        can: what its release can run; it cuts what the space does not list.
+    """
     excluded: dict[str, int] = {}
-    sizes = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
-    return with_policies(sizes, model, plan, search, behaviour, excluded)
+    asked = _Asked(model=model, devices=cluster.num_devices, training=training, plan=plan, space=search.space, can=can)
+    return with_policies(_layouts(asked, excluded), model, plan, search, behaviour, excluded, can)
 
 
 def with_policies(
@@ -570,9 +618,10 @@ def with_policies(
     search: SearchSpec,
     behaviour: Behaviour,
     excluded: dict[str, int],
+    can: Runnable = UNRULED,
 ) -> Candidates:
     """Layouts with every choice of switches that they can have."""
-    policies = _policies(model, plan, search.space, behaviour, sizes["cp"])
+    policies = _policies(model, plan, search.space, behaviour, sizes["cp"], can)
     split = bool(plan.stage_layers or search.space.stage_layers)
     legal = _LegalCells(sizes, policies, model, behaviour, split=split).mask(excluded)
     if overlapped_experts(model, plan, search.space):
@@ -582,4 +631,7 @@ def with_policies(
                 out
             )
         legal &= keep
+    if "zero_in_pipelines" in can.rules and not search.space.zero and "zero" not in plan.model_fields_set:
+        whole = np.array([can.allows("zero_in_pipelines", policy.zero) for policy in policies])
+        legal &= (sizes["pp"] == 1)[:, None] | whole[None, :]
     return Candidates(**sizes, policies=policies, legal=legal, base=plan, excluded=excluded)

@@ -25,7 +25,7 @@ _ROUNDS = 3
 
 def candidates_under_techniques(case: Case, plan: PlanSpec, wanted: SearchSpec) -> Candidates:
     """All candidates of a search on one cluster, with the sizes that techniques set."""
-    x = enumerate_candidates(case.model, case.cluster, case.training, plan, wanted, case.behaviour)
+    x = enumerate_candidates(case.model, case.cluster, case.training, plan, wanted, case.behaviour, case.can)
     if not rewriting(case.techniques):
         return x
     told: dict[str, int] = {}
@@ -43,7 +43,7 @@ def candidates_under_techniques(case: Case, plan: PlanSpec, wanted: SearchSpec) 
         words = " · ".join(f"{name} {' or '.join(map(str, sorted(values)))}" for name, values in fixed.items())
         verb = "sets" if len(names) == 1 else "set"
         told = {f"{' and '.join(names)} {verb} {words}, whatever the space lists": number + sum(told.values())}
-        x = enumerate_candidates(case.model, case.cluster, case.training, plan, anew, case.behaviour)
+        x = enumerate_candidates(case.model, case.cluster, case.training, plan, anew, case.behaviour, case.can)
     return replace(x, excluded=told | x.excluded) if told else x
 
 

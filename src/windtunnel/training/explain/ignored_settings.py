@@ -17,6 +17,8 @@ from windtunnel.specs.number_formats import MATRIX_FORMAT
 from windtunnel.specs.plan import TENSOR_CLASSES
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.switches import ignored_fields
+from windtunnel.stacks.defaults import Setting
+from windtunnel.stacks.rules import cannot_run, runnable
 from windtunnel.training.explain.step_facts import step_facts
 from windtunnel.training.step_setup import PreparedStep
 
@@ -30,6 +32,16 @@ def ignored_settings(scenario: Scenario, prepared: PreparedStep) -> tuple[str, .
         *_around(scenario, prepared),
     )
     return tuple(f"{field} {why}" for field, why in found)
+
+
+def not_runnable(scenario: Scenario, prepared: PreparedStep) -> tuple[str, ...]:
+    """One sentence for each value that the scenario states and that its framework's release cannot run."""
+    if scenario.training is None:
+        return ()
+    stated, device = scenario.training, groups_of(prepared.cluster)[0].device
+    setting = Setting.of(stated, device, prepared.model)
+    can = runnable(prepared.training.framework, prepared.training.framework_version, setting)
+    return cannot_run(scenario.plan, stated, can)
 
 
 def _declared(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str]]:
