@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from windtunnel.specs.base import Count, Release, Spec
 from windtunnel.specs.batches import DocumentLengths
@@ -333,9 +333,19 @@ class TrainingSpec(Spec):
     fsdp_root_group: Annotated[bool | None, Switch(exported=NOT_LAUNCHED)] = None
     """Whether FSDP gathers embedding and head as one group that stays whole from forward to backward; absent: as the
     framework's releases do that run this loss."""
+    steps_to_converge: Annotated[
+        tuple[Count, ...], Switch(exported=NOT_LAUNCHED, block_prices=False, listed_when_absent=False)
+    ] = ()
+    """Optimizer steps until a target is reached: a number, or one for each run that was seen, which differ by seed.
+    Results then say how long it takes to get there (`time_to_train`)."""
     run: Annotated[tuple[RunPhase, ...], Switch(exported=Export(otherwise=_phases))] = ()
     """Stretches of the run whose steps differ: a warm-up, another length or batch, a heavier step now and then. Step
     time, rates and money are then means over the run; techniques may add phases of their own."""
+
+    @field_validator("steps_to_converge", mode="before")
+    @classmethod
+    def _samples(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int) and not isinstance(value, bool) else value
 
     def target_length(self, family: str) -> int:
         """Tokens that the decoder of a model of this family takes: as many as the inputs where there is no encoder."""

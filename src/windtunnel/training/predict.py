@@ -188,6 +188,7 @@ def _predicted(source: Source, wanted: _Wanted) -> TrainingResult:
     from windtunnel.techniques import applied, remarks
     from windtunnel.training.explain.assumptions import SEARCHED, WHOLE_PLAN, assumptions, planned
     from windtunnel.training.explain.ignored_settings import ignored_settings, not_runnable
+    from windtunnel.training.results.time_to_train import time_to_train
     from windtunnel.training.run_phases import mean_of_run, phase_scenarios
     from windtunnel.training.simulate_step import simulate_step
     from windtunnel.training.stage_costs.pricing_cache import PricingCache
@@ -226,6 +227,7 @@ def _predicted(source: Source, wanted: _Wanted) -> TrainingResult:
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     return replace(
         result,
+        time_to_train=time_to_train(prepared.training.steps_to_converge, result.step_time_s, result.interval),
         scenario=plain,
         input_hash=digest,
         version=__version__,

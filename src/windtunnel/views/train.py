@@ -41,7 +41,7 @@ from windtunnel.views.view import (
 )
 
 if TYPE_CHECKING:
-    from windtunnel.training.results.records import NextMeasurement
+    from windtunnel.training.results.records import NextMeasurement, TimeToTrain
     from windtunnel.training.results.training_result import TrainingResult
 
 PHASES = "shares of its steps and of its time; figures above are means over the run, memory that of the fullest phase"
@@ -163,7 +163,16 @@ def _tiles(result: TrainingResult, published: Published | None, *, interval: boo
             (f"{result.model_tflops_per_device:,.0f} TFLOP/s per device", hardware),
         ),
         memory_tile(result),
+        *_time_to_train(result.time_to_train),
     )
+
+
+def _time_to_train(found: TimeToTrain | None) -> tuple[Tile, ...]:
+    """Minutes until the target, where the steps to it are stated."""
+    if found is None:
+        return ()
+    ends = f"{100 * found.level:.0f} % interval {found.low:,.4g} to {found.high:,.4g} min"
+    return (Tile("Time to train", f"{found.minutes:,.4g} min", (f"{found.steps:,.0f} steps; {ends}", found.basis)),)
 
 
 def _against(result: TrainingResult, published: Published) -> Text:

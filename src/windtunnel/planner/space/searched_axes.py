@@ -26,6 +26,8 @@ _OF_A_POLICY = (
 )
 _OF_THE_FRAMEWORK = {"moe_dispatcher": "dispatcher", "cuda_graphs": "cuda_graphs", "fused_experts": "fused_experts"}
 """Field of `training` that no axis varies → entry of a framework's rules, and of its defaults where it has one."""
+_USUAL = ("1f1b", "interleaved_1f1b", "interleaved_1f1b_steady")
+"""Schedules that frameworks run by themselves, with one chunk a stage and with several."""
 _FIXED = ("precision", "device", "nodes", "spares", "group_axis")
 
 
@@ -83,9 +85,10 @@ def not_searched(spaces: Sequence[tuple[Case, Candidates]], varied: dict[str, li
 
 
 def _line(entry: str, value: Any, why: str, can: Runnable, field: str) -> str:
+    own = _USUAL if entry == "schedule" and value is None else (value,)
     text = why if value is None else f"{_word(value)}: {why}"
     rule = can.rules.get(entry) if entry in RULED else None
-    others = [_word(other) for other in (rule.values if rule is not None else ()) if other != value]
+    others = [_word(other) for other in (rule.values if rule is not None else ()) if other not in own]
     return text + (f"; {can.name} also runs {', '.join(others)}: {field}" if others else "")
 
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 import numpy as np
 
 from windtunnel.errors import shown
-from windtunnel.training.results.records import Assumption, Interval, MemoryReport, NextMeasurement, TraceEvents
+from windtunnel.training.results.records import (
+    Assumption,
+    Interval,
+    MemoryReport,
+    NextMeasurement,
+    TimeToTrain,
+    TraceEvents,
+)
 from windtunnel.training.results.training_result import TrainingResult
 
 if TYPE_CHECKING:
@@ -31,6 +38,8 @@ def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
     kept["memory"] = _memory_from_dict(data["memory"])
     following = data.get("measure_next")
     kept["measure_next"] = None if following is None else _of_its_kinds(NextMeasurement(**following))
+    until = data.get("time_to_train")
+    kept["time_to_train"] = None if until is None else _of_its_kinds(TimeToTrain(**until))
     kept["assumed"] = tuple(Assumption(**a) for a in data.get("assumed", ()))
     for name in ("warnings", "citations", "techniques", "stages", "groups", "run"):
         kept[name] = tuple(data.get(name, ()))

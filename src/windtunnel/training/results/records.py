@@ -32,6 +32,21 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimeToTrain:
+    """How long training takes until its target, where `training.steps_to_converge` is stated."""
+
+    steps: float
+    """Median of the steps that were stated."""
+    minutes: float
+    low: float
+    """Lower end of its interval, minutes."""
+    high: float
+    level: float
+    """Probability that the interval is meant to hold."""
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NextMeasurement:
     """The one measurement, or the one setting to state, that would narrow the band of a step time most."""
 

@@ -40,7 +40,9 @@ def result_to_dict(result: DataclassInstance, *, curves: bool = False) -> dict[s
     out: dict[str, Any] = {"schema_version": RESULT_SCHEMA}
     for f in fields(result):
         value = getattr(result, f.name)
-        if f.name in ("interval", "measure_next") and value is not None:
+        if f.name == "time_to_train" and value is None:
+            continue
+        if f.name in ("interval", "measure_next", "time_to_train") and value is not None:
             value = {g.name: getattr(value, g.name) for g in fields(value)}
         elif f.name == "memory":
             value = _memory_to_dict(value, curves=curves)

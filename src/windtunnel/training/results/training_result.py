@@ -8,7 +8,14 @@ from typing import Any
 from windtunnel.charts.chart import Panels
 from windtunnel.extras import extra
 from windtunnel.training.results.charts import training_charts
-from windtunnel.training.results.records import Assumption, Interval, MemoryReport, NextMeasurement, TraceEvents
+from windtunnel.training.results.records import (
+    Assumption,
+    Interval,
+    MemoryReport,
+    NextMeasurement,
+    TimeToTrain,
+    TraceEvents,
+)
 from windtunnel.training.results.serialise import result_to_dict
 
 
@@ -77,6 +84,8 @@ class TrainingResult:
     """Figure → measured, fitted, analytic or assumed (`training.results.grades`)."""
     measure_next: NextMeasurement | None = None
     """What would narrow the interval most; None where it is narrow, or where nothing would narrow it by much."""
+    time_to_train: TimeToTrain | None = None
+    """Minutes until the target, where `training.steps_to_converge` says how many steps it takes."""
 
     def to_dict(self, *, curves: bool = False) -> dict[str, Any]:
         """Plain data as `--json` prints it; `curves` adds the memory curve and the trace."""

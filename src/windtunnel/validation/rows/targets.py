@@ -110,19 +110,21 @@ def _rate(row: dict[str, Any], metric: str, unit: str, value: float, work: Work 
         return Target(metric, unit, value, lambda r: w.sequences / r.step_time_s / over)
     if "tflops" in metric or "mfu" in metric or "hfu" in metric:
         return _flops(row, metric, unit, value, w)
-    minutes = _steps(row)
-    if "time_to_train" in metric and minutes is not None:
-        return Target(metric, unit, value, lambda r: r.step_time_s * minutes / 60)
+    steps = _steps(row, w)
+    if "time_to_train" in metric and steps is not None:
+        return Target(metric, unit, value, lambda r: r.step_time_s * w.scale * steps / 60)
     return Target(metric, unit, value, lambda r: float("nan"))
 
 
-def _steps(row: dict[str, Any]) -> float | None:
+def _steps(row: dict[str, Any], work: Work) -> float | None:
+    """Steps until the target: as stated, or the samples that were trained over those of a step."""
     extra = mapping(row.get("extra"))
-    for key in ("steps", "total_steps", "num_steps", "train_steps", "iterations"):
+    for key in ("steps_to_converge", "steps", "total_steps", "num_steps", "train_steps", "iterations"):
         found = number(extra.get(key))
         if found:
             return found
-    return None
+    samples = number(extra.get("samples_to_target"))
+    return samples / work.sequences if samples and work.sequences else None
 
 
 def _flops(row: dict[str, Any], metric: str, unit: str, value: float, w: Work) -> Target:
