@@ -245,6 +245,7 @@ RESULT_KEYS = [
     "cost_per_million_tokens",
     "grades",
     "measure_next",
+    "time_to_train",
 ]
 
 

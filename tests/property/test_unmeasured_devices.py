@@ -73,7 +73,7 @@ def test_bands_are_as_wide_as_those_of_the_devices_whose_coefficients_hold(devic
     measured = {r.subject.device for r in residuals() if r.subject.software == framework}
     for other in UNMEASURED[device]:
         if other in measured:
-            assert width(device) >= 0.98 * width(other), other
+            assert width(device) >= 0.9 * width(other), other
 
 
 def test_b200_and_mi355x_are_near_each_other_as_published() -> None:

@@ -28,6 +28,9 @@ _LARGE: dict[str, Any] = {
     "training": {"seq_len": 4096, "global_batch": 15360, "precision": "fp8_block"},
 }
 
+_UNKNOWN = {"framework": "generic"}
+"""Software of which nothing is known that it cannot run; Megatron has no paired schedule."""
+
 
 def _with(scenario: dict[str, Any], limits: dict[str, Any] | None = None, **space: Any) -> dict[str, Any]:
     return {**scenario, "search": {"space": {**_SPACE, **space}, **({"limits": limits} if limits else {})}}
@@ -78,16 +81,16 @@ def test_quick_bounds_are_below_those_of_blocks(scenario: dict[str, Any]) -> Non
 
 
 def test_models_with_experts_search_paired_schedules_and_overlap() -> None:
-    """The default is never worse than 1F1B and interleaving alone; dense models keep the framework's schedule."""
+    """The default is never worse than 1F1B and interleaving alone; Megatron and dense models keep to these."""
     wide = api.plan(_with(_MOE))
     plain = api.plan(_with(_MOE, overlap_moe_a2a=[False], stage_layers=["even"]))
     assert wide.best.step_time_s <= plain.best.step_time_s
     question = question_of(Scenario.model_validate(_with(_MOE)))
     policies = branch_of(question.variants[0], question.wanted, Goals.of(question.wanted)).candidates.policies
-    assert {p.schedule for p in policies} == {None, "dualpipev"} and {p.overlap.moe_a2a for p in policies} == {
-        None,
-        True,
-    }
+    assert {p.schedule for p in policies} == {None} and {p.overlap.moe_a2a for p in policies} == {None, True}
+    paired = question_of(Scenario.model_validate(_with({**_MOE, "training": {**_MOE["training"], **_UNKNOWN}})))
+    policies_of_any = branch_of(paired.variants[0], paired.wanted, Goals.of(paired.wanted)).candidates.policies
+    assert {p.schedule for p in policies_of_any} == {None, "dualpipev"}
     assert {p.recompute.modules for p in policies if p.recompute.policy == "modules"} == {("norm", "moe_act")}
     dense = question_of(Scenario.model_validate({**_MOE, "model": "meta-llama/Llama-3.1-8B"}))
     alone = branch_of(dense.variants[0], dense.wanted, Goals.of(dense.wanted)).candidates.policies
@@ -97,7 +100,8 @@ def test_models_with_experts_search_paired_schedules_and_overlap() -> None:
 def test_layers_that_do_not_divide_run_in_a_v() -> None:
     """DeepSeek-V3 (Liu et al. 2024, section 3.2.1): 61 layers over 16 stages in two chunks each."""
     space = {"tp": [1], "pp": [16], "cp": [1], "ep": [64], "mbs": [1], "recompute": ["full"]}
-    question = question_of(Scenario.model_validate({**_LARGE, "search": {"space": space}}))
+    training = {**_LARGE["training"], **_UNKNOWN}
+    question = question_of(Scenario.model_validate({**_LARGE, "training": training, "search": {"space": space}}))
     x = branch_of(question.variants[0], question.wanted, Goals.of(question.wanted)).candidates
     cells = [(int(x.vpp[i]), x.policies[j].schedule) for i, j in np.argwhere(x.legal)]
     assert set(cells) == {(1, None), (2, "dualpipev")}
