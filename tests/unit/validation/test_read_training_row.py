@@ -458,6 +458,22 @@ def test_switches_of_an_omitted_recipe_are_left_to_the_release() -> None:
     assert "plan.recompute" in fields and "training.moe_dispatcher" not in fields
 
 
+@pytest.mark.parametrize(
+    ("overlap", "dispatcher"),
+    [
+        ({"deepep": True, "moe_a2a": True}, "deepep"),
+        ({"deepep": False}, None),
+        ("HybridEP, TP overlap", "hybridep"),
+        ({"moe_a2a": True}, None),
+    ],
+)
+def test_a_dispatcher_among_what_overlaps_is_read(overlap: Any, dispatcher: str | None) -> None:
+    changes = {"framework": "Megatron-Bridge, NeMo 26.08 container", "overlap": overlap, "model__type": "moe"}
+    case = read(row(**changes, model__experts=64, model__topk=4, model__moe_ffn=1024, parallel__ep=8))
+    assert case.scenario is not None and case.scenario.training is not None
+    assert case.scenario.training.moe_dispatcher == dispatcher
+
+
 def test_fewer_sequences_than_replicas_are_cut_over_a_context_axis() -> None:
     changes = {
         "framework": "MaxText/XLA",

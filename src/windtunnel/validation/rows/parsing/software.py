@@ -250,7 +250,7 @@ def _mixture(ctx: Context) -> dict[str, Any]:
     stated = words(
         first(ctx.extra, "moe_flex_dispatcher_backend", "moe_token_dispatcher_type", "dispatcher", "moe_dispatcher")
     )
-    chosen = meaning("software", "dispatcher", stated) if stated else None
+    chosen = meaning("software", "dispatcher", stated) if stated else _dispatcher_beside_overlap(ctx)
     if chosen is not None:
         fields["moe_dispatcher"] = chosen
     fused = switch(first(ctx.extra, "moe_permute_fusion", "permute_fusion", "fused_permute"))
@@ -260,6 +260,17 @@ def _mixture(ctx: Context) -> dict[str, Any]:
     if imbalance and imbalance >= 1:
         fields["expert_load"] = {"imbalance": imbalance}
     return fields
+
+
+def _dispatcher_beside_overlap(ctx: Context) -> str | None:
+    """The dispatcher that a row names among what overlaps (`deepep: true`, "DeepEP, 1F1B with A2A overlap")."""
+    raw = ctx.fields.get("overlap")
+    if isinstance(raw, dict):
+        on = [words(key) for key, value in raw.items() if switch(value) is not False]
+    else:
+        on = [words(raw)]
+    named = [found for text in on if (found := meaning("software", "dispatcher", text)) in ("deepep", "hybridep")]
+    return named[0] if named else None
 
 
 def _cuda_graphs(ctx: Context) -> str | None:
