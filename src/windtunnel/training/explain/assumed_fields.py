@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from windtunnel.errors import BadInput
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
+from windtunnel.specs.number_formats import multiplies
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.stacks.formats import narrow_formats, trains
@@ -62,6 +63,8 @@ class Alternative:
     cluster: dict[str, Any] = field(default_factory=dict)
     must_fit: bool = False
     """Whether it counts only where it fits in memory."""
+    named: bool = False
+    """Whether the source names it as what may have run: the interval then holds the step that it gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,8 @@ def assumed_terms(of: Predicted, left_open: Collection[str]) -> tuple[BandTerm, 
     Args:
         of: The prediction.
         left_open: Fields that were assumed, as results list them; `plan` stands for the whole mapping, plan.tp,
-            plan.pp and plan.mbs are in it where a planner chose them.
+            plan.pp and plan.mbs are in it where a planner chose them, training.precision=FORMAT where the source names
+            that format next to the one that was taken.
     """
     if of.step.groups or of.step.batch is not None:
         return ()
@@ -121,7 +125,9 @@ def _term(name: str, found: list[tuple[Alternative, float]]) -> BandTerm:
     share = math.expm1(change)
     effect = f"{'adds' if share > 0 else 'takes'} {abs(share):.1%}{'' if share > 0 else ' off'}".replace("%", " %")
     text = f"{_WORDS[name]} was assumed: {farthest.alternative} instead of {farthest.value} {effect}"
-    return term_of(name, [c for _, c in found], text)
+    term = term_of(name, [c for _, c in found], text)
+    named = [c for other, c in found if other.named]
+    return replace(term, low_log=min([term.low_log, *named]), high_log=max([term.high_log, *named]))
 
 
 def alternatives(of: Predicted, left_open: Collection[str]) -> Iterator[Alternative]:
@@ -131,7 +137,8 @@ def alternatives(of: Predicted, left_open: Collection[str]) -> Iterator[Alternat
     if PLAN in left_open or "plan.recompute" in left_open:
         yield from recomputations(of, mapped=bool(mapped))
     if "training.precision" in left_open:
-        yield from precisions(of.step)
+        named = [name.partition("=")[2] for name in sorted(left_open) if name.startswith("training.precision=")]
+        yield from precisions(of.step, named)
     if any(name.startswith("cluster.scale_out") for name in left_open) and of.step.cluster.nodes > 1:
         yield from networks(of.step.cluster)
 
@@ -158,9 +165,19 @@ def recomputations(of: Predicted, *, mapped: bool) -> Iterator[Alternative]:
         )
 
 
-def precisions(x: PreparedStep) -> Iterator[Alternative]:
-    """fp8, where the device has units for it and the software trains in it."""
+def precisions(x: PreparedStep, named: Sequence[str] = ()) -> Iterator[Alternative]:
+    """The formats that the source names, as far as the device multiplies them; without any, fp8 next to bf16.
+
+    fp8 counts where the device has units for it and the software trains in it.
+    """
     now, peaks = x.training.precision, x.cluster.device.peak_flop_per_s
+    for other in named:
+        if other != now and multiplies(other, {str(name): rate for name, rate in peaks.items()}):
+            yield Alternative(
+                name="training.precision", value=now, alternative=other, training={"precision": other}, named=True
+            )
+    if named:
+        return
     known = "fp8" in (narrow_formats(x.training.framework) or {})
     if now == "bf16" and "fp8" in peaks and known and trains(x.training.framework, "fp8", x.training.framework_version):
         yield Alternative(name="training.precision", value=now, alternative="fp8", training={"precision": "fp8"})

@@ -26,7 +26,13 @@ def terms_of_row(
     if not left_open:
         return ()
     predicted = Predicted(step=prepared, scenario=scenario, step_time_s=step_time_s, memory_fits=memory_fits)
-    return assumed_terms(predicted, {SUBJECTS[name] for name in left_open})
+    return assumed_terms(predicted, {_field(name) for name in left_open})
+
+
+def _field(subject: str) -> str:
+    """The assumed setting of a subject that a row leaves open, with the value that it names."""
+    name, separator, value = subject.partition("=")
+    return f"{SUBJECTS[name]}{separator}{value}"
 
 
 def half_widths(terms: Sequence[BandTerm]) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.stacks.recipes import commit_date
 from windtunnel.validation.rows.kernel_targets import kernel_target
 from windtunnel.validation.rows.outcome_rows import family_of, outcome_kind
-from windtunnel.validation.rows.parsing.context import Assumable, Context, context
+from windtunnel.validation.rows.parsing.context import Context, context
 from windtunnel.validation.rows.parsing.hardware import canonical_device, read_hardware
 from windtunnel.validation.rows.parsing.layout_names import fill_named_layout
 from windtunnel.validation.rows.parsing.loose_values import count, mapping, number, words
@@ -66,7 +66,7 @@ class RowCase:
     """Why there is no scenario."""
     assumed: tuple[tuple[str, str, str], ...] = ()
     """(field, value, why) for every opening that was filled."""
-    assumed_fields: frozenset[Assumable] = frozenset()
+    assumed_fields: frozenset[str] = frozenset()
     """Which of plan (axes, micro-batch), precision, recompute and network were not stated but assumed."""
 
 

@@ -81,6 +81,21 @@ def test_a_precision_that_is_not_stated_widens_the_fast_end_only_where_the_devic
         assert "precision was assumed" not in one.interval.basis
 
 
+def test_every_format_that_a_row_names_lies_inside_the_interval() -> None:
+    from windtunnel.training.predict import prepare
+    from windtunnel.training.simulate_step import simulate_step
+    from windtunnel.validation.predict.assumed_terms import terms_of_row
+
+    prepared, scenario = prepare(_STATED)
+    result = simulate_step(prepared)
+    narrow = _ran(_changed(training={"precision": "fp8"})).step_time_s
+    left_open = {"precision", "precision=fp8"}
+    (term,) = terms_of_row(prepared, scenario, result.step_time_s, left_open, memory_fits=True)
+    assert term.low_log == pytest.approx(math.log(narrow / result.step_time_s))
+    one = Interval(0.8, result.step_time_s, result.step_time_s, "", "fitted")
+    assert with_terms(one, result.step_time_s, [term]).low == pytest.approx(narrow)
+
+
 def test_a_network_that_is_not_stated_counts_between_nodes_alone() -> None:
     several = _ran(_changed(cluster={"scale_out": None}))
     one = _ran(_changed(cluster={"scale_out": None, "nodes": 1}))
@@ -142,6 +157,7 @@ def test_kernels_of_an_unknown_device_are_measured_on_it_and_the_promise_is_what
     names = ("attention_fraction.flash2", "memory_fraction", "optimizer_fraction", "gemm_fraction.bf16")
     entries = {n: MeasuredValue(value=0.6, relative_error=0.03) for n in names}
     entries["host_kernel_s"] = MeasuredValue(value=1e-5, relative_error=0.03)
-    device = catalog.device("mi300x").model_copy(update={"profile": Profile(coefficients=entries)})
+    spec = catalog.device("mi300x").model_copy(update={"profile": Profile(coefficients=entries)})
+    device = spec.model_dump(mode="json", exclude_unset=True)
     measured = _ran(_changed(cluster={"device": device, **here}, training=work, plan={"tp": 1}))
     assert sum(_ends(measured)) / 2 == pytest.approx(told.half_width_after, rel=0.15)

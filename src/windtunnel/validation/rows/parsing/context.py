@@ -57,8 +57,9 @@ class Context:
     names: tuple[str, ...] = ()
     """Names and remarks next to the fields, in which axis sizes may stand; nothing else is read from them."""
     assumed: list[tuple[str, str, str]] = field(default_factory=list)
-    assumed_fields: set[Assumable] = field(default_factory=set)
-    """Subjects of which something was not stated but assumed."""
+    assumed_fields: set[str] = field(default_factory=set)
+    """Subjects of which something was not stated but assumed (`Assumable`), and `precision=FORMAT` for each other
+    format that a row names."""
 
     def assume(self, name: str, value: object, why: str, *, leaves_open: Assumable | None = None) -> None:
         """Record an opening that was filled; one entry a field, the first reason stays.

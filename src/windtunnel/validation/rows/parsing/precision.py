@@ -38,6 +38,7 @@ def _multiplied(ctx: Context, named: str, text: str, device: str) -> str:
     others = ", ".join(value for value in dict.fromkeys(stated) if value != taken)
     why = f"`{text}` names several; it could be {others}"
     ctx.assume("training.precision", taken, why, leaves_open="precision")
+    ctx.assumed_fields |= {f"precision={value}" for value in (*offered, *stated) if value != taken}
     return taken
 
 
