@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -19,20 +19,19 @@ def batch(
 ) -> None:
     """Answer questions in JSON lines: {"id": 1, "verb": "train", "scenario": "my.yaml", "set": {"plan.tp": 8}}."""
     from windtunnel.batch import answers
-    from windtunnel.cli.output import PRINTED
+    from windtunnel.cli.output import print_json_line
     from windtunnel.files import reading
-    from windtunnel.training.results.serialise import plain
 
     del as_json, trust  # every answer is JSON; `--trust` acts as it is read
     if questions == "-":
         stream, folder = sys.stdin, Path()
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     else:
         stream, folder = reading.open_text(questions, errors="replace"), Path(questions).parent
     with stream:
         for answer in answers(stream, folder):
-            sys.stdout.write(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False) + "\n")
-            sys.stdout.flush()
-            PRINTED.append(True)
+            print_json_line(answer)
 
 
 def register(app: typer.Typer) -> None:

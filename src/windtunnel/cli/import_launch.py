@@ -152,10 +152,14 @@ def _chosen(text: str, file: str, number: int | None) -> str:
 
 def _text(config: Path) -> str:
     """The text of a file, or of standard input for `-`."""
+    from windtunnel.errors import BadInput
     from windtunnel.files import reading
 
     if str(config) == "-":
-        return sys.stdin.read()
+        try:
+            return sys.stdin.read()
+        except UnicodeDecodeError:
+            raise BadInput("standard input: must be UTF-8 text") from None
     return reading.read_text(config, most_bytes=_MOST_BYTES)
 
 

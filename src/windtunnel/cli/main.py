@@ -47,7 +47,7 @@ from windtunnel.cli import (
 from windtunnel.cli import run as whole_run
 from windtunnel.cli.complete_settings import words_of_bash
 from windtunnel.cli.errors_shown import USAGE, show, show_usage
-from windtunnel.cli.streams import INTERRUPTED, end_as_interrupted, exit_code, guard_streams
+from windtunnel.cli.streams import INTERRUPTED, end_as_interrupted, exit_code, guard_streams, typed_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,7 +163,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from windtunnel.versions import current_words
 
     before_s = compile_seconds()
-    words = current_words(sys.argv[1:] if arguments is None else list(arguments))
+    words = current_words(typed_words() if arguments is None else list(arguments))
     as_json = "--json" in words
     PRINTED.clear()
     USAGE.message = ""

@@ -28,11 +28,22 @@ _THREAD = "windtunnel progress"
 
 def print_json(value: Any) -> None:
     """Write one JSON document to standard output."""
+    _write_json(value, 2)
+
+
+def print_json_line(value: Any) -> None:
+    """Write a JSON document on one line, at once."""
+    _write_json(value, None)
+    sys.stdout.flush()
+
+
+def _write_json(value: Any, indent: int | None) -> None:
     import json
 
     from windtunnel.training.results.serialise import plain
 
-    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    escaped = "utf" not in str(sys.stdout.encoding).lower()
+    sys.stdout.write(json.dumps(plain(value), indent=indent, ensure_ascii=escaped, allow_nan=False) + "\n")
     PRINTED.append(True)
 
 

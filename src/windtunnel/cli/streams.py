@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -61,8 +62,31 @@ def guard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
     if closed[0]:
         sys.stdin = open(os.devnull, encoding="utf-8")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8")  # as files are, whatever the locale
     sys.stdout = _guarded(sys.stdout, 1, matters=True, closed_before=closed[1])
     sys.stderr = _guarded(sys.stderr, 2, matters=False, closed_before=closed[2])
+
+
+def typed_words() -> list[str]:
+    """The arguments of the command line: values of fields in UTF-8 where they can be, whatever the locale.
+
+    Names of files stay as the system gives and takes them.
+    """
+    words = sys.argv[1:]
+    if sys.getfilesystemencoding() == "utf-8":
+        return words
+    return [_as_utf8(word) if _SETTING.match(word) else word for word in words]
+
+
+_SETTING = re.compile(r"(--(set|vary|zip)=)?[^-=\s/][^=\s/]*=")
+
+
+def _as_utf8(word: str) -> str:
+    try:
+        return os.fsencode(word).decode()
+    except UnicodeDecodeError:
+        return word
 
 
 def _guarded(stream: Any, number: int, *, matters: bool, closed_before: bool) -> Any:

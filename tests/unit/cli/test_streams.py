@@ -138,3 +138,21 @@ def test_a_signal_ends_learning_with_its_exit_code_and_no_process_stays(number: 
     assert process.returncode == 128 + number, errors
     assert "Traceback" not in errors
     assert not subprocess.run(["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, check=False).stdout
+
+
+def test_a_locale_without_utf_8_takes_and_gives_what_files_hold(tmp_path: Path) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-m", "windtunnel"]
+
+    def answered(*more: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([*words, *more], input=given, env=environment, capture_output=True, check=False)
+
+    done = answered("train", "-", "--json", given='name: é\nplan: {"模": 1}\n'.encode())
+    problems = json.loads(done.stdout)["error"]["problems"]
+    assert done.returncode == 2 and "plan.模" in [one["field"] for one in problems]
+    done = answered("train", "-", "--set", "plan.模=é", "--json", given=b"name: x\n")
+    assert ("plan.模", "é") in [(one["field"], one["value"]) for one in json.loads(done.stdout)["error"]["problems"]]
+    done = answered("batch", "-", given=b"\xff\n" + b'{"verb": "no such"}\n')
+    assert [json.loads(line)["ok"] for line in done.stdout.splitlines()] == [False, False]
+    done = answered("import", "-", given=b"\xff")
+    assert done.returncode == 2 and done.stderr == b"error: standard input: must be UTF-8 text\n"
