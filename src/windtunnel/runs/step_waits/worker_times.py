@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from windtunnel.arrays import Floats
+from windtunnel.machine_memory import require_bytes
 from windtunnel.specs.run import StragglersSpec
 
 
@@ -22,6 +23,8 @@ def worker_times(spec: StragglersSpec, workers: int, rounds: int, seed: int) -> 
         rounds: Steps drawn.
         seed: Of the random numbers.
     """
+    what = f"{rounds} steps of {workers:,} workers"
+    require_bytes(40.0 * rounds * workers, "run.stragglers.workers", what, workers)
     if spec.law == "equal":
         return np.ones((rounds, workers))
     random = np.random.Generator(np.random.Philox(seed))

@@ -31,6 +31,7 @@ def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
     Raises:
         KeyError: A field without a default is missing.
         TypeError: A field holds something else than its kind; the message names it.
+        ValueError: The step takes no time.
     """
     known = {f.name for f in fields(TrainingResult)}
     kept = {k: v for k, v in data.items() if k in known}
@@ -45,7 +46,10 @@ def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
         kept[name] = tuple(data.get(name, ()))
     trace = data.get("trace")
     kept["trace"] = _trace_from_dict(trace) if trace else None
-    return _of_its_kinds(TrainingResult(**kept))
+    found = _of_its_kinds(TrainingResult(**kept))
+    if not 0.0 < found.step_time_s < math.inf:
+        raise ValueError(f"step_time_s is {shown(found.step_time_s)}, which is no time of a step")
+    return found
 
 
 RecordT = TypeVar("RecordT", bound="DataclassInstance")
