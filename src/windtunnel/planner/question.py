@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel import catalog, schedules
+from windtunnel.catalog.framework_plan import with_framework_plan
 from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.framework_defaults import behaviour_of
 from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, attempt, nearest_name
@@ -197,6 +198,8 @@ def _variants(
         own = scenario.model_copy(update=update) if update else scenario
         acting = on_workload(techniques, own.training)
         assert acting is not None
+        plan, acting = with_framework_plan(own.plan, acting, cluster, model)
+        own = own.model_copy(update={"plan": plan})
         case = Case(
             model=model,
             cluster=cluster,

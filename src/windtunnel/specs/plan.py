@@ -435,7 +435,8 @@ class PlanSpec(CarriedSwitches):
     zero: Annotated[
         int, Switch(axis="policy", block_prices=False, assumed=Assumed(origin="default"), exported=WRITTEN_BY_TARGETS)
     ] = Field(default=1, ge=0, le=3)
-    """ZeRO stage: what replicas shard: 0 nothing, 1 optimizer, 2 gradients too, 3 parameters too."""
+    """ZeRO stage: what replicas shard: 0 nothing, 1 optimizer, 2 gradients too, 3 parameters too. Absent: as the
+    framework's release does, 1 where that is not known."""
     shard_group: Annotated[
         Count | None,
         Switch(
@@ -522,7 +523,8 @@ class PlanSpec(CarriedSwitches):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = Recompute()
-    """Activations that are computed again in the backward pass: `none`, `selective`, `full`, or modules."""
+    """Activations that are computed again in the backward pass: `none`, `selective`, `full`, or modules. Absent: as
+    the framework's release does for this model and device, `none` where that is not known."""
     offload: Annotated[Offload, Switch(axis="policy", block_prices=False, exported=WRITTEN_BY_TARGETS)] = Offload()
     """What is kept in host memory or on drives."""
     overlap: Annotated[Overlap, Switch(axis="policy", exported=WRITTEN_BY_TARGETS)] = Overlap()

@@ -27,6 +27,10 @@ class Setting:
     """Letters and digits of the model's name, in lower case."""
     precision: str = ""
     phase: str = ""
+    zero: int | None = None
+    """Stage of ZeRO."""
+    room: bool | None = None
+    """Whether block inputs, queries, keys, values and attention outputs of a micro-batch fit beside sharded states."""
 
     @classmethod
     def of(cls, training: TrainingSpec, device: DeviceSpec, model: ModelSpec | None = None) -> Setting:
@@ -51,6 +55,8 @@ class ReleaseDefault:
     source: str
 
 
+SECTIONS = ("defaults", "plan", "training")
+"""Sections of a framework's file that hold dated rows."""
 ANYWHERE = Setting()
 """Nothing is known but the framework."""
 
@@ -70,17 +76,30 @@ def plain(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-def defaults_at(framework: str, version: str = "", setting: Setting = ANYWHERE) -> dict[str, ReleaseDefault]:
+def scenario_defaults(
+    section: str, framework: str, version: str = "", setting: Setting = ANYWHERE
+) -> dict[str, ReleaseDefault]:
+    """Field of a section of scenarios (`plan`, `training`) → what the framework sets where a scenario is silent."""
+    found: dict[str, ReleaseDefault] = {}
+    for name in reversed(lineage(framework)):
+        found |= defaults_at(name, version, setting, section)
+    return found
+
+
+def defaults_at(
+    framework: str, version: str = "", setting: Setting = ANYWHERE, section: str = "defaults"
+) -> dict[str, ReleaseDefault]:
     """Field → default that the framework's own rows give a release; rows it inherits are not among them.
 
     Args:
         framework: framework, as scenarios name it.
         version: release; what cannot be dated counts as the newest.
         setting: what it runs on and runs; a row with a condition on something unknown does not hold.
+        section: `defaults` for fields of `Behaviour`, `plan` and `training` for those of a scenario.
     """
     at = release_date(framework, version, setting.generation) or NEWEST
     found: dict[str, ReleaseDefault] = {}
-    for name, rows in stack_file(framework).get("defaults", {}).items():
+    for name, rows in stack_file(framework).get(section, {}).items():
         for row in rows:
             since = row.get("since")
             if (since is None or begins(since) <= at) and holds(row.get("when", {}), setting):
@@ -88,16 +107,24 @@ def defaults_at(framework: str, version: str = "", setting: Setting = ANYWHERE) 
     return found
 
 
-def holds(when: dict[str, list[str]], setting: Setting) -> bool:
+def holds(when: dict[str, list[Any]], setting: Setting) -> bool:
     """Whether every condition of a row holds in a setting."""
     tests = {
         "generation": lambda wanted: setting.generation in wanted,
         "precision": lambda wanted: setting.precision in wanted,
         "phase": lambda wanted: setting.phase in wanted,
+        "zero": lambda wanted: setting.zero in wanted,
+        "room": lambda wanted: setting.room in wanted,
         "device": lambda wanted: setting.device.startswith(tuple(wanted)),
         "model": lambda wanted: any(w in setting.models if w in KINDS else plain(w) in setting.name for w in wanted),
     }
     return all(tests[name](wanted) for name, wanted in when.items())
+
+
+@cache
+def asks(condition: str, framework: str) -> bool:
+    """Whether a default of a framework depends on a condition."""
+    return any(condition in row.get("when", {}) for name in lineage(framework) for row in _rows(name))
 
 
 def release_note(framework: str, version: str) -> str | None:
@@ -111,4 +138,5 @@ def release_note(framework: str, version: str) -> str | None:
 
 
 def _rows(framework: str) -> list[dict[str, Any]]:
-    return [row for rows in stack_file(framework).get("defaults", {}).values() for row in rows]
+    sections = (stack_file(framework).get(section, {}) for section in SECTIONS)
+    return [row for fields in sections for rows in fields.values() for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from windtunnel.catalog.framework_plan import with_framework_plan
 from windtunnel.errors import ProblemList
 from windtunnel.specs.batches import refuse_lengths
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
@@ -42,6 +43,7 @@ def prepare(
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
+    plan, training = with_framework_plan(plan, training, cluster, model)
     for technique in techniques:
         plan = technique.on_decision(plan, model, cluster, training)
     request = StepRequest(

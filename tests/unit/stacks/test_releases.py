@@ -32,7 +32,9 @@ DECIDED = ("attention", "grad_bytes", "overlap_grad_reduce", "overlap_param_gath
         ("megatron_core", "2023-11", (2023, 11, 31)),
         ("megatron_core", "2023-11-05", (2023, 11, 5)),
         ("fsdp1", "0.17", None),
-        ("torchtitan", "0.1.0", None),
+        ("torchtitan", "0.1.0", (2025, 6, 31)),
+        ("torchtune", "0.4", None),
+        ("rocm_megatron", "26.3", (2026, 3, 31)),
         ("nemo", "main", None),
     ],
 )

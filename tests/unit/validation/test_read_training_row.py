@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from measured_rows import damaged, disguised, row, same
+from measured_rows import damaged, disguised, plan_of, row, same
 
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import LoraSpec
 from windtunnel.validation.rows.parsing.hardware import canonical_device
 from windtunnel.validation.rows.parsing.network import read_network
 from windtunnel.validation.rows.parsing.stages import parse_layout
@@ -486,7 +487,7 @@ def test_fewer_sequences_than_replicas_are_cut_over_a_context_axis() -> None:
     }
     case = read(row(**changes))
     assert case.scenario is not None
-    assert (case.scenario.plan.cp, case.scenario.plan.cp_kind) == (8, "all_gather")
+    assert (case.scenario.plan.cp, plan_of(case.scenario).cp_kind) == (8, "all_gather")
     assert "plan.cp" in {name for name, _, _ in case.assumed}
     assert scenario(**{**changes, "global_batch": 64}).plan.cp == 1
 
@@ -560,8 +561,8 @@ def test_open_rematerialisation_of_a_generation_follows_its_recipes(experts: int
             parallel__dp=64,
         )
     )
-    assert case.scenario is not None and case.scenario.plan.recompute.policy == policy
-    assert "core_attn" not in case.scenario.plan.recompute.modules
+    assert case.scenario is not None and plan_of(case.scenario).recompute.policy == policy
+    assert "core_attn" not in plan_of(case.scenario).recompute.modules
     assert "plan.recompute" in {name for name, _, _ in case.assumed}
 
 
@@ -625,6 +626,7 @@ def test_frozen_weights_of_a_submission_stay_in_the_format_of_its_products() -> 
     bases = []
     for family, precision in (("mlperf-v9.9", "fp8"), ("mlperf-v9.9", "bf16"), ("sample", "fp8")):
         training = scenario(family=family, phase="lora", framework=words, precision=precision).training
-        assert training is not None and training.lora is not None
-        bases.append((training.lora.base_format, training.lora.dropout))
+        assert training is not None
+        lora = training.lora or LoraSpec()
+        bases.append((lora.base_format, lora.dropout))
     assert bases == [("fp8", 0.1), (None, 0.1), (None, 0.0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from measured_rows import row
+from measured_rows import plan_of, row
 
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
@@ -56,10 +56,12 @@ def test_a_policy_that_is_not_known_is_not_full(text: str) -> None:
 
 def test_rematerialisation_that_is_not_stated_is_full_only_where_the_rest_does_not_fit() -> None:
     tpu = {"device": "TPU v5p", "device_canonical": None, "count": 256, "per_node": 4, "intra_node": "ICI"}
+    assert plan_of(scenario(framework="MaxText", hardware=tpu, recompute=None)).recompute.policy == "full"
     axes = {"parallel__tp": 1, "parallel__pp": 1, "parallel__dp": 256, "micro_batch": None, "recompute": None}
     for batch, policy in ((256, "modules"), (65536, "full")):
-        found = scenario(framework="MaxText", hardware=tpu, global_batch=batch, **axes).plan.recompute
-        assert found.policy == policy
+        stated = scenario(framework="Pax", hardware=tpu, global_batch=batch, **axes)
+        assert "recompute" not in stated.plan.model_fields_set
+        assert plan_of(stated).recompute.policy == policy
 
 
 @pytest.mark.parametrize(

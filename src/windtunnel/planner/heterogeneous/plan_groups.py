@@ -71,7 +71,7 @@ def plan_heterogeneous(request: PlanRequest) -> PlanResult:
     if found.best is None:
         raise Infeasible(*_nearest(found.tried, space, proof.complete))
     rest = {n: getattr(scenario, n) for n in scenario.model_fields_set - {"search", "plan"}}
-    best_scenario = Scenario.model_validate({**rest, "plan": drop_defaults(found.best.plan)})
+    best_scenario = Scenario.model_validate({**rest, "plan": drop_defaults(found.best.plan, case)})
     best = simulate_training(best_scenario)
     compared = _compared(search, scenario, cluster) if proof.complete and request.explain is not False else {}
     ranked = sorted(found.tried, key=lambda e: e.step_time_s)[: wanted.top]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from windtunnel.catalog.framework_plan import plan_defaults
 from windtunnel.cost.framework_defaults import dated_defaults
 from windtunnel.specs.plan import TENSOR_CLASSES, Overlap, PlanSpec, Recompute
 from windtunnel.specs.scenario import ModelFile, Scenario
@@ -108,6 +109,10 @@ def _open_fields(
 def _origin(record: TrainingSpec | PlanSpec | Overlap, name: str, assumed: Assumed, x: PreparedStep) -> str:
     """Whose default a value is; of those that differ by release, since when and where that stands."""
     training = x.training
+    if isinstance(record, PlanSpec):
+        own = plan_defaults(record, training, x.cluster, x.model).get(name)
+        if own is not None:
+            return f"as {training.framework}{f' since {own.since}' if own.since else ''}: {own.source}"
     said = assumed.origin.format(framework=training.framework)
     decides = switches_of(type(record))[name].framework_default or _DECIDED_BY.get(name)
     known = dated_defaults(

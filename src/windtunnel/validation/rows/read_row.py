@@ -35,7 +35,7 @@ from windtunnel.validation.rows.parsing.pattern_tables import matches
 from windtunnel.validation.rows.parsing.plan import Axes, read_axes, read_policies
 from windtunnel.validation.rows.parsing.power import device_of, is_power_row
 from windtunnel.validation.rows.parsing.precision import read_precision
-from windtunnel.validation.rows.parsing.recompute import read_offload, read_recompute, room_for_attention
+from windtunnel.validation.rows.parsing.recompute import read_offload, read_recompute
 from windtunnel.validation.rows.parsing.serving import read_serving
 from windtunnel.validation.rows.parsing.software import (
     framework,
@@ -315,16 +315,14 @@ def _run_of(ctx: Context, device: str) -> _TrainingRun | str:
 def _training_scenario(ctx: Context, run: _TrainingRun, device: str) -> Scenario | str:
     """The scenario of a row, or what the specs refuse in it."""
     model, axes, cluster, software = run.model, run.axes, run.cluster, run.software
-    recompute, sent = read_recompute(
-        ctx, mixture=bool(model.num_experts), room=room_for_attention(model, axes, cluster)
-    )
+    recompute, sent = read_recompute(ctx)
+    policies = {"recompute": recompute, "offload": read_offload(ctx, sent, model.num_hidden_layers)}
     training = frozen_weights(ctx, read_software(ctx, model, device, axes.tp, software) | run.precision)
     try:
         plan = PlanSpec.model_validate(
             {
                 **{name: getattr(axes, name) for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs")},
-                "recompute": recompute,
-                "offload": read_offload(ctx, sent, model.num_hidden_layers),
+                **{name: value for name, value in policies.items() if value is not None},
                 "overlap": read_overlap(ctx),
                 **read_policies(ctx, axes, model, software, cluster.devices_per_node),
             }

@@ -92,7 +92,7 @@ def test_activation_offload_leaves_no_block_inputs() -> None:
 
 
 def test_quantised_base_takes_four_bits_a_matrix_weight() -> None:
-    half = tune("training.phase=lora")
+    half = tune("training.phase=lora", "training.lora={rank: 16}")
     nf4 = tune("training.phase=lora", "training.lora={quantized_base: true}")
     matrices = 16 * (2048 * 2048 * 2 + 2 * 2048 * 512 + 3 * 2048 * 8192)
     assert half["weights"] - nf4["weights"] == pytest.approx(matrices * (2 - 0.5159), rel=0.01)

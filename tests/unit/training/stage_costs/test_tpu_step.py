@@ -179,7 +179,7 @@ def test_t5x_reduces_in_one_go_and_shards_over_the_model_axis_alone() -> None:
             sensitivities=False,
         )
         for framework in ("jax", "t5x")
-        for training in ({"seq_len": 1024, "global_batch": 16},)
+        for training in ({"seq_len": 1024, "global_batch": 16, "optimizer": "adam"},)
     )
     assert new.plan["sp"] and not old.plan["sp"]
     assert old.breakdown["exposed dp"] > 2 * new.breakdown["exposed dp"]

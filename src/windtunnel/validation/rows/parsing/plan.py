@@ -221,8 +221,10 @@ def read_policies(ctx: Context, axes: Axes, model: ModelSpec, framework: str, pe
     """ZeRO stage, shard group, sequence parallelism, schedule, stage split."""
     fields: dict[str, Any] = {}
     replicas = axes.dp * axes.cp
-    fields["zero"], group = _zero(ctx, replicas, per_node)
-    if fields["zero"] >= 1 and group and group < replicas and replicas % group == 0:
+    stage, group = _zero(ctx, replicas, per_node)
+    if stage is not None:
+        fields["zero"] = stage
+    if stage != 0 and group and group < replicas and replicas % group == 0:
         fields["shard_group"] = group
     sp = switch(ctx.parallel.get("sp"))
     if axes.tp > 1:
@@ -236,9 +238,6 @@ def read_policies(ctx: Context, axes: Axes, model: ModelSpec, framework: str, pe
         fields |= stages(ctx, axes.pp * axes.vpp // copies, model)
     kind = words(first(ctx.extra, "cp_comm_type", "cp_kind", "context_parallel"))
     if axes.cp > 1:
-        if framework in COMPILED and not kind:
-            fields["cp_kind"] = "all_gather"
-            ctx.assume("plan.cp_kind", "all_gather", "not stated; the framework gathers keys and values by default")
         if re.search(r"a2a\+p2p|hybrid|hierarch", kind):
             fields["cp_kind"] = "all_to_all" if axes.cp <= per_node else "hybrid"
         elif re.search(r"a2a|all.?to.?all|ulysses", kind):
@@ -248,7 +247,8 @@ def read_policies(ctx: Context, axes: Axes, model: ModelSpec, framework: str, pe
     return fields
 
 
-def _zero(ctx: Context, replicas: int, per_node: int) -> tuple[int, int | None]:
+def _zero(ctx: Context, replicas: int, per_node: int) -> tuple[int | None, int | None]:
+    """The stage that a row states, None where it leaves it to the framework, and the ranks of its shards."""
     raw = ctx.parallel.get("zero_stage")
     text = words(raw).replace(":", "")
     group = count(ctx.parallel.get("fsdp_group"))
@@ -265,12 +265,10 @@ def _zero(ctx: Context, replicas: int, per_node: int) -> tuple[int, int | None]:
         stage = 3
     if stage is None:
         if replicas == 1:
-            return 0, None
+            return None, None
         if re.search(r"\bddp\b|distributeddataparallel", ctx.framework):
             return 0, None
-        value, why = default("zero", ctx) or (0, "ZeRO stage not stated")
-        stage = int(value)
-        ctx.assume("plan.zero", stage, why)
+        ctx.assume("plan.zero", "as the framework", "ZeRO stage not stated")
     if group is None:
         group = _group_series(text, replicas)
     hybrid = r"hybrid_shard|hybrid shard|fsdp \(hybrid\)|\bhsdp\b(?! above)"

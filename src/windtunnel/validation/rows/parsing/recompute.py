@@ -5,42 +5,29 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from windtunnel import catalog
-from windtunnel.catalog.parameters import count_parameters
-from windtunnel.specs.cluster import ClusterRef
-from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, Recompute
 from windtunnel.validation.rows.parsing.context import Context
 from windtunnel.validation.rows.parsing.loose_values import count, mapping, number, switch, unstated, words
 from windtunnel.validation.rows.parsing.pattern_tables import default, matches, meaning, table
-from windtunnel.validation.rows.parsing.plan import Axes
 
 
-def room_for_attention(model: ModelSpec, axes: Axes, cluster: ClusterRef) -> bool:
-    """Whether block inputs, queries, keys, values and attention outputs of a micro-batch fit next to sharded states.
+def read_recompute(ctx: Context) -> tuple[Recompute | None, float]:
+    """The policy, how its checkpoints end, and the share of saved activations that the same field sends to the host.
 
-    Elements in two bytes, weights and two moments in twelve a parameter over all devices; a tenth of memory is left.
+    No policy: the row leaves it to the framework.
     """
-    tokens = axes.mbs * axes.seq_len / axes.cp / axes.tp
-    kept = 0
-    for kind in model.layer_kinds():
-        size, kv_heads, projections = model.attention_dims(windowed=kind in "WX")
-        kept += model.hidden_size + (2 * model.num_attention_heads + projections * kv_heads) * size
-    devices = cluster.nodes * cluster.devices_per_node
-    memory = catalog.resolve_cluster(cluster).device.memory_bytes
-    return 2.0 * kept * tokens + 12.0 * count_parameters(model).total / devices < 0.9 * memory
-
-
-def read_recompute(ctx: Context, *, mixture: bool = False, room: bool = True) -> tuple[Recompute, float]:
-    """The policy, how its checkpoints end, and the share of saved activations that the same field sends to the host."""
-    policy, sent = _policy(ctx, mixture=mixture, room=room)
-    if policy.policy == "full" and (rule := default("early_stop", ctx, precision=words(ctx.fields.get("precision")))):
+    policy, sent = _policy(ctx)
+    if (
+        policy is not None
+        and policy.policy == "full"
+        and (rule := default("early_stop", ctx, precision=words(ctx.fields.get("precision"))))
+    ):
         ctx.assume("plan.recompute.early_stop", *rule)
         policy = policy.model_copy(update={"early_stop": bool(rule[0])})
     return policy, sent
 
 
-def _policy(ctx: Context, *, mixture: bool, room: bool) -> tuple[Recompute, float]:
+def _policy(ctx: Context) -> tuple[Recompute | None, float]:
     override = default("recompute_override", ctx)
     if override is not None:
         value, why = override
@@ -60,15 +47,14 @@ def _policy(ctx: Context, *, mixture: bool, room: bool) -> tuple[Recompute, floa
         policy = _phrase(words(raw))
         if policy is not None:
             return policy, _offloaded(words(raw))
-    facts = {"device": words(ctx.hardware.get("device")), "sharding": words(ctx.parallel.get("zero_stage"))}
-    value, why = default("recompute", ctx, mixture=mixture, room=room, **facts) or (
-        "none",
-        "recomputation not stated",
-    )
+    why = "recomputation not stated"
     if not unstated(raw):
-        why = f"{words(raw)[:60]!r} not understood; {why}"
-    ctx.assume("plan.recompute", value, why, leaves_open="recompute")
-    return _phrase(str(value)) or Recompute(), 0.0
+        why = f"{words(raw)[:60]!r} not understood"
+    if rule := default("recompute", ctx):
+        ctx.assume("plan.recompute", rule[0], f"{why}; {rule[1]}", leaves_open="recompute")
+        return _phrase(str(rule[0])), 0.0
+    ctx.assume("plan.recompute", "as the framework", why, leaves_open="recompute")
+    return None, 0.0
 
 
 def _offloaded(text: str) -> float:
@@ -184,28 +170,12 @@ def _tensors(tensors: dict[str, Any]) -> tuple[Recompute, float]:
     return Recompute(policy="modules", modules=tuple(recomputed)), offloaded / kept if kept else 0.0
 
 
-def _recipe_offload(ctx: Context) -> tuple[str, str] | None:
-    """What a release's recipe sends to the host where the row is silent."""
-    facts = {name: words(value) for name, value in ctx.parallel.items() if value is not None}
-    return default(
-        "offload",
-        ctx,
-        device=words(ctx.hardware.get("device")),
-        precision=words(ctx.fields.get("precision")),
-        sharding=facts.get("zero_stage", ""),
-        pp=facts.get("pp", "1"),
-    )
-
-
-def read_offload(ctx: Context, from_recompute: float, layers: int) -> Offload:
-    """Host memory use, from `offload`, the recompute phrase and the recipe's layer count."""
+def read_offload(ctx: Context, from_recompute: float, layers: int) -> Offload | None:
+    """Host memory use, from `offload`, the recompute phrase and the recipe's layer count; None: nothing is stated."""
     raw = ctx.fields.get("offload")
     if isinstance(raw, dict):
         raw = [f"{key} {value}" for key, value in raw.items() if value and switch(value) is not False]
     text = words(raw)
-    if not text and ctx.fields.get("recompute") is None and (rule := _recipe_offload(ctx)):
-        text = str(rule[0])
-        ctx.assume("plan.offload", *rule)
     fields: dict[str, float] = {}
     if from_recompute:
         fields["activations"] = from_recompute
@@ -228,5 +198,7 @@ def read_offload(ctx: Context, from_recompute: float, layers: int) -> Offload:
     depth_key = number(next((v for k, v in ctx.extra.items() if "offloading_num_layers" in k), None))
     if depth_key and layers:
         fields.setdefault("activations", min(1.0, depth_key / layers))
+    if not fields and (not text or unstated(text)):
+        return None
     tier = "nvme" if "nvme" in text else "host"
     return Offload.model_validate({**fields, "tier": tier})

@@ -8,6 +8,7 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.workload import LoraSpec, span_corruption_targets
+from windtunnel.stacks.defaults import Setting, scenario_defaults
 from windtunnel.validation.rows.parsing.context import Context
 from windtunnel.validation.rows.parsing.hardware import canonical_device
 from windtunnel.validation.rows.parsing.loose_values import count, first, mapping, number, switch, unstated, words
@@ -202,14 +203,23 @@ def _phase(ctx: Context, chosen: str, walked: dict[str, Any]) -> dict[str, Any]:
     if phase == "lora":
         stated_lora = mapping(ctx.extra.get("lora"))
         rank = number(first(ctx.extra, "lora_rank", "lora_dim", "rank") or stated_lora.get("rank"))
-        value, why = default("lora", ctx) or ({}, "adapters not stated")
+        rule = default("lora", ctx)
+        value = dict(rule[0]) if rule else {}
         if rank:
-            value = {**value, "rank": int(rank)}
+            value = {**_usual_adapters(chosen), **value, "rank": int(rank)}
         else:
-            ctx.assume("training.lora", f"rank {value.get('rank', 16)}", why)
-        quantized = bool(walked.get("quantized_base")) or "qlora" in text
-        fields["lora"] = LoraSpec.model_validate({**value, **({"quantized_base": True} if quantized else {})})
+            ctx.assume("training.lora", *(rule or ("as the framework", "adapter rank and targets not stated")))
+        if walked.get("quantized_base") or "qlora" in text:
+            value = {**_usual_adapters(chosen), **value, "quantized_base": True}
+        if value:
+            fields["lora"] = LoraSpec.model_validate(value)
     return fields
+
+
+def _usual_adapters(framework: str) -> dict[str, Any]:
+    """Rank and targets of the framework's own configuration; a row that states one leaves the others to it."""
+    found = scenario_defaults("training", framework, "", Setting(phase="lora")).get("lora")
+    return dict(found.value) if found else {}
 
 
 def frozen_weights(ctx: Context, training: dict[str, Any]) -> dict[str, Any]:

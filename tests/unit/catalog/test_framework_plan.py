@@ -1,0 +1,57 @@
+"""What a framework sets in a plan where a scenario is silent, and that what is stated wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windtunnel.specs.plan import Recompute
+from windtunnel.training.explain.assumptions import assumptions
+from windtunnel.training.predict import folder_of, prepare
+
+
+def step(framework: str, *, device: str = "h100-sxm-80gb", devices: int = 8, **fields: Any) -> dict[str, Any]:
+    nodes = max(1, devices // 8)
+    return {
+        "model": "meta-llama/Llama-3.2-1B",
+        "cluster": {"device": device, "nodes": nodes, "devices_per_node": devices // nodes},
+        "training": {"seq_len": 2048, "global_batch": 16, "framework": framework, **fields.pop("training", {})},
+        "plan": fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("framework", "zero", "policy"),
+    [
+        ("torchtitan", 3, "modules"),
+        ("fsdp1", 3, "none"),
+        ("megatron_core", 1, "none"),
+        ("ddp", 0, "none"),
+        ("jax", 3, "full"),
+        ("t5x", 0, "modules"),
+    ],
+)
+def test_sharding_and_recomputation_are_the_framework_s_own(framework: str, zero: int, policy: str) -> None:
+    plan = prepare(step(framework))[0].plan
+    assert (plan.zero, plan.recompute.policy) == (zero, policy)
+
+
+def test_what_is_stated_wins_and_one_replica_shards_nothing() -> None:
+    plan = prepare(step("torchtitan", zero=1, recompute="none"))[0].plan
+    assert (plan.zero, plan.recompute) == (1, Recompute())
+    assert prepare(step("fsdp1", devices=1))[0].plan.zero == 0
+
+
+def test_a_filled_field_stays_open_and_names_its_source() -> None:
+    prepared, scenario = prepare(step("torchtitan"))
+    assert "recompute" not in scenario.plan.model_fields_set
+    found = {a.field: a for a in assumptions(scenario, prepared, folder_of(scenario))}
+    assert found["plan.zero"].value == "3" and "data_parallel_shard_degree" in found["plan.zero"].why
+    assert "ActivationCheckpointConfig" in found["plan.recompute"].why
+
+
+def test_adapters_are_those_of_the_framework_s_configuration() -> None:
+    training = prepare(step("torchtune", training={"phase": "lora"}))[0].training
+    assert training.lora is not None and (training.lora.rank, training.lora.targets) == (8, ("q", "v"))
+    assert "lora" not in training.model_fields_set
