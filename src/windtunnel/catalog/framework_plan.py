@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from windtunnel.catalog.parameters import count_parameters
 from windtunnel.specs.base import Spec
@@ -74,8 +74,7 @@ def _filled(record: SpecT, values: dict[str, Any]) -> SpecT:
     own = {name: value for name, value in values.items() if name not in record.model_fields_set}
     if not own:
         return record
-    filled: SpecT = record.model_construct(set(record.model_fields_set), **{**dict(record), **own})
-    return filled
+    return cast("SpecT", type(record).model_construct(set(record.model_fields_set), **{**dict(record), **own}))
 
 
 def _room_for_attention(plan: PlanSpec, training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec) -> bool:

@@ -34,7 +34,7 @@ DECIDED = ("attention", "grad_bytes", "overlap_grad_reduce", "overlap_param_gath
         ("fsdp1", "0.17", None),
         ("torchtitan", "0.1.0", (2025, 6, 31)),
         ("torchtune", "0.4", None),
-        ("rocm_megatron", "26.3", (2026, 3, 31)),
+        ("rocm_megatron", "26.3", (2026, 6, 31)),
         ("nemo", "main", None),
     ],
 )
