@@ -37,10 +37,11 @@ UNPACKED_BYTES: dict[str, float] = {
 """Bytes read to unpack one weight; the 16-bit result is written besides."""
 TRANSPOSED_BYTES = 2.0
 """Bytes moved to transpose one fp8 weight for the gradient of its input: it is read and written once."""
-ROW_BY_COLUMN_ONLY = ("ada", "hopper")
+ROW_BY_COLUMN_ONLY = ("ada", "hopper", "blackwell_gb20x")
 """Generations whose fp8 products take rows times columns alone, so that backward transposes a weight that is kept once.
 Source: cuBLAS 12 documentation, `cublasLtMatmul` (fp8 kernels: TN format on Ada and Hopper, all formats on Blackwell);
-Megatron-Core `disable_parameter_transpose_cache`."""
+Transformer Engine `pytorch/utils.py`, `is_non_tn_fp8_gemm_supported` (not on SM 12.0); Megatron-Core
+`disable_parameter_transpose_cache`."""
 
 
 HELD = ("fp8", "mxfp8", "mxfp4", "nvfp4")
