@@ -16,6 +16,7 @@ from typing import Any
 from windtunnel.errors import BadInput
 from windtunnel.files import reading
 from windtunnel.files.parsing import json_of
+from windtunnel.importers.checkpoint_folders import config_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, options
 
@@ -136,8 +137,8 @@ def base_model(launch: Launch, s: Settings, wanted: Wanted, *names: str) -> str 
             return format
         except BadInput:
             continue
-    if reading.is_file(Path(launch.file).parent / given / "config.json"):
-        launch.named_model(str(Path(launch.file).parent / given), said, line)
+    if (config := config_of(given, launch.file)) is not None:
+        launch.named_model(str(config), said, line)
         return format
     launch.wrong(said, "names no model of the catalogue; --model names one, or its config.json", given, line)
     return None

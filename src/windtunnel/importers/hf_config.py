@@ -24,6 +24,7 @@ from windtunnel.importers.huggingface.known_types import (
     FOREIGN,
     GATED,
     HARMLESS,
+    NESTED_DEFAULTS,
     READ_BY_MEANING,
     REFUSED,
     SPELLINGS,
@@ -151,7 +152,10 @@ class _Reader:
         self.model_type = str(self.config.get("model_type") or outer.get("model_type") or "")
         self.name = name or outer.get("_name_or_path") or self.model_type or "unnamed"
         self.file = file
+        self.nested = bool(inner)
         self.assumed: list[tuple[str, str, str]] = []
+        if inner and outer.get("tie_word_embeddings") is not None:  # the composed model ties its head, not its part
+            self.config["tie_word_embeddings"] = outer["tie_word_embeddings"]
         if inner:
             self.assumed.append(("model", self.model_type, "only the text part of a composed model is read"))
 
@@ -245,7 +249,8 @@ class _Reader:
 
     def _defaults(self, fields: dict[str, Any], known: bool) -> None:
         """What the library's config class fills in when the file is silent."""
-        for field, value in DEFAULTS.get(self.model_type, {}).items():
+        left_out = NESTED_DEFAULTS.get(self.model_type, {}) if self.nested else {}
+        for field, value in {**left_out, **DEFAULTS.get(self.model_type, {})}.items():
             if fields.get(field) is None:
                 fields[field] = value
                 self.assumed.append((f"model.{field}", str(value), f"default of {self.model_type} configs"))
@@ -281,7 +286,11 @@ class _Reader:
             fields["attention_bias"] = fields["mlp_bias"] = bool(c.get("use_bias", True))
         if kind == "stablelm":
             fields["attention_bias"] = bool(c.get("use_qkv_bias", False))
-        if kind == "glm4_moe" and not fields.get("head_dim") and isinstance(fields.get("hidden_size"), int):
+        if (
+            kind in ("glm4_moe", "glm4v_moe_text")
+            and not fields.get("head_dim")
+            and isinstance(fields.get("hidden_size"), int)
+        ):
             fields["head_dim"] = fields["hidden_size"] // (fields.get("num_attention_heads") or 1)
         if kind == "moshi" and isinstance(fields.get("intermediate_size"), int):
             fields["intermediate_size"] //= 2  # `ffn_dim` counts gate and input together

@@ -88,6 +88,8 @@ class Launch:
     ignored: list[Left] = field(default_factory=list)
     """Known, without bearing on the time or memory of a step."""
     problems: list[Problem] = field(default_factory=list)
+    stored_formats: dict[str, str] = field(default_factory=dict)
+    """Fields of `serving.precision` that the configuration of the checkpoint decides."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Axes of the plan of a recipe that the file names, which the file may leave as they are."""
 
@@ -193,7 +195,8 @@ class Launch:
 
     def _configured_model(self, path: Path, said: str) -> bool:
         """Use the model of a Hugging Face config, spelled out unless the catalogue has it."""
-        from windtunnel.importers.hf_config import read_hf_config
+        from windtunnel.importers.hf_config import load_hf_config, read_hf_config
+        from windtunnel.importers.huggingface.quantization import stored_formats
 
         try:
             read = read_hf_config(path, None)
@@ -207,6 +210,7 @@ class Launch:
         self.model({**spelled, "name": read.model.name, "family": read.model.family}, {})
         for place in (place for place in self.fields if place.split(".")[0] == "model"):
             self.origin.setdefault(place, (f"{said}: {path}", None))
+        self.stored_formats = stored_formats(load_hf_config(path)) or {}
         return len(self.problems) == before
 
     def model(self, fields: dict[str, Any], lines: Mapping[str, tuple[str, int | None]]) -> None:

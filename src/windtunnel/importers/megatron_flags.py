@@ -87,9 +87,9 @@ class Flags:
         self.valued.add(name)
         values, line = self.given[name]
         for value in values:
-            found = re.search(r"\$(\w+)|\$\(|`|\$\{", value)
+            found = re.search(r"\$(\w+)|\$\{(\w+)\}|\$\(|`|\$\{", value)
             if found:
-                unset = found.group(1)
+                unset = found.group(1) or found.group(2)
                 how = f"--env {unset}=… sets it" if unset else "write the number"
                 self.launch.wrong(f"--{name}", f"is not known without running the script; {how}", value, line)
                 return None

@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from windtunnel.importers.checkpoint_folders import config_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import Command
 from windtunnel.importers.settings import Settings
@@ -87,11 +88,17 @@ def model_of(launch: Launch, wanted: Wanted, name: str | None, said: str, line: 
                 break
             except BadInput:
                 continue
+        if not found and (config := config_of(checkpoint, launch.file)) is not None:
+            found = launch.named_model(str(config), said, line)
         if not found:
             launch.wrong(said, "names no model of the catalogue; --model names one, or its config.json", name, line)
             return
         if format is not None:
             launch.set("serving.precision.weights", format, f"{said}: the checkpoint's name", line)
+    for kind, stored in launch.stored_formats.items():
+        place = f"serving.precision.{kind}"
+        if place not in launch.fields:
+            launch.set(place, stored, f"quantization_config of {launch.fields.get('model.name', 'the model')}")
     released = listed_format(checkpoint)
     if released is not None and "serving.precision.weights" not in launch.fields:
         for kind, stored in released.formats.items():

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 _NAME = r"[A-Za-z_]\w*|\d|[@*#?]"
+_BRACED = rf"\d+|{_NAME}"
+"""Positional parameters from the tenth on stand in braces alone: `$12` is `$1` and a 2 (Bash manual, 3.4.1)."""
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _EXPANSION = re.compile(
     r"\$\(\((?P<arith>.*?)\)\)|(?P<command>\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`)"
-    rf"|\$\{{(?P<braced>{_NAME})(?P<index>\[[@*]\])?(?P<op>:?[-=?+])?(?P<default>(?:[^{{}}]|\{{[^{{}}]*\}})*)\}}"
+    rf"|\$\{{(?P<braced>{_BRACED})(?P<index>\[[@*]\])?(?P<op>:?[-=?+])?(?P<default>(?:[^{{}}]|\{{[^{{}}]*\}})*)\}}"
     rf"|\$(?P<bare>{_NAME})",
     re.DOTALL,
 )

@@ -500,3 +500,46 @@ def test_bad_files(tmp_path: Path, text: str, rule: str) -> None:
 def test_chunked_attention_is_read() -> None:
     model = from_hf_config(CONFIGS["meta-llama/Llama-4-Maverick-17B-128E"])
     assert model.attention_chunk_size == 8192 and model.sliding_window is None and model.sliding_window_pattern == 4
+
+
+LLAVA: dict[str, Any] = {
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", "vocab_size": 32064},
+    "vision_config": {
+        "model_type": "clip_vision_model",
+        "hidden_size": 1024,
+        "intermediate_size": 4096,
+        "num_hidden_layers": 24,
+        "image_size": 336,
+        "patch_size": 14,
+    },
+}
+
+
+def test_a_text_part_leaves_out_what_equals_the_default_of_its_class() -> None:
+    read = read_hf_config(LLAVA)
+    assert (read.model.hidden_size, read.model.num_hidden_layers, read.model.intermediate_size) == (4096, 32, 11008)
+    assert count_parameters(read.model).total == 7_063_427_072  # as transformers 5.24 builds it
+    assert ("model.num_hidden_layers", "32", "default of llama configs") in read.assumed
+    with pytest.raises(BadInput, match="num_hidden_layers"):
+        read_hf_config(LLAVA["text_config"])
+
+
+def test_the_composed_model_ties_its_head() -> None:
+    assert read_hf_config(LLAVA | {"tie_word_embeddings": True}).model.tie_word_embeddings
+    inner = LLAVA["text_config"] | {"tie_word_embeddings": True}
+    assert read_hf_config(LLAVA | {"text_config": inner}).model.tie_word_embeddings
+    untied = LLAVA | {"text_config": inner, "tie_word_embeddings": False}
+    assert not read_hf_config(untied).model.tie_word_embeddings
+
+
+@pytest.mark.parametrize("field", [{"pruned_heads": {"0": [1]}}, {"pruned_heads": {}}, {"mlp_dims": {}}])
+def test_what_is_no_dimension_stops_nothing(field: dict[str, Any]) -> None:
+    own = CONFIGS["meta-llama/Llama-3.2-1B"]
+    assert from_hf_config(own | field) == from_hf_config(own)
+
+
+def test_nomic_bert_has_a_gated_network_and_a_tied_head() -> None:
+    fields = {"n_embd": 768, "n_head": 12, "n_inner": 3072, "n_layer": 12, "vocab_size": 30528, "n_positions": 2048}
+    model = from_hf_config({"model_type": "nomic_bert", "activation_function": "swiglu", **fields})
+    assert count_parameters(model).total == pytest.approx(136.7e6, rel=0.005)  # 137 M published

@@ -413,3 +413,9 @@ def test_a_vocabulary_is_that_of_the_public_models_with_these_sizes() -> None:
     assert (named.problems, named.scenario()["model"]) == ([], "mistralai/Mistral-Nemo-Base-2407")
     several = read(_MISTRAL_SIZES + "--swiglu --ffn-hidden-size 14336")  # Mistral's, Llama 3's and more
     assert [p.field for p in several.problems] == ["--vocab-size"]
+
+
+def test_positional_parameters_from_the_tenth_on_stand_in_braces() -> None:
+    script = "python pretrain_gpt.py --num-layers ${12} --hidden-size $12\n"
+    (command,) = read_script(script, {"12": "32", "1": "409"}).commands
+    assert [word.text for word in command][-3:] == ["32", "--hidden-size", "4092"]

@@ -93,11 +93,87 @@ def test_the_spelling_decides_before_the_catalogue_name() -> None:
             {"weights": "bf16", "experts": "w4a16"},
         ),
         ({"quant_method": "bitsandbytes"}, None),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, {"weights": "w4a16"}),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, {"weights": "int8"}),
+        ({"quant_method": "gptq", "bits": 8}, {"weights": "int8"}),
+        ({"quant_method": "gptq", "bits": 3}, None),
+        ({"quant_method": "auto-round", "bits": 4}, {"weights": "w4a16"}),
+        ({"quant_method": "fbgemm_fp8"}, {"weights": "fp8"}),
+        ({"quant_method": "fp8", "expert_dtype": "fp4"}, {"weights": "fp8", "experts": "mxfp4"}),
+        (
+            {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
+            {"weights": "fp8", "kv_cache": "fp8"},
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "model.layers.0.self_attn*"]},
+            {"weights": "bf16", "experts": "nvfp4"},
+        ),
+        (
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "MIXED_PRECISION",
+                "quantized_layers": {
+                    "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"},
+                    "model.layers.0.mlp.experts.0.up_proj": {"quant_algo": "NVFP4"},
+                    "model.layers.0.mlp.shared_experts.up_proj": {"quant_algo": "FP8"},
+                },
+            },
+            {"weights": "fp8", "experts": "nvfp4"},
+        ),
+        (
+            {
+                "quant_method": "quark",
+                "global_quant_config": {"weight": {"dtype": "fp4"}},
+                "exclude": ["re:.*self_attn.*"],
+            },
+            {"weights": "bf16", "experts": "mxfp4"},
+        ),
+        (
+            {"quant_method": "torchao", "quant_type": {"default": {"_type": "Float8WeightOnlyConfig"}}},
+            {"weights": "fp8"},
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "block"}}},
+                "kv_cache_scheme": {"num_bits": 8, "type": "float"},
+            },
+            {"weights": "fp8_block", "kv_cache": "fp8"},
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {
+                    "group_0": {"weights": {"num_bits": 4, "type": "int"}, "input_activations": {"num_bits": 8}}
+                },
+            },
+            {"weights": "w4a8"},
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {
+                    "group_0": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "float"}},
+                    "group_1": {
+                        "targets": ["re:.*experts.*"],
+                        "weights": {"num_bits": 4, "type": "float", "group_size": 32},
+                    },
+                },
+            },
+            {"weights": "fp8", "experts": "mxfp4"},
+        ),
         (None, None),
     ],
 )
 def test_configurations_tell_the_format(own: object, formats: dict[str, str] | None) -> None:
     assert stored_formats({"quantization_config": own}) == formats
+
+
+def test_the_file_of_modelopt_tells_the_format() -> None:
+    assert stored_formats({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}) == {
+        "weights": "nvfp4",
+        "kv_cache": "fp8",
+    }
 
 
 def test_a_configuration_on_disk_decides(tmp_path: Path) -> None:

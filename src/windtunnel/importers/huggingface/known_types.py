@@ -10,6 +10,8 @@ _DATA = read_yaml("importers/huggingface/known_types.yaml")
 
 TRAITS: dict[str, dict[str, Any]] = _DATA["traits"]
 DEFAULTS: dict[str, dict[str, Any]] = _DATA["defaults"]
+NESTED_DEFAULTS: dict[str, dict[str, Any]] = _DATA["nested_defaults"]
+"""`model_type` → what files leave out of a text part, because it equals the default of the type's class."""
 READ_BY_MEANING: frozenset[str] = frozenset(_DATA["read_by_meaning"])
 REFUSED: dict[str, str] = _DATA["refused"]
 FOREIGN: tuple[str, ...] = tuple(_DATA["foreign"])

@@ -1,40 +1,198 @@
-"""Formats of weights that a `config.json` states under `quantization_config`."""
+"""Formats of weights that a checkpoint states: `quantization_config` in `config.json`, or `hf_quant_config.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+Formats = dict[str, str]
 
 _BY_WIDTH = {("float", 8): "fp8", ("float", 4): "nvfp4", ("int", 8): "int8", ("int", 4): "w4a16"}
 """(type, num_bits) of compressed-tensors' weights → format."""
-_ALGORITHMS = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A8_AWQ": "w4a8", "W4A16_AWQ": "w4a16"}
-"""`quant_algo` of NVIDIA's ModelOpt → format."""
+_ALGORITHMS = {
+    "FP8": "fp8",
+    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+    "FP8_PB_WO": "fp8_block",
+    "FP8_BLOCK_SCALES": "fp8_block",
+    "NVFP4": "nvfp4",
+    "NVFP4_AWQ": "nvfp4",
+    "W4A16_NVFP4": "nvfp4",
+    "W4A8_NVFP4_FP8": "nvfp4",
+    "W4A8_AWQ": "w4a8",
+    "W4A16_AWQ": "w4a16",
+    "W4A16": "w4a16",
+    "W8A8_SQ_PER_CHANNEL": "int8",
+    "INT8_SQ": "int8",
+    "W4A8_MXFP4_FP8": "mxfp4",
+    "W4A16_MXFP4": "mxfp4",
+    "MXFP4": "mxfp4",
+}
+"""`quant_algo` of NVIDIA's ModelOpt and TensorRT-LLM (tensorrt_llm/quantization/mode.py, QuantAlgo) → format."""
+_GROUPWISE = frozenset({"awq", "gptq", "auto-round", "autoround", "hqq", "gptq_marlin", "awq_marlin", "inc", "aqlm"})
+"""Methods that keep whole numbers of `bits` bits and multiply in 16."""
+_DTYPES = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp4": "mxfp4", "int8": "int8", "int4": "w4a16", "uint4": "w4a16"}
+"""`dtype` of AMD's Quark → format."""
+_TORCHAO = {
+    "int4": "w4a16",
+    "uintx4": "w4a16",
+    "int8": "int8",
+    "float8": "fp8",
+    "fp8": "fp8",
+    "fp6": "fp8",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+}
+"""Beginnings of torchao's `quant_type` → format."""
 
 
-def stored_formats(config: Mapping[str, Any]) -> dict[str, str] | None:
-    """Fields of `serving.precision` that a checkpoint's configuration decides; None where it states nothing known."""
-    own = config.get("quantization_config") or (config.get("text_config") or {}).get("quantization_config")
+def stored_formats(config: Mapping[str, Any]) -> Formats | None:
+    """Fields of `serving.precision` that a checkpoint's configuration decides; None where it states nothing known.
+
+    Args:
+        config: a `config.json`, or a `hf_quant_config.json` of ModelOpt.
+    """
+    if isinstance(config.get("quantization"), Mapping):  # hf_quant_config.json
+        return _modelopt(config["quantization"])
+    inner = config.get("text_config")
+    own = config.get("quantization_config") or (
+        inner.get("quantization_config") if isinstance(inner, Mapping) else None
+    )
+    own = own or config.get("compression_config")
     if not isinstance(own, Mapping):
         return None
-    method = str(own.get("quant_method", "")).lower()
+    method = str(own.get("quant_method") or own.get("quant_type") or "").lower()
+    found = _by_method(method, own)
+    experts = config.get("expert_dtype") or own.get("expert_dtype")
+    if found is not None and isinstance(experts, str) and (stored := _DTYPES.get(experts.lower())) is not None:
+        found = found | {"experts": stored}
+    return found
+
+
+def _by_method(method: str, own: Mapping[str, Any]) -> Formats | None:
     if method == "mxfp4":  # transformers and vLLM convert the experts of gpt-oss alone
         return {"weights": "bf16", "experts": "mxfp4"}
-    if method == "fp8":
+    if method in ("fp8", "fbgemm_fp8", "finegrained_fp8"):
         return {"weights": "fp8_block" if own.get("weight_block_size") else "fp8"}
-    if method in ("awq", "gptq") and own.get("bits") == 4:
-        return {"weights": "w4a16"}
-    if method == "modelopt" and str(own.get("quant_algo")) in _ALGORITHMS:
-        return {"weights": _ALGORITHMS[str(own["quant_algo"])]}
-    return _compressed(own) if method == "compressed-tensors" else None
+    if method in _GROUPWISE:
+        return _groupwise(own)
+    if method in ("bitsandbytes", "bnb"):
+        if own.get("load_in_4bit") or own.get("_load_in_4bit"):
+            return {"weights": "w4a16"}
+        return {"weights": "int8"} if own.get("load_in_8bit") or own.get("_load_in_8bit") else None
+    if method in ("modelopt", "modelopt_fp4", "modelopt_fp8", "modelopt_mixed") or "quant_algo" in own:
+        return _modelopt(own) or ({"weights": "nvfp4"} if method == "modelopt_fp4" else None)
+    if method == "quark":
+        return _quark(own)
+    if method == "torchao":
+        return _torchao(own)
+    if method in ("experts_int8", "eetq", "quanto"):
+        return {"weights": "int8"} if method != "experts_int8" else {"weights": "bf16", "experts": "int8"}
+    return _compressed(own) if method in ("compressed-tensors", "compressed_tensors") else None
 
 
-def _compressed(own: Mapping[str, Any]) -> dict[str, str] | None:
+def _groupwise(own: Mapping[str, Any]) -> Formats | None:
+    """Whole numbers of 4 bits or, nearest to it in bytes, 8."""
+    bits = own.get("bits") or own.get("w_bit") or own.get("nbits") or own.get("weight_bits")
+    if bits is None and isinstance(own.get("weights"), Mapping):
+        bits = own["weights"].get("bits")
+    return {4: {"weights": "w4a16"}, 8: {"weights": "int8"}}.get(bits) if isinstance(bits, int) else None
+
+
+def _modelopt(own: Mapping[str, Any]) -> Formats | None:
+    """One algorithm for all layers or, with MIXED_PRECISION, one a layer; layers that are left out have 16 bits."""
+    algorithm = str(own.get("quant_algo") or "")
+    if algorithm == "MIXED_PRECISION":
+        layers = own.get("quantized_layers")
+        found = _of_layers(layers) if isinstance(layers, Mapping) else None
+    else:
+        stored = _ALGORITHMS.get(algorithm)
+        found = None if stored is None else _apart(stored, own.get("exclude_modules") or own.get("ignore") or ())
+    if found is None and isinstance(own.get("config_groups"), Mapping):
+        found = _compressed(own)
+    cache = str(own.get("kv_cache_quant_algo") or "").lower() or _cache_scheme(own)
+    return found if found is None or cache != "fp8" else found | {"kv_cache": "fp8"}
+
+
+def _of_layers(layers: Mapping[str, Any]) -> Formats | None:
+    """The format of the experts, where there are any, and that of the other layers, by the number of layers."""
+    stored = {
+        name: _ALGORITHMS.get(str(layer.get("quant_algo")))
+        for name, layer in layers.items()
+        if isinstance(layer, Mapping)
+    }
+    experts = _most(format for name, format in stored.items() if "expert" in name and "shared" not in name)
+    others = _most(format for name, format in stored.items() if "expert" not in name or "shared" in name)
+    if experts is None:
+        return None if others is None else {"weights": others}
+    return {"weights": experts} if others == experts else {"weights": others or "bf16", "experts": experts}
+
+
+def _most(formats: Iterable[str | None]) -> str | None:
+    known = [format for format in formats if format is not None]
+    return max(dict.fromkeys(known), key=known.count) if known else None
+
+
+def _quark(own: Mapping[str, Any]) -> Formats | None:
+    whole = own.get("global_quant_config")
+    weight = whole.get("weight") if isinstance(whole, Mapping) else None
+    if isinstance(weight, list):  # one scheme upon another: the first is what is stored
+        weight = weight[0] if weight else None
+    stored = _DTYPES.get(str(weight.get("dtype"))) if isinstance(weight, Mapping) else None
+    return None if stored is None else _apart(stored, own.get("exclude") or ())
+
+
+def _torchao(own: Mapping[str, Any]) -> Formats | None:
+    kind = own.get("quant_type")
+    if isinstance(kind, Mapping):  # {"default": {"_type": "Float8DynamicActivation…", …}}
+        default = kind.get("default")
+        kind = default.get("_type") if isinstance(default, Mapping) else None
+    name = str(kind or "").lower().replace("_", "")
+    return next(({"weights": format} for start, format in _TORCHAO.items() if name.startswith(start)), None)
+
+
+def _compressed(own: Mapping[str, Any]) -> Formats | None:
     """Formats of a configuration that compressed-tensors wrote."""
-    groups = own.get("config_groups") or {}
-    weights = [group.get("weights") or {} for group in groups.values() if isinstance(group, Mapping)]
-    found = {_BY_WIDTH.get((str(each.get("type")), int(each.get("num_bits") or 0))) for each in weights}
-    format = found.pop() if len(found) == 1 else None
-    if format is None:
+    groups = own.get("config_groups")
+    listed = [group for group in groups.values() if isinstance(group, Mapping)] if isinstance(groups, Mapping) else []
+    stored = [(_of_group(group, own), group.get("targets") or ()) for group in listed]
+    cache = {"kv_cache": "fp8"} if _cache_scheme(own) == "fp8" else {}
+    known = {format for format, _ in stored}
+    if len(known) == 1:
+        (format,) = known
+        return None if format is None else _apart(format, own.get("ignore") or ()) | cache
+    experts = _most(format for format, targets in stored if "expert" in str(targets))
+    others = _most(format for format, targets in stored if "expert" not in str(targets))
+    if experts is None or others is None:
         return None
-    dense_apart = any("self_attn" in str(name) for name in own.get("ignore") or ())
-    return {"weights": "bf16", "experts": format} if dense_apart else {"weights": format}
+    return {"weights": others, "experts": experts} | cache
+
+
+def _of_group(group: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
+    weights = group.get("weights")
+    if not isinstance(weights, Mapping):
+        return None
+    bits = weights.get("num_bits")
+    format = _BY_WIDTH.get((str(weights.get("type")), bits if isinstance(bits, int) else 0))
+    packing = str(group.get("format") or own.get("format") or "")
+    if format == "nvfp4" and (weights.get("group_size") == 32 or "mxfp4" in packing):
+        return "mxfp4"
+    if format == "w4a16" and _eight_bits(group.get("input_activations")):
+        return "w4a8"
+    return "fp8_block" if format == "fp8" and weights.get("strategy") == "block" else format
+
+
+def _eight_bits(activations: Any) -> bool:
+    return isinstance(activations, Mapping) and activations.get("num_bits") == 8
+
+
+def _cache_scheme(own: Mapping[str, Any]) -> str:
+    scheme = own.get("kv_cache_scheme")
+    if not isinstance(scheme, Mapping):
+        return ""
+    return "fp8" if scheme.get("num_bits") == 8 and scheme.get("type", "float") == "float" else ""
+
+
+def _apart(format: str, left_out: Any) -> Formats:
+    """One format for all weights, or for the experts alone where the attention is left out."""
+    names = " ".join(map(str, left_out)) if isinstance(left_out, list | tuple) else str(left_out)
+    return {"weights": "bf16", "experts": format} if "self_attn" in names else {"weights": format}

@@ -12,6 +12,7 @@ from typing import Any
 from windtunnel.graph.mixers.attention import attention
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.parts import bert_layer
+from windtunnel.importers.huggingface.vision_towers import TOWERS
 from windtunnel.specs.model import ModelSpec
 
 
@@ -76,7 +77,8 @@ def _phi_4(c: Config, text: int) -> int:
     return vision + _phi_4_audio(c.part("audio_config"), text)
 
 
-_TOWERS: dict[str, Callable[[Config, int], int]] = {
+_TOWERS: dict[str, Callable[[Config, int], int | None]] = TOWERS | {
+    "shieldgemma2": lambda c, text: _gemma_3(c.part("vision_config"), text),
     "gemma3": lambda c, text: _gemma_3(c.part("vision_config"), text),
     "got_ocr2": lambda c, text: _got_ocr2(c.part("vision_config"), text),
     "moss_transcribe_diarize": lambda c, text: _moss(c.part("audio_config"), text),
@@ -98,7 +100,8 @@ def tower_parameters(config: Mapping[str, Any], text_hidden: int) -> int | None:
     """
     there = any(isinstance(config.get(key), Mapping) for key in ("vision_config", "audio_config"))
     if not there:
-        return 0
+        named = config.get("mm_vision_tower")  # original files of LLaVA name their tower and describe nothing
+        return None if named else 0
     count = _TOWERS.get(str(config.get("model_type")))
     if count is None:
         return None

@@ -13,8 +13,10 @@ MOST = 10**9
 """Largest size or count that a network is described with."""
 _PARTS = re.compile(r".*_config$|^(encoder|decoder|thinker_config|linear_attn_config)$")
 """Names of fields that hold a network, or a part of one, of their own."""
-_OTHER_PARTS = re.compile(r"quantization_config|rope_\w+|generation_config|compression_config")
-"""Parts without dimensions of a network."""
+_OTHER_PARTS = re.compile(
+    r"quantization_config|rope_\w+|generation_config|compression_config|pruned_heads|id2label|label2id|task_specific_params|auto_map"
+)
+"""Parts without dimensions of a network; every file that `PretrainedConfig.to_dict` writes has some of them."""
 _COUNTED = re.compile(
     r"(^|_)(size|sizes|dim|dims|width|hidden|layers?|heads?|rank|experts?|embd|inner|ffn|ff|kv|model|state|positions?|"
     r"embeddings|channels|channel|window|kernel|expand|period|interval|offset|freq|multiple|topk|tok|token|pattern|"
@@ -36,7 +38,7 @@ def value_problems(config: Mapping[str, Any], above: str = "") -> Iterator[Probl
         field = f"{above}{name}"
         if name == "model_type" and not isinstance(value, str | None):
             yield Problem(field, "must be text", value)
-        if value is None or _OTHER_PARTS.fullmatch(name):
+        if value is None or value == {} or _OTHER_PARTS.fullmatch(name):
             continue
         if _PARTS.match(name):
             if isinstance(value, Mapping):

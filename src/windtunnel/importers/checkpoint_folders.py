@@ -1,0 +1,52 @@
+"""Where the `config.json` of a checkpoint lies that a launch file names: its folder, or the cache of Hugging Face."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from windtunnel.files import reading
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def config_of(name: str, file: str) -> Path | None:
+    """The `config.json` of a checkpoint; None where none can be read.
+
+    Args:
+        name: as the launch file names the checkpoint: a folder, or a repository of the Hugging Face Hub.
+        file: the launch file, to whose folder relative paths are taken.
+    """
+    for folder in _folders(name, Path(file).parent):
+        if reading.is_file(folder / "config.json"):
+            return folder / "config.json"
+    return None
+
+
+def _folders(name: str, beside: Path) -> Iterator[Path]:
+    if "$" in name or "\0" in name:
+        return
+    yield beside / name  # an absolute path stays what it is
+    if _HUB_NAME.fullmatch(name):
+        yield from _snapshots(_hub_cache() / f"models--{name.replace('/', '--')}")
+
+
+def _hub_cache() -> Path:
+    """Folder of downloaded repositories (huggingface_hub, "Understand caching")."""
+    own = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
+    return Path(own) if own else Path(home) / "hub"
+
+
+def _snapshots(repository: Path) -> Iterator[Path]:
+    """The snapshot of `refs/main`, then the others."""
+    try:
+        others = sorted((repository / "snapshots").iterdir())
+    except OSError:
+        return
+    main = repository / "refs" / "main"
+    if reading.is_file(main):
+        yield repository / "snapshots" / reading.read_text(main, most_bytes=200).strip()
+    yield from others

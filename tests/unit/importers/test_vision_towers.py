@@ -1,0 +1,501 @@
+"""Weights of vision towers, counted by transformers 5.24 with the defaults of each type on the meta device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windtunnel.importers.huggingface.towers import tower_parameters
+
+COUNTED: dict[str, tuple[int, dict[str, Any], int]] = {
+    "llava": (
+        4096,
+        {
+            "multimodal_projector_bias": True,
+            "vision_feature_layer": -2,
+            "vision_config": {
+                "hidden_size": 1024,
+                "image_size": 336,
+                "intermediate_size": 4096,
+                "model_type": "clip_vision_model",
+                "num_hidden_layers": 24,
+                "patch_size": 14,
+                "projection_dim": 768,
+            },
+        },
+        324487168,
+    ),
+    "llava_next": (
+        4096,
+        {
+            "multimodal_projector_bias": True,
+            "vision_feature_layer": -2,
+            "vision_config": {
+                "hidden_size": 1024,
+                "image_size": 336,
+                "intermediate_size": 4096,
+                "model_type": "clip_vision_model",
+                "num_hidden_layers": 24,
+                "patch_size": 14,
+                "projection_dim": 768,
+            },
+        },
+        324491264,
+    ),
+    "llava_next_video": (
+        4096,
+        {
+            "multimodal_projector_bias": True,
+            "vision_feature_layer": -2,
+            "vision_config": {
+                "hidden_size": 1024,
+                "image_size": 336,
+                "intermediate_size": 4096,
+                "model_type": "clip_vision_model",
+                "num_hidden_layers": 24,
+                "patch_size": 14,
+                "projection_dim": 768,
+            },
+        },
+        324491264,
+    ),
+    "llava_onevision": (
+        4096,
+        {
+            "multimodal_projector_bias": True,
+            "vision_feature_layer": -1,
+            "vision_config": {
+                "hidden_size": 1152,
+                "image_size": 384,
+                "intermediate_size": 4304,
+                "model_type": "siglip_vision_model",
+                "num_hidden_layers": 26,
+                "patch_size": 14,
+                "vision_use_head": False,
+            },
+        },
+        419255840,
+    ),
+    "vipllava": (
+        4096,
+        {
+            "vision_feature_layer": [-2, -5, -8, -11, 6],
+            "vision_config": {
+                "hidden_size": 1024,
+                "image_size": 336,
+                "intermediate_size": 4096,
+                "model_type": "clip_vision_model",
+                "num_hidden_layers": 24,
+                "patch_size": 14,
+                "projection_dim": 768,
+            },
+        },
+        341274624,
+    ),
+    "mistral3": (
+        5120,
+        {
+            "multimodal_projector_bias": False,
+            "spatial_merge_size": 2,
+            "vision_feature_layer": -1,
+            "vision_config": {
+                "hidden_size": 1024,
+                "image_size": 1540,
+                "intermediate_size": 4096,
+                "model_type": "pixtral",
+                "num_hidden_layers": 24,
+                "patch_size": 14,
+            },
+        },
+        438958080,
+    ),
+    "paligemma": (
+        2048,
+        {
+            "vision_config": {
+                "hidden_size": 1152,
+                "image_size": 224,
+                "intermediate_size": 4096,
+                "model_type": "siglip_vision_model",
+                "num_hidden_layers": 27,
+                "patch_size": 14,
+                "projection_dim": 2048,
+                "vision_use_head": False,
+            }
+        },
+        401858816,
+    ),
+    "idefics3": (
+        4096,
+        {
+            "scale_factor": 2,
+            "vision_config": {
+                "hidden_size": 1152,
+                "image_size": 224,
+                "intermediate_size": 3072,
+                "model_type": "idefics3_vision",
+                "num_hidden_layers": 12,
+                "patch_size": 32,
+            },
+        },
+        171270144,
+    ),
+    "smolvlm": (
+        4096,
+        {
+            "scale_factor": 2,
+            "vision_config": {
+                "hidden_size": 1152,
+                "image_size": 224,
+                "intermediate_size": 3072,
+                "model_type": "smolvlm_vision",
+                "num_hidden_layers": 12,
+                "patch_size": 32,
+            },
+        },
+        171270144,
+    ),
+    "qwen2_vl": (
+        8192,
+        {
+            "vision_config": {
+                "depth": 32,
+                "embed_dim": 1280,
+                "hidden_size": 3584,
+                "mlp_ratio": 4,
+                "model_type": "qwen2_vl_vision",
+                "num_heads": 16,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        675759104,
+    ),
+    "qwen2_5_vl": (
+        8192,
+        {
+            "vision_config": {
+                "depth": 32,
+                "hidden_size": 3584,
+                "intermediate_size": 3420,
+                "model_type": "qwen2_5_vl_vision",
+                "num_heads": 16,
+                "out_hidden_size": 3584,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        3083025152,
+    ),
+    "qwen3_vl": (
+        4096,
+        {
+            "vision_config": {
+                "deepstack_visual_indexes": [8, 16, 24],
+                "depth": 27,
+                "hidden_size": 1152,
+                "intermediate_size": 4304,
+                "model_type": "qwen3_vl_vision",
+                "num_heads": 16,
+                "num_position_embeddings": 2304,
+                "out_hidden_size": 3584,
+                "patch_size": 16,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        566949104,
+    ),
+    "qwen3_vl_moe": (
+        2048,
+        {
+            "vision_config": {
+                "deepstack_visual_indexes": [8, 16, 24],
+                "depth": 27,
+                "hidden_size": 1152,
+                "intermediate_size": 4304,
+                "model_type": "qwen3_vl_moe_vision",
+                "num_heads": 16,
+                "num_position_embeddings": 2304,
+                "out_hidden_size": 3584,
+                "patch_size": 16,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        566949104,
+    ),
+    "qwen3_5": (
+        4096,
+        {
+            "vision_config": {
+                "depth": 27,
+                "hidden_size": 1152,
+                "intermediate_size": 4304,
+                "model_type": "qwen3_5_vision",
+                "num_heads": 16,
+                "num_position_embeddings": 2304,
+                "out_hidden_size": 3584,
+                "patch_size": 16,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        453650672,
+    ),
+    "qwen3_5_moe": (
+        2048,
+        {
+            "vision_config": {
+                "depth": 27,
+                "hidden_size": 1152,
+                "intermediate_size": 4304,
+                "model_type": "qwen3_5_moe_vision",
+                "num_heads": 16,
+                "num_position_embeddings": 2304,
+                "out_hidden_size": 3584,
+                "patch_size": 16,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        453650672,
+    ),
+    "cosmos3_omni": (
+        4096,
+        {
+            "vision_config": {
+                "deepstack_visual_indexes": [8, 16, 24],
+                "depth": 27,
+                "hidden_size": 1152,
+                "intermediate_size": 4304,
+                "model_type": "qwen3_vl_vision",
+                "num_heads": 16,
+                "num_position_embeddings": 2304,
+                "out_hidden_size": 3584,
+                "patch_size": 16,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        566949104,
+    ),
+    "exaone4_5": (
+        4096,
+        {
+            "vision_config": {
+                "depth": 32,
+                "hidden_size": 3584,
+                "intermediate_size": 3420,
+                "model_type": "exaone4_5_vision",
+                "num_heads": 16,
+                "num_key_value_heads": 8,
+                "out_hidden_size": 3584,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        2671868672,
+    ),
+    "glm46v": (
+        4096,
+        {
+            "vision_config": {
+                "attention_bias": False,
+                "depth": 24,
+                "hidden_size": 1536,
+                "image_size": 336,
+                "intermediate_size": 13696,
+                "model_type": "glm4v_vision",
+                "num_heads": 12,
+                "out_hidden_size": 4096,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        892498432,
+    ),
+    "glmga": (
+        4096,
+        {
+            "vision_config": {
+                "attention_bias": False,
+                "depth": 24,
+                "hidden_size": 1536,
+                "image_size": 336,
+                "intermediate_size": 13696,
+                "model_type": "glm4v_vision",
+                "num_heads": 12,
+                "out_hidden_size": 4096,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        892498432,
+    ),
+    "glm4v": (
+        4096,
+        {
+            "vision_config": {
+                "attention_bias": False,
+                "depth": 24,
+                "hidden_size": 1536,
+                "image_size": 336,
+                "intermediate_size": 13696,
+                "model_type": "glm4v_vision",
+                "num_heads": 12,
+                "out_hidden_size": 4096,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        892498432,
+    ),
+    "glm4v_moe": (
+        4096,
+        {
+            "vision_config": {
+                "attention_bias": False,
+                "depth": 24,
+                "hidden_size": 1536,
+                "image_size": 336,
+                "intermediate_size": 13696,
+                "model_type": "glm4v_moe_vision",
+                "num_heads": 12,
+                "out_hidden_size": 4096,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        892498432,
+    ),
+    "internvl": (
+        4096,
+        {
+            "vision_feature_layer": -1,
+            "vision_config": {
+                "attention_bias": False,
+                "hidden_size": 1024,
+                "image_size": [448, 448],
+                "intermediate_size": 4096,
+                "model_type": "internvl_vision",
+                "norm_type": "layer_norm",
+                "num_hidden_layers": 24,
+                "patch_size": [14, 14],
+                "use_qk_norm": False,
+            },
+        },
+        337509376,
+    ),
+    "qianfan_ocr": (
+        4096,
+        {
+            "vision_feature_layer": -1,
+            "vision_config": {
+                "attention_bias": True,
+                "hidden_size": 1024,
+                "image_size": [448, 448],
+                "intermediate_size": 4096,
+                "model_type": "qianfan_ocr_vision",
+                "norm_type": "layer_norm",
+                "num_hidden_layers": 24,
+                "patch_size": [14, 14],
+                "use_qk_norm": False,
+            },
+        },
+        337583104,
+    ),
+    "cohere2_vision": (
+        8192,
+        {
+            "alignment_intermediate_size": 36864,
+            "downsample_factor": 2,
+            "vision_config": {
+                "hidden_size": 1152,
+                "image_size": 512,
+                "intermediate_size": 3072,
+                "model_type": "siglip_vision_model",
+                "num_hidden_layers": 27,
+                "patch_size": 16,
+                "vision_use_head": True,
+            },
+        },
+        670168832,
+    ),
+    "minimax_m3_vl": (
+        6144,
+        {
+            "vision_config": {
+                "hidden_size": 1280,
+                "image_size": 2016,
+                "intermediate_size": 5120,
+                "model_type": "minimax_m3_vl_vision",
+                "num_hidden_layers": 32,
+                "patch_size": 14,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        865567232,
+    ),
+    "llama4": (
+        5120,
+        {
+            "vision_config": {
+                "hidden_size": 768,
+                "image_size": 448,
+                "intermediate_size": 5632,
+                "model_type": "llama4_vision_model",
+                "num_hidden_layers": 34,
+                "patch_size": 14,
+                "projector_input_dim": 4096,
+                "projector_output_dim": 4096,
+                "vision_output_dim": 7680,
+            }
+        },
+        455178240,
+    ),
+    "kimi_k25": (
+        7168,
+        {
+            "vision_config": {
+                "hidden_size": 1152,
+                "intermediate_size": 4304,
+                "model_type": "kimi_k25_vision",
+                "num_hidden_layers": 27,
+                "patch_size": 14,
+                "pos_emb_height": 64,
+                "pos_emb_width": 64,
+            }
+        },
+        471143920,
+    ),
+}
+"""`model_type` → width of the text model, what its file states of the tower, weights."""
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_towers_have_the_weights_that_the_library_builds(kind: str) -> None:
+    text, fields, weights = COUNTED[kind]
+    assert tower_parameters({"model_type": kind, **fields}, text) == weights
+
+
+def test_a_tower_that_is_named_and_not_described_is_not_counted() -> None:
+    assert (
+        tower_parameters({"model_type": "llava_llama", "mm_vision_tower": "openai/clip-vit-large-patch14"}, 4096)
+        is None
+    )
+    assert tower_parameters({"model_type": "llama"}, 4096) == 0
+
+
+def test_a_tower_with_an_unknown_encoder_or_a_missing_width_is_not_counted() -> None:
+    assert tower_parameters({"model_type": "llava", "vision_config": {"model_type": "dinov2"}}, 4096) is None
+    assert tower_parameters({"model_type": "internvl_chat", "vision_config": {"intermediate_size": 4096}}, 4096) is None
