@@ -134,7 +134,8 @@ def change(data: Any, draw: Random, *, mild: bool = False) -> str:
             kind = "value"
         else:
             beside = _at(data, other[:-1])
-            parent[last], beside[other[-1]] = beside[other[-1]], parent[last]
+            first, second = copy.deepcopy(beside[other[-1]]), copy.deepcopy(parent[last])  # some stand in two places
+            parent[last], beside[other[-1]] = first, second
             return f"{where} swapped with {'.'.join(map(str, other))}"
     old = parent[last]
     if kind == "add":

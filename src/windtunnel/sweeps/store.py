@@ -12,6 +12,7 @@ DIR/lock                     held by the one process that writes
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import socket
@@ -126,9 +127,9 @@ class Store:
         self._flushed = time.monotonic()
         if not self._rows:
             return
-        name = f"part-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}-{self._shard}.parquet"
+        stem = f"part-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}-{self._shard}"
         try:
-            write_shard(self._rows, self.folder / "cells" / name)
+            write_shard(self._rows, self.folder / "cells" / f"{stem}.parquet")
         except (OSError, duckdb().Error) as error:
             rows = len(self._rows)
             raise BadInput(
@@ -139,8 +140,10 @@ class Store:
                     str(self.folder),
                 )
             ) from None
-        self._shard += 1
-        self._rows = []
+        finally:  # a signal may come after the file is there: its rows must not be written again
+            if any((self.folder / "cells").glob(f"{glob.escape(stem)}.*.parquet")):
+                self._shard += 1
+                self._rows = []
         if self._shard % MERGE == 0:
             merge(self.folder)
 

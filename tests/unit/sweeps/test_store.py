@@ -383,3 +383,19 @@ def test_a_signal_while_rows_are_read_or_written_is_an_interrupt() -> None:
     finally:
         sender.cancel()
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_after_a_shard_is_there_does_not_write_its_rows_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from windtunnel.sweeps import shards as files
+
+    def interrupted(_: Path) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Store(tmp_path, DEFINITION) as store:
+        monkeypatch.setattr(files, "sync_folder", interrupted)
+        store.add(rows(step_time_s=2.0))
+        store.flush()
+    assert len(query(tmp_path, "SELECT * FROM attempts")) == len(list(DEFINITION.cells()))
