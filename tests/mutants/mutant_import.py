@@ -71,7 +71,9 @@ def install_mutant(site: mutant_sites.Site) -> None:
 
     sys.meta_path.insert(0, EditedFinder(damage, {}, site.file))  # type: ignore[arg-type]
     os.environ[VARIABLE] = json.dumps(vars(site))
-    folders = [str(Path(__file__).with_name("subprocess")), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    damaged = str(Path(__file__).with_name("subprocess"))
+    sys.path.append(damaged)  # tests hand their own path on
+    folders = [damaged, str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
 
 
