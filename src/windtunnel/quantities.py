@@ -224,6 +224,16 @@ def assumed_text(field: str, value: Any) -> str:
         return text
 
 
+def probability(share: float) -> str:
+    """A probability in per cent; none is stated as certain, as runs differ from their scenarios.
+
+    Example:
+        >>> probability(0.99996), probability(0.53)
+        ('over 99 %', '53 %')
+    """
+    return "over 99 %" if share > 0.99 else "under 1 %" if share < 0.01 else percent(share, 0)
+
+
 def percent(share: float, digits: int = 1) -> str:
     """A share in per cent.
 

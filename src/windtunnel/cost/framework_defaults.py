@@ -55,6 +55,22 @@ class Behaviour:
     """Gradients go where offloaded optimizer state is, which updates weights there (ZeRO-Offload)."""
     step_casts_gradients: bool = False
     """The optimizer's step casts all gradients of its shard to fp32 at once (DeepSpeed)."""
+    optimizer_copies: float = 0.0
+    """Tensors of a moment's size that a step of Adam has beside its state: an optimizer of single or grouped operators
+    writes out the root of the second moment (`torch.optim.adamw`: `_foreach_sqrt`, or a tensor and its quotient for one
+    tensor at a time); fused kernels write none."""
+    trainer_optimizer_copies: float | None = None
+    """The same in fine-tuning, where the script's own optimizer takes the place of the framework's (Hugging Face's
+    Trainer hands `adamw_torch` to DeepSpeed); absent: `optimizer_copies`."""
+    pinned_shards: str = ""
+    """What one page-locked piece of offloaded weights holds, and of their gradients, which then come with them: the
+    shard of a `weight` (FSDP2) or a `layer` (FSDP1); empty: other pieces, gradients as `offload.gradients` says."""
+    host_step_bytes: float = 0.0
+    """Bytes of host memory a parameter that an optimizer on the host takes beside its state and gradients where it
+    updates its shard at once (ZeRO-1 and ZeRO-2)."""
+    fsdp_doubles_experts: bool = False
+    """Sharding of all states beside expert parallelism holds the local experts whole next to their shards, and their
+    optimizer state twice (Megatron-FSDP)."""
     flattens_through_host: bool = False
     """Weights become one buffer through host memory where the device has no room for them twice (DeepSpeed's ZeRO-1
     and ZeRO-2); otherwise both copies lie on the device until the first is freed (Megatron-Core)."""
@@ -67,6 +83,9 @@ class Behaviour:
     """Modules that are cheap to recompute and that the framework recomputes by name: `plan` tries them for models with
     experts. Megatron-Core: `--recompute-modules layernorm moe_act mla_up_proj`, what DeepSeek-V3 recomputed (DeepSeek
     2024, arXiv 2412.19437, section 3.2.3)."""
+    selective_modules: tuple[str, ...] = ("core_attn",)
+    """What `recompute: selective` recomputes. Megatron-Core: the attention core; torchtitan: per operator (`per_op`,
+    `activation_checkpoint.selective_ac_option: op`)."""
     named_remat: bool = False
     """Whether a module that recomputes gives up all of its outputs (JAX saves named tensors and nothing else).
 
@@ -132,6 +151,9 @@ class Behaviour:
     `make_vocab_size_divisible_by`); compilers that pad tiles cost the same. Otherwise they have the model's rows."""
     eager_loss: bool = False
     """Logits and loss run as PyTorch operators (a chain of tensors) unless the loss is fused."""
+    trainer_eager_loss: bool = False
+    """Whether they do so in fine-tuning, where the model is that of the script and not of the framework (Hugging Face's
+    models under DeepSpeed: `logits.float()`, a shifted copy, cross entropy)."""
     loss_chunks: int = 1
     """Pieces in which a fused loss and the head's output are computed."""
     planned_memory: bool = False

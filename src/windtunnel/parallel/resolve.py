@@ -20,7 +20,6 @@ WHOLE = Compression()
 """Nothing is compressed."""
 NOT_SWITCHED = CarriedSwitches()
 """Every carried switch is absent."""
-SELECTIVE_MODULES = ("core_attn",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +160,7 @@ def _decided(case: PlanCase) -> dict[str, Any]:
         layers = default_split(sizes.depth, sizes.virtual_stages, **ends)
     recompute = plan.recompute
     if recompute.policy == "selective":
-        recompute = recompute.model_copy(update={"policy": "modules", "modules": SELECTIVE_MODULES})
+        recompute = recompute.model_copy(update={"policy": "modules", "modules": tuple(behaviour.selective_modules)})
     gathers_again = plan.pp == 1 or bool(plan.gather_per_block)
     return {
         "sp": (behaviour.sp if plan.sp is None else plan.sp) and plan.tp > 1,

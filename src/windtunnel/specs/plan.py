@@ -102,6 +102,13 @@ class Recompute(Spec):
     ] = False
     """Full recomputation keeps what collectives brought and does not repeat them."""
 
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _known_policy(cls, value: Any) -> Any:
+        if isinstance(value, str) and value in RECOMPUTE_MODULES:
+            raise ValueError(f"must be none, selective, full or modules; {value} is a module: recompute: [{value}]")
+        return value
+
     @field_validator("num_layers", mode="before")
     @classmethod
     def _counts(cls, value: Any) -> Any:

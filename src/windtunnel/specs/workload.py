@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from windtunnel.specs.base import Count, Release, Spec
 from windtunnel.specs.batches import DocumentLengths
@@ -168,8 +168,15 @@ class TrainingSpec(Spec):
     """Sequences per optimizer step."""
     precision: Annotated[Precision, Switch(assumed=Assumed(origin="default"), exported=WRITTEN_BY_TARGETS)] = "bf16"
     """Number format of products."""
-    phase: Annotated[Literal["pretrain", "sft", "lora"], Switch(exported=WRITTEN_BY_TARGETS)] = "pretrain"
-    """All weights from the start, all weights in fine-tuning (`sft`), or low-rank adapters (`lora`)."""
+    phase: Annotated[
+        Literal["pretrain", "sft", "lora"],
+        Switch(
+            exported=WRITTEN_BY_TARGETS,
+            assumed=Assumed(origin="training.lora is stated", when=lambda x: x.phase == "lora"),
+        ),
+    ] = "pretrain"
+    """All weights from the start, all weights in fine-tuning (`sft`), or low-rank adapters (`lora`, also where the
+    phase is not stated and the adapters are)."""
     lora: Annotated[
         LoraSpec | None,
         Switch(
@@ -346,6 +353,12 @@ class TrainingSpec(Spec):
     @classmethod
     def _samples(cls, value: Any) -> Any:
         return (value,) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _adapters_set_the_phase(self) -> Self:
+        if self.lora is not None and "phase" not in self.model_fields_set:
+            object.__setattr__(self, "phase", "lora")  # not among the fields that were written: results list it
+        return self
 
     def target_length(self, family: str) -> int:
         """Tokens that the decoder of a model of this family takes: as many as the inputs where there is no encoder."""

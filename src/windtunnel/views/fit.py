@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.quantities import gib, percent
+from windtunnel.quantities import gib, percent, probability
 from windtunnel.views.view import Column, Section, Table, Text, View, pairs
 
 if TYPE_CHECKING:
@@ -15,10 +15,11 @@ def view(result: FitResult) -> View:
     """Whether a plan fits into memory."""
     fit = result.to_dict()
     reserved, capacity = fit["reserved_bytes"], fit["capacity_bytes"]
-    room = f"{gib(capacity - reserved)} free" if fit["fits"] else f"{gib(fit['over_bytes'])} too much"
+    over = fit["over_bytes"]
+    room = f"{gib(capacity - reserved)} free" if fit["fits"] or not over else f"{gib(over)} too much"
     words = f"{'fits' if fit['fits'] else 'does not fit'}: {gib(reserved)} of {gib(capacity)} reserved, {room}"
     if (likely := fit.get("fit_probability")) is not None:
-        words += f"; probability to fit {percent(likely)}"
+        words += f"; probability to fit {probability(likely)}"
     at_peak = sorted(fit["at_peak"].items(), key=lambda item: -item[1])
     numbers = (Column(), Column(numeric=True), Column(numeric=True))
     peak = Table(numbers, tuple((kind, gib(size), percent(size / capacity)) for kind, size in at_peak))

@@ -29,7 +29,7 @@ def write(view: v.View, path: str | Path) -> Path:
 
 def render(view: v.View) -> str:
     """The whole document, light or dark as the reader's system."""
-    body = [_head(view), _tiles(view.tiles), _facts(view.facts), _warnings(view.warnings)]
+    body = [_head(view), _warnings(view.warnings), _tiles(view.tiles), _facts(view.facts)]
     body += _rows(v.sections(*view.sections, view.assumptions, view.methods))
     if view.origin:
         body.append(f"<footer>{' · '.join(map(escape, view.origin))}</footer>")

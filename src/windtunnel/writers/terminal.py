@@ -33,13 +33,13 @@ def render(view: v.View) -> RenderableType:
     parts: list[RenderableType] = [head, *(styled(line) for line in view.lead)]
     if view.verdict is not None:
         parts += [Styled(), styled(view.verdict)]
+    if view.warnings:
+        parts += [Styled(), *(Styled(f"warning: {line}", style="yellow") for line in view.warnings)]
     if view.tiles or view.facts:
         parts += [Styled(), _figures(view)]
     for section in (*view.sections, view.assumptions):
         if section is not None and not section.pages_only:
             parts += _section(section)
-    if view.warnings:
-        parts += [Styled(), *(Styled(f"warning: {line}", style="yellow") for line in view.warnings)]
     if view.methods is not None:
         parts += _section(view.methods)
     return Group(*parts)

@@ -183,3 +183,19 @@ def test_what_recomputation_drops_and_keeps_is_everything(policy: Any) -> None:
     assert sum(t.elements for t in (*again.kept, *again.dropped)) == sum(t.elements for t in block.tensors)
     assert all(0 <= share <= 1 for share in again.repeats.values())
     assert bool(again.repeats) == (policy != "none")
+
+
+def test_selective_recomputation_is_the_frameworks_own() -> None:
+    from windtunnel.training.predict import prepare
+
+    scenario = {
+        "model": "llama2-7b",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+        "training": {"seq_len": 4096, "global_batch": 8},
+        "plan": {"zero": 3, "recompute": "selective"},
+    }
+    modules = {
+        name: prepare(scenario, overrides=[f"training.framework={name}"])[0].plan.recompute.modules
+        for name in ("torchtitan", "megatron_core")
+    }
+    assert modules == {"torchtitan": ("per_op",), "megatron_core": ("core_attn",)}

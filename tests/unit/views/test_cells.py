@@ -169,8 +169,8 @@ def test_serve() -> None:
 @pytest.mark.parametrize(
     ("fits", "words"),
     [
-        (True, "fits: 30.00 GiB of 80.00 GiB reserved, 50.00 GiB free; probability to fit 90.0 %"),
-        (False, "does not fit: 30.00 GiB of 80.00 GiB reserved, 7.00 GiB too much; probability to fit 90.0 %"),
+        (True, "fits: 30.00 GiB of 80.00 GiB reserved, 50.00 GiB free; probability to fit 90 %"),
+        (False, "does not fit: 30.00 GiB of 80.00 GiB reserved, 7.00 GiB too much; probability to fit 90 %"),
     ],
 )
 def test_fit(fits: bool, words: str) -> None:

@@ -9,10 +9,10 @@ export function drawView(view) {
   if (dark()) for (const [name, value] of Object.entries(view.dark || {})) root.style.setProperty(name, value);
   root.append(h("h2", {}, view.title), ...(view.lead || []).map((line) => h("p", { class: "muted" }, words(line))));
   if (view.verdict) root.append(h("div", { class: view.verdict.tone === "bad" ? "problem" : view.verdict.tone === "warn" ? "warning" : "card" }, words(view.verdict)));
+  for (const line of view.warnings || []) root.append(h("div", { class: "warning" }, line));
   if (view.aside) root.append(h("p", { class: "muted" }, view.aside));
   if (view.tiles) root.append(h("div", { class: "figures" }, view.tiles.map(tile)));
   if (view.facts) root.append(h("section", { class: "card" }, table({ columns: [{}, {}, {}], rows: view.facts.map((f) => [f.name, f.value, f.note || ""]) }, "Figures")));
-  for (const line of view.warnings || []) root.append(h("div", { class: "warning" }, line));
   for (const section of view.sections || []) if ((section.blocks || []).length) root.append(part(section));
   if (view.origin) root.append(h("p", { class: "muted" }, view.origin.join(" · ")));
   return root;

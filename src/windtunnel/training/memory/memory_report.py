@@ -144,6 +144,7 @@ def memory_report(
         curve_bytes=total,
         curve_by_kind=by_kind,
         reserved_by_allocator_bytes=reserved.allocator_bytes,
+        wanted_by_allocator_bytes=reserved.wanted_bytes,
         communication_buffer_bytes=reserved.communication_bytes,
         context_bytes=reserved.context_bytes,
         allocator_retries=reserved.allocator_retries,

@@ -45,6 +45,8 @@ class ReservedMemory:
     """Kind of tensor → bytes in use then; the values sum to `step_bytes`."""
     allocator_bytes: float
     """Bytes that the framework's allocator reserves (`torch.cuda.max_memory_reserved`)."""
+    wanted_bytes: float
+    """Bytes that it would reserve on a device without a limit."""
     context_bytes: float
     communication_bytes: float
     allocator_retries: int
@@ -110,8 +112,10 @@ def reserved_memory(inputs: MemoryInputs, static: StaticMemory, stage: int, capa
     expandable = framework.expandable_segments if chosen is None else chosen
     communication = communication_buffer_bytes(costs, plan)
     replay = _replay(sizes, tensors, streams, expandable=expandable)
-    allocated, reserved, retries = replay.allocated_bytes, replay.reserved_bytes, 0
-    named = _named_buffers(static.on_stage(stage))
+    allocated, retries = replay.allocated_bytes, 0
+    here = static.on_stage(stage)
+    reserved = replay.reserved_bytes + _warm_up_bytes(plan, here, replay, expandable=expandable)
+    wanted, named = allocated if framework.planned_memory else reserved, _named_buffers(here)
     at_peak = _split(bytes_at_peak(events, replay.peak_event, replay.allocated_bytes), named)
     step_peak, step_bytes = _step_peak(events, writer.step_starts, replay)
     at_step_peak = _split(bytes_at_peak(events, step_peak, step_bytes), named)
@@ -125,17 +129,33 @@ def reserved_memory(inputs: MemoryInputs, static: StaticMemory, stage: int, capa
             retries = 1
         else:
             replay = _replay(sizes, tensors, streams, limit_bytes=int(room))
-            reserved, retries = replay.reserved_bytes, replay.releases
+            reserved = replay.reserved_bytes + _warm_up_bytes(plan, here, replay, expandable=expandable)
+            retries = replay.releases
     return ReservedMemory(
         allocated_bytes=float(allocated),
         at_peak=at_peak,
         step_bytes=step_bytes,
         at_step_peak=at_step_peak,
         allocator_bytes=float(reserved),
+        wanted_bytes=float(wanted),
         context_bytes=CONTEXT_BYTES,
         communication_bytes=communication,
         allocator_retries=retries,
     )
+
+
+def _warm_up_bytes(plan: ResolvedPlan, static: dict[str, float], replay: Replay, *, expandable: bool) -> int:
+    """Segments that steps before the capture of a whole-step graph leave behind, which the graph's own pool cannot use.
+
+    Expandable segments give their pages back before the capture.
+
+    Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` (`graph_pools`: a capture allocates from a pool of its own);
+    NVIDIA-NeMo/Megatron-Bridge issue 4587 (60.9 GB inactive after the first step without expandable segments, none
+    with them).
+    """
+    if plan.cuda_graphs != "full" or expandable:
+        return 0
+    return max(replay.reserved_bytes - round(sum(static.values())), 0)
 
 
 _MOST_BYTES = 2.0**62
@@ -168,6 +188,7 @@ def _one_pass(costs: StageCosts, plan: ResolvedPlan, static: dict[str, float]) -
         step_bytes=total,
         at_step_peak=used,
         allocator_bytes=total,
+        wanted_bytes=total,
         context_bytes=CONTEXT_BYTES,
         communication_bytes=communication_buffer_bytes(costs, plan),
         allocator_retries=0,

@@ -138,7 +138,7 @@ def layer_settings(inputs: MemoryInputs) -> LayerSettings:
     ulysses = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all, "all_gather": plan.cp}.get(plan.cp_kind, 1)
     ends = costs.graph.embedding.params + costs.graph.head.params
     loss = "in_place"
-    if framework.eager_loss:
+    if framework.eager_loss or (framework.trainer_eager_loss and training.phase != "pretrain"):
         loss = "compiled" if plan.fused_loss or framework.planned_memory else "eager"
     return LayerSettings(
         plan=plan,
@@ -451,9 +451,13 @@ class StageTraceWriter:
         program.allocate(unused, WORKSPACE)
         program.events.append(step.from_backward.shifted(first))
         program.free(program.allocate(orthogonalised, TEMPORARY))
-        program.free(program.allocate(cast, GRADIENT))
-        if not planned:
+        gradients = program.allocate(cast, GRADIENT)
+        if planned:
+            program.free(gradients)
+        else:
             program.allocate(np.repeat(states / 2, 2), OPTIMIZER)
+            program.free(program.allocate(self._optimizer_copies(states), TEMPORARY))
+            program.free(gradients)
             program.free(step.late_gradients + first)
             program.events += [step.before_backward.shifted(second), step.from_backward.shifted(second)]
             program.free(program.allocate(cast, GRADIENT))
@@ -516,6 +520,20 @@ class StageTraceWriter:
         if self.plan.zero == 0:
             return np.full(2, 4.0 * params)
         return np.array([4.0 * (min(params, SUB_GROUP) if self.plan.zero == 3 else params)])
+
+    def _optimizer_copies(self, states: Floats) -> Floats:
+        """Bytes of what an unfused Adam writes beside its moments, of which `states` has two, shape (copies,).
+
+        On the host they take no device memory. ZeRO-3's groups of parameters follow one another.
+        """
+        own, stated = self.framework.optimizer_copies, self.framework.trainer_optimizer_copies
+        copies = own if stated is None or self.training.phase == "pretrain" else stated
+        if self.training.optimizer != "adam" or self.training.optimizer_in_backward or not copies:
+            return np.zeros(0)
+        moment = float(states.sum()) / 2.0
+        if self.framework.step_casts_gradients and self.plan.zero == 3:
+            moment = min(moment, SUB_GROUP * self.framework.state_bytes / 2.0)
+        return np.full(round(copies), moment)
 
     def _write_buffers(self, program: _HostProgram, share: Floats) -> None:
         """Allocate the other static tensors: workspace, gathered layers, stage buffers."""

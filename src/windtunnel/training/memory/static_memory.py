@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +13,7 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.framework_defaults import Behaviour
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
 from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.parallel.tensor import split_operator
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.data_parallel.gradient_compression import CompressedExchange, Shapes
 from windtunnel.training.memory.live_weights import gathers_by_weight, most_live_params
@@ -22,6 +25,8 @@ from windtunnel.training.stage_costs.adapters import (
 )
 from windtunnel.training.stage_costs.stage_costs import StageCosts
 
+_AT_ONCE = ("host", "pipelined")
+"""Tier of the optimizer's state and way of its update where the host takes a whole shard at once."""
 WORKSPACE_BYTES = 70e6
 """Workspace of the matrix products where weight gradients are allocated apart."""
 
@@ -123,6 +128,14 @@ def static_memory(
         "optimizer": states * offload.optimizer,
         "gradients": _host_gradients(costs, plan, behaviour, gradients + late_of_stage) * offload.gradients,
     }
+    if behaviour.pinned_shards and offload.params and plan.zero == 3:
+        rounded = _page_locked(costs, plan, behaviour, width.weight)
+        shard = params.bytes(buffer_width or width.gradient, sharded=True)
+        elsewhere["params"] = elsewhere["params"] * rounded
+        elsewhere["gradients"] = np.maximum(elsewhere["gradients"], shard * offload.params * rounded)
+    if behaviour.host_step_bytes and plan.zero < 3 and (offload.tier_of("optimizer"), offload.update) == _AT_ONCE:
+        step = params.bytes(behaviour.host_step_bytes * costs.trainable_share, sharded=shard_state)
+        elsewhere["optimizer"] = elsewhere["optimizer"] + step * offload.optimizer
     by_kind = {
         "weights": weights * (1.0 - offload.params),
         "gradients": gradients * (1.0 - offload.gradients),
@@ -130,6 +143,10 @@ def static_memory(
     }
     if training.reference_passes and training.phase != "lora":
         by_kind["weights"] = by_kind["weights"] + params.bytes(element, sharded=plan.zero == 3)
+    if behaviour.fsdp_doubles_experts and plan.zero == 3 and plan.ep > 1:
+        ranks = min(max(plan.expert_dp, 1), plan.shard_group)
+        beside = width.weight + buffer_width + width.state / ranks
+        by_kind["experts beside their shards"] = params.expert * beside
     by_kind |= _offload_buffers(costs, plan, behaviour)
     by_kind |= reduce_buckets(plan, behaviour)
     stored = stored_layer_bytes(training, element)
@@ -140,6 +157,26 @@ def static_memory(
         by_kind["workspace"] = costs.dummy_wgrad_bytes + WORKSPACE_BYTES
     by_kind = {name: size for name, size in by_kind.items() if size.any()}
     return StaticMemory(by_kind, late * (1.0 - offload.gradients), elsewhere)
+
+
+def _page_locked(costs: StageCosts, plan: ResolvedPlan, behaviour: Behaviour, width: float) -> float:
+    """Bytes that page-locked pieces of shards take, as a multiple of the shards: each is rounded up to a power of two.
+
+    Source: PyTorch `aten/src/ATen/core/CachingHostAllocator.h` (`PowerOf2Ceil` of every size); FSDP pins a shard of
+    each weight (`_fsdp_param.py`) or of each layer (`_flat_param.py`).
+    """
+    graph = costs.graph
+    repeats = Counter(kind for kinds in costs.block_kinds for kind in kinds)
+    blocks = [(graph.embedding, 1), (graph.head, 1)] + [(graph.blocks[kind], count) for kind, count in repeats.items()]
+    taken = exact = 0.0
+    for block, count in blocks:
+        weights = [params for op in block.operators if (params := split_operator(op, plan).params) > 0]
+        for params in [sum(weights)] if behaviour.pinned_shards == "layer" else weights:
+            size = params * width / plan.shard_group
+            if size >= 1.0:
+                taken += count * 2.0 ** math.ceil(math.log2(size))
+                exact += count * size
+    return taken / exact if exact else 1.0
 
 
 def bytes_per_parameter(costs: StageCosts, training: TrainingSpec, behaviour: Behaviour, zero: int) -> ParameterBytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import dollars, gib, percent
+from windtunnel.quantities import dollars, gib, percent, probability
 
 if TYPE_CHECKING:
     from windtunnel.training.results.records import Interval, NextMeasurement
@@ -63,7 +63,7 @@ def fit_line(result: TrainingResult) -> str:
     """Whether it fits, by how much, and when it does not, which tensors are largest."""
     memory = result.memory
     room = memory.capacity_bytes - memory.peak_reserved_bytes
-    likely = "" if memory.fit_probability is None else f" (probability {percent(memory.fit_probability)})"
+    likely = "" if memory.fit_probability is None else f" (probability {probability(memory.fit_probability)})"
     if result.memory_fits:
         return f"fits{likely}, {gib(room)} free"
     if memory.overfull:
@@ -71,7 +71,10 @@ def fit_line(result: TrainingResult) -> str:
         return f"does not fit: offloading takes {gib(size)} of {name} a device, of {gib(share)}"
     largest = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
     named = ", ".join(f"{kind} {gib(size)}" for kind, size in largest)
-    chance = "" if memory.fit_probability is None else f" (probability that it does {percent(memory.fit_probability)})"
+    chance = f" (probability that it does {probability(memory.fit_probability or 0.0)})"
+    chance = "" if memory.fit_probability is None else chance
+    if room >= 0:
+        return f"does not fit more likely than not{chance}: {gib(room)} free as predicted; largest: {named}"
     return f"does not fit{chance}, {gib(-room)} too much; largest: {named}"
 
 

@@ -104,6 +104,7 @@ def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
         curve_bytes=np.asarray(data.get("curve_bytes", ()), np.float64),
         curve_by_kind={k: np.asarray(v, np.float64) for k, v in data.get("curve_by_kind", {}).items()},
         reserved_by_allocator_bytes=data.get("reserved_by_allocator_bytes", 0.0),
+        wanted_by_allocator_bytes=data.get("wanted_by_allocator_bytes", 0.0),
         communication_buffer_bytes=data.get("communication_buffer_bytes", 0.0),
         context_bytes=data.get("context_bytes", 0.0),
         allocator_retries=data.get("allocator_retries", 0),

@@ -82,6 +82,8 @@ class MemoryReport:
     """Tensor kind → its part of the curve, shape (n,)."""
     reserved_by_allocator_bytes: float = 0.0
     """Part of `peak_reserved_bytes` that the framework's allocator holds (PyTorch reports it as reserved)."""
+    wanted_by_allocator_bytes: float = 0.0
+    """What it would reserve on a device without a limit; more than the device has where it would return segments."""
     communication_buffer_bytes: float = 0.0
     context_bytes: float = 0.0
     allocator_retries: int = 0
@@ -117,8 +119,12 @@ class MemoryReport:
 
     @property
     def fits(self) -> bool:
-        """Whether the reserved peak fits in the device's memory, and offloaded tensors in their tiers."""
-        return self.peak_reserved_bytes <= self.capacity_bytes and not self.overfull
+        """Whether the reserved peak likely fits in device memory, and offloaded tensors fit in their tiers.
+
+        Plans, fits and advice take this one: what is said to fit has a probability of a half or more.
+        """
+        likely = self.fit_probability is None or self.fit_probability >= 0.5
+        return likely and self.peak_reserved_bytes <= self.capacity_bytes and not self.overfull
 
     @property
     def elsewhere(self) -> tuple[tuple[str, float, float], ...]:

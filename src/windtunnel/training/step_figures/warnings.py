@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windtunnel.quantities import probability
 from windtunnel.training.results.records import MemoryReport
 from windtunnel.training.step_figures.power import device_power_w
 from windtunnel.training.step_setup import PreparedStep
+
+_DOUBTFUL = 0.9
+"""Probability to fit below which a step that is said to fit carries a warning."""
 
 
 def step_warnings(x: PreparedStep, reports: Sequence[MemoryReport], step_s: float) -> tuple[str, ...]:
@@ -42,9 +46,15 @@ def _memory_warnings(memory: MemoryReport) -> tuple[str, ...]:
         out.append(
             f"does not fit: stage {memory.stage} needs {over:.1f} GiB more than the device has; largest are {named}"
         )
+    elif memory.fit_probability is not None and memory.fit_probability < 0.5:
+        size, room = memory.peak_reserved_bytes / 2**30, memory.capacity_bytes / 2**30
+        chance = f"the probability that it fits is {probability(memory.fit_probability)}"
+        out.append(f"does not fit, more likely than not: {size:.1f} of {room:.1f} GiB are reserved; {chance}")
     elif memory.allocator_retries:
         times = memory.allocator_retries
         out.append(f"the allocator has to release and search {times} times; that time is not in the step")
     elif share > 0.95:
         out.append("within 5 % of device memory: allocator retries are likely and are not in the step time")
+    if not out and memory.fit_probability is not None and memory.fit_probability < _DOUBTFUL:
+        out.append(f"may run out of memory: the probability that it fits is {probability(memory.fit_probability)}")
     return tuple(out)

@@ -71,7 +71,7 @@ def training_targets(row: dict[str, Any], work: Work | None) -> tuple[Target, ..
         targets.append(_memory(metric, value))
     beside = number(row.get("mem_gib"))
     if beside is not None and beside > 0 and not metric.startswith("peak_memory"):
-        targets.append(_memory(_memory_kind(row), beside))
+        targets.append(_used(beside) if _is_of_the_device(row) else _memory(_memory_kind(row), beside))
     return tuple(targets)
 
 
@@ -79,6 +79,17 @@ def _memory(metric: str, gib: float) -> Target:
     if "reserved" in metric:
         return Target(metric, "GiB", gib, lambda r: r.memory.reserved_by_allocator_bytes / GIB)
     return Target(metric, "GiB", gib, lambda r: r.peak_memory_allocated_bytes / GIB)
+
+
+def _used(gib: float) -> Target:
+    """All that a device holds, with contexts and communication buffers."""
+    return Target("peak_memory_reserved", "GiB", gib, lambda r: r.peak_memory_reserved_bytes / GIB)
+
+
+def _is_of_the_device(row: dict[str, Any]) -> bool:
+    """Whether a peak was read from the device (`nvidia-smi`) and not from the framework's allocator."""
+    extra = mapping(row.get("extra"))
+    return "smi" in f"{words(extra.get('mem_kind'))} {words(extra.get('memory_kind'))} {words(extra.get('mem_note'))}"
 
 
 def _memory_kind(row: dict[str, Any]) -> str:

@@ -215,3 +215,20 @@ def test_frozen_weights_in_the_format_of_the_products_are_not_cast(device: str, 
     assert 0.5 * weights < wide["F"] - stored["F"] < 4.0 * weights  # the cast reads two bytes and writes one or two
     unpacked = traffic("fp8", "bf16")["F"] - traffic(None, "bf16")["F"]
     assert unpacked == pytest.approx((1.0 + 2.0) * weights)
+
+
+def test_adapters_without_a_phase_set_it_and_results_say_so() -> None:
+    from windtunnel.specs.workload import TrainingSpec
+    from windtunnel.training.predict import simulate_training
+
+    stated = {"seq_len": 512, "global_batch": 8, "lora": {"rank": 8}}
+    assert TrainingSpec.model_validate(stated).phase == "lora"
+    assert TrainingSpec.model_validate(stated | {"phase": "sft"}).phase == "sft"
+    scenario = {
+        "model": "meta-llama/Llama-3.2-1B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+        "training": stated,
+        "plan": {"zero": 0},
+    }
+    told = {a.field: a.value for a in simulate_training(scenario, sensitivities=False).assumed}
+    assert told["training.phase"] == "lora"
