@@ -74,7 +74,7 @@ mutants-index: $(COMPILED)  ## record which test executes which lines, for make 
 		-m "not slow" --benchmark-disable tests/unit/engine tests/unit/serving tests/unit/clusters tests/unit/runs tests/property
 
 torch: setup  ## PyTorch into .venv, where the index has it
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch -c constraints.txt \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 \
 		|| echo "PyTorch cannot be installed: the tests that need it skip"
 
 real: torch  ## real small steps on this machine beside their predictions; alone on its cores

@@ -37,6 +37,8 @@ FIGURES = {
 SMALLEST = 1e-6
 """Relative change that counts."""
 NOT_FIGURES = frozenset({"wall_s", "elapsed_s", "simulated_in_s", "compile_s", "worker_steps_per_s", "schema_version"})
+START = "import sys; from windtunnel.cli.main import main; sys.exit(main())"
+"""Runs the command line of earlier releases too, which `python -m windtunnel` does not."""
 STORED = ("tests/golden/training_golden.json", "tests/golden/commands/*.json")
 SHOWN = 8
 """Figures of an example that a table lists where its command names none."""
@@ -60,7 +62,7 @@ def predicted(source: Path, command: str, name: str) -> dict[str, Any] | str:
     """Result of an example by the sources of a folder, or the last line of why there is none."""
     own = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPATH": str(source / "src")}
     done = subprocess.run(
-        [sys.executable, "-m", "windtunnel", command, name, "--json"],
+        [sys.executable, "-c", START, command, name, "--json"],
         cwd=source, env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if not done.stdout.startswith("{"):

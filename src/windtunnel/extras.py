@@ -22,7 +22,7 @@ def extra(module: str, needed_by: str | None = None) -> Any:
 
     Args:
         module: its name, a key of `EXTRAS`.
-        needed_by: extra that brings it beside others, where that is the better one to install.
+        needed_by: extra that brings it together with others, where that is the better one to install.
 
     Raises:
         BadInput: it is not installed; names the extra.

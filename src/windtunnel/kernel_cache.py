@@ -273,7 +273,7 @@ def _open(directory: Path, family: str) -> Path:
 
 
 def _remove_oldest(directory: Path, family: str) -> None:
-    """Remove directories beside this one whose names begin alike, but for those that were used last.
+    """Remove directories next to this one whose names begin alike, but for those that were used last.
 
     A process that still uses one of them has its code in memory and makes the directory again when it compiles more.
     """

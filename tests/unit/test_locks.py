@@ -60,6 +60,14 @@ def test_a_lock_has_every_package_at_a_version_that_is_allowed(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_has_the_versions_that_tests_were_run_with(name: str) -> None:
+    text = (ROOT / "constraints.txt").read_text("utf-8")
+    tested = {normal(package): version for package, version in re.findall(r"(?m)^([\w.-]+)==(\S+)", text)}
+    other = {package: version for package, version in locked(name).items() if tested.get(package, version) != version}
+    assert not other, f"run scripts/lock {name}"
+
+
+@pytest.mark.parametrize("name", LOCKS)
 def test_a_lock_has_hashes_and_names_no_index(name: str) -> None:
     text = (ROOT / "locks" / f"{name}.txt").read_text("utf-8")
     assert "://" not in text and "--index" not in text and "--find-links" not in text

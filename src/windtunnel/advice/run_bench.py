@@ -27,7 +27,7 @@ from windtunnel.techniques.base import Work
 from windtunnel.training.stage_costs.pricing_cache import PricingCache
 
 FIRST = 32
-"""Replications of a changed run to begin with; twice as many follow while its difference cannot be told from none."""
+"""Replications of a changed run to begin with; twice as many follow while its difference may be none."""
 LEAST_SHARE = 1e-3
 """Share of the wall time by which a class of time has to differ to be named."""
 _TAIL = 1.2816
@@ -123,7 +123,7 @@ class RunBench:
         return cls(base, dict(x.step.scenario), x.folder)
 
     def run(self, changed: dict[str, Any]) -> RunFigures:
-        """The run of a changed scenario in the base's random numbers, until its difference is told or they end."""
+        """The run of a changed scenario in the base's random numbers, until its difference is resolved or they end."""
         x = prepared_run(changed, folder=self.folder, cache=self.cache, one_of_many=True)
         base, most = self.base, len(self.base.samples)
         samples, seconds = _replicated(x, 0, min(FIRST, most))

@@ -17,7 +17,7 @@ class ReleasedFormat:
     formats: Mapping[str, str]
     """Fields of `serving.precision`: `weights`, and `experts` where they differ."""
     why: str
-    """Where that is said."""
+    """Where that is stated."""
 
 
 @cache

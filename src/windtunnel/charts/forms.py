@@ -200,7 +200,7 @@ def line(
         y: vertical places; what is not finite is left out.
         series: name in the legend, whose colour it takes.
         colour: where it has no series.
-        told: text of each point.
+        told: text that each point shows.
         dots: whether points are seen.
         looks: properties of the line.
     """

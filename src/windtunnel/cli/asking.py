@@ -35,7 +35,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 def ask(question: str, default: str, read: Callable[[str], AnswerT]) -> AnswerT:
-    """The answer to a question on the terminal; one that cannot be read is told why and asked again.
+    """The answer to a question on the terminal; one that cannot be read is refused with the reason and asked again.
 
     Args:
         question: without its mark at the end.

@@ -1,4 +1,4 @@
-"""`--export` and its companions, for every verb that ends with a plan. Nothing heavy is imported before it is used."""
+"""`--export` and its companions, for commands that end with a plan. Nothing heavy is imported before it is used."""
 
 from __future__ import annotations
 

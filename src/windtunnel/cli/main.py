@@ -1,4 +1,4 @@
-"""The `windtunnel` command: one verb a file, errors as lines and exit codes.
+"""The `windtunnel` command: one command a file, errors as lines and exit codes.
 
 Exit codes: 0 success, 1 our own bug, 2 bad input, 3 no feasible answer, 4 a gate failed.
 """
@@ -59,19 +59,19 @@ VERBS = {
     "Bring and write files": ("init", "import", "schema", "rerun", "batch", "mcp"),
     "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
 }
-"""Heading of the help → verbs below it."""
+"""Heading of the help → commands below it."""
 
 
 class _Verbs(TyperGroup):
     """Commands under headings. What the command line itself has wrong is kept for `--json`."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the options before the verb."""
+        """Read the options before the command."""
         with USAGE.kept():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the verb's options and run it."""
+        """Read the command's options and run it."""
         with USAGE.kept():
             return super().invoke(ctx)
 

@@ -239,7 +239,7 @@ class _State:
 
 
 def _how_far(count: float, total: float, left_s: float | None, what: str = "") -> str:
-    """Done, total and, once that can be told, the time that is left."""
+    """Done, total and, once it can be estimated, the time that is left."""
     from windtunnel.progress import duration
 
     left = "" if left_s is None or left_s < 1 else f", about {duration(left_s)} left"

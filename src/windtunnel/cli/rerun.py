@@ -25,7 +25,7 @@ def rerun(
     """Repeat a stored result and say whether it is equal.
 
     Results of earlier releases are read too. Every figure is compared to 9 digits, and each that moved is listed with
-    its change, beside what changed in results since; exits 4 when one differs.
+    its change, next to what changed in results since; exits 4 when one differs.
     """
     import windtunnel
     from windtunnel import api

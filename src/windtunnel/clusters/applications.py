@@ -31,7 +31,7 @@ OWN_LIMITS: Mapping[str, Mapping[str, Any]] = {
     "ncf": {"fixed": 32768.0, "most_devices": 1},
     "yolov3": {"most_local": 8.0},
 }
-"""What the public simulator of Pollux states beside its tables (petuum/adaptdl, branch osdi21-artifact, Apache-2.0)."""
+"""What the public simulator of Pollux states without tables (petuum/adaptdl, branch osdi21-artifact, Apache-2.0)."""
 
 
 @dataclass(slots=True, kw_only=True)

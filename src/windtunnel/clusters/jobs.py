@@ -93,7 +93,7 @@ class Jobs:
 
     @property
     def estimates(self) -> Floats:
-        """What a scheduler is told that each job takes."""
+        """What a scheduler expects each job to take."""
         return self.work_s if self.estimate_s is None else self.estimate_s
 
     def only(self, rows: Ints) -> Jobs:

@@ -196,7 +196,7 @@ def serving_coefficients(
     """Coefficients of an engine's release line on a device, the most specific entry of each.
 
     What was fitted (`fitted/`) belongs to its own release line and is not inherited: factors on the priors of each
-    device, told by rows of that line on that generation, or by rows of others that share the line or the generation.
+    device, fitted to rows of that line on that generation, or by rows of others that share the line or the generation.
     Without `fitted` the priors of a fit come out. Where nothing is `streamed`, or another process does it, iterations
     do not wait for the server.
 

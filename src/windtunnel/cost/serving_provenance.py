@@ -11,7 +11,7 @@ from windtunnel.cost.serving import ServingCoefficients, prior_of, release_of, s
 from windtunnel.specs.device import DeviceSpec
 
 _GRADES = {"pooled": "analytic"}
-"""Told by other sets' rows: an estimate for these."""
+"""Fitted to rows of other sets: an estimate for these."""
 
 
 def serving_provenance(

@@ -1,4 +1,4 @@
-"""Python files that a scenario names run only where the user has said so, for the content that he has seen.
+"""Python files that a scenario names run only where the user has allowed it, for the content that was seen.
 
 Trust is remembered by content, never by path: a digest of the file and of every Python file below its folder, which it
 may import. The file is read once, so that it runs as it was compared; what it imports is read again as it is imported.
@@ -48,7 +48,7 @@ def run_python(path: str | Path, field: str, module_name: str) -> ModuleType:
     module = ModuleType(module_name)
     module.__file__ = str(file)
     folder = str(file.resolve().parent)
-    sys.pycache_prefix = str(_store().parent / "pycache")  # compiled files that lie in the folder were not judged
+    sys.pycache_prefix = str(_store().parent / "pycache")  # compiled files that lie in the folder were not checked
     sys.modules[module_name] = module  # dataclasses and pickling look their module up
     sys.path.insert(0, folder)
     try:

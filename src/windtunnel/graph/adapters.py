@@ -48,7 +48,7 @@ def with_adapters(block: Block, rank: int, targets: Collection[str], *, dropout:
 
 
 def adapter_params(op: Operator, rank: int, *, dora: bool, rotation: int | None = None) -> float:
-    """Trained weights of the adapters beside a product: two thin matrices each, and DoRA's magnitudes; or rotations."""
+    """Trained weights of the adapters of a product: two thin matrices each, and DoRA's magnitudes; or rotations."""
     if rotation is not None:
         return op.groups * len(op.adapters) * op.k * (rotation - 1.0) / 2.0
     outputs = op.n * sum(op.adapters)

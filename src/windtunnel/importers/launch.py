@@ -81,7 +81,7 @@ class Launch:
     file: str
     fields: dict[str, Any] = field(default_factory=dict)
     origin: dict[str, tuple[str, int | None]] = field(default_factory=dict)
-    """Field → (what said it, line)."""
+    """Field → (what states it, line)."""
     assumed: list[tuple[str, str, str]] = field(default_factory=list)
     """(field, value, why)."""
     unread: list[Left] = field(default_factory=list)
@@ -261,7 +261,7 @@ class Launch:
         return "\n".join(lines + _block(self.scenario(), self.origin, "", 0)) + "\n"
 
     def where(self, path: str) -> tuple[str, int | None] | None:
-        """What said a field, or the nearest parent or child of it."""
+        """What states a field, or the nearest parent or child of it."""
         parts = re.sub(r"\[(\d+)\]", r".\1", path).split(".")
         for n in range(len(parts), 0, -1):
             found = self.origin.get(".".join(parts[:n]))

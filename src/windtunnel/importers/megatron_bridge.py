@@ -171,7 +171,7 @@ def recipe_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(launch: Launch, s: Settings, devices: int | None) -> int:
-    """What a step depends on beside its model, its cluster and its work; returns tp · pp · cp."""
+    """What a step depends on other than its model, its cluster and its work; returns tp · pp · cp."""
     _training(launch, s)
     inner = _axes(launch, s)
     _sharding(launch, s, devices, inner)

@@ -164,7 +164,7 @@ def _public_vocabulary(
 def _left_out(launch: Launch, fields: dict[str, Any], lines: dict[str, tuple[str, int | None]]) -> None:
     """Gating and window of the public model with these sizes: a switch missing in the script does not undo them.
 
-    Models of the same sizes are told apart by their vocabulary; only what all that are left have in common is taken.
+    Models of the same sizes are distinguished by their vocabulary; only what all that are left have in common is taken.
     """
     public = [model for model in _public_models(fields, lines) if model.vocab_size == fields.get("vocab_size")]
     if not public:
@@ -375,7 +375,7 @@ def _latent(flags: Flags, fields: dict[str, Any], lines: dict[str, tuple[str, in
 def _vocabulary(
     launch: Launch, flags: Flags, wanted: Wanted, *, encoder: bool = False
 ) -> tuple[int, str, int | None] | None:
-    """(size, what said it, line)."""
+    """(size, what states it, line)."""
     padded, plain = flags.number("padded-vocab-size"), flags.number("vocab-size")
     tokenizer = flags.given.get("tokenizer-type", ([], 0))[0]
     flags.set_aside("tokenizer-type", "tokenizer-model", "vocab-file")

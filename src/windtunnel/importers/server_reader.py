@@ -12,7 +12,7 @@ from windtunnel.importers.server_command import Command, Starts, beside, command
 from windtunnel.importers.server_fields import Pool, alike, cluster_of, router, traffic, written_copies
 
 Place = tuple[str, int | None]
-"""What said something, and its line."""
+"""What states something, and its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Program:
             text: the script or YAML file.
             file: its name.
             wanted: what the user adds.
-            fill: one server's fields from its options and number; returns its nodes and what said so.
+            fill: one server's fields from its options and number; returns its nodes and what states them.
         """
         launch = Launch(format=self.format, title=self.title, file=file)
         found: list[Command] = commands(text, self.starts, launch, wanted.env)
@@ -76,7 +76,7 @@ class Program:
 
 
 def nodes_of(pool: Pool) -> tuple[int, Place | None]:
-    """Nodes of a server by `nnodes`, and what said so."""
+    """Nodes of a server by `nnodes`, and what states them."""
     own = pool.number("nnodes") or 1
     return own, pool.said("nnodes") if own > 1 else None
 

@@ -215,7 +215,7 @@ def _data_parallel(launch: Launch, s: Settings, devices: int | None, inner: int,
 def _batch(
     launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inner: int, pp: int
 ) -> tuple[int, str, int | None] | None:
-    """Fill in the batch; returns the micro-batch with what said it."""
+    """Fill in the batch; returns the micro-batch with what states it."""
     names = ("training.local_batch_size", "training.batch_size")
     local = s.number(*names)
     if local is None and not any(name in s.values for name in names):

@@ -22,7 +22,7 @@ ONE_SEED = Verdict(False, ("one seed: the noise is not known; `seeds: 2` or more
 
 
 def asked(x: PreparedLearning) -> bool:
-    """Whether there is an order to judge, and seeds to judge it by."""
+    """Whether there is an order to check, and seeds to check it by."""
     return x.spec.gate and len(x.algorithms) > 1 and len(x.seeds) > 1
 
 

@@ -17,7 +17,7 @@ _SUFFIXES = ("64_", "")
 
 @contextmanager
 def one_thread() -> Iterator[bool]:
-    """Products inside run on one thread; True where the library of this NumPy could be told so.
+    """Products inside run on one thread; True where the library of this NumPy could be set so.
 
     NumPy's wheels carry an OpenBLAS that can; with another library set `OMP_NUM_THREADS=1` before the start.
     """

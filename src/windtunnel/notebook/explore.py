@@ -48,7 +48,7 @@ class Explorer:
         self.answer = self.changed({})
 
     def changed(self, values: Mapping[str, Any]) -> Answer:
-        """The answer for other values; what cannot be is told in the place of the prediction.
+        """The answer for other values; what is refused stands in the place of the prediction.
 
         Args:
             values: field → number, of `fields`; others are left out.

@@ -315,7 +315,7 @@ def _number(value: Any) -> float | None:
 def _of_one(
     families: dict[_Family, _Counted], asked: tuple[float | None, str, str], file: str, parent: str
 ) -> tuple[_Family, _Counted]:
-    """The family of the temperature, model and task asked for; several where none is asked are told, a line each.
+    """The family of the temperature, model and task asked for; several where none is asked for are listed, a line each.
 
     Raises:
         BadInput: a mixture, or nothing of what is asked for.

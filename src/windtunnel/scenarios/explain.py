@@ -51,7 +51,7 @@ def explain(spec: type[BaseModel], data: Any, error: ValidationError) -> list[Pr
 
 
 def _is_inconsistent(item: ErrorDetails, place: Place) -> bool:
-    """Whether the complaint is one of a record's own check, which has told its problems apart."""
+    """Whether the complaint is one of a record's own check, which has listed its problems one by one."""
     cause = item.get("ctx", {}).get("error")
     return item["type"] == "value_error" and not place.alternatives and isinstance(cause, Inconsistent)
 

@@ -35,7 +35,7 @@ class Replaced(Exception):
 
 
 class Died(Exception):
-    """The process ended before it answered; another one starts with the next question."""
+    """The process ended before its result came; another one starts with the next question."""
 
 
 class Busy(Exception):

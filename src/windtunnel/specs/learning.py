@@ -170,7 +170,7 @@ class LearningSpec(Spec):
     seed: int = Field(default=1, ge=0, le=2**31)
     """Seed of everything that is drawn."""
     gate: bool = True
-    """Whether runs at twice the learning rate and of one worker alone judge if the order of algorithms may be believed.
+    """Whether runs at twice the learning rate and of one worker alone decide if the order of algorithms holds.
     They are made where there are two seeds and two algorithms or more, and about double the work."""
     evaluate_every: Count | None = None
     """Local steps between points of a curve; absent: 100 points."""

@@ -96,7 +96,7 @@ class Store:
         """Write what is left, merge small shards, and give the lock back.
 
         Raises:
-            BadInput: rows cannot be written; not where that has been told already.
+            BadInput: rows cannot be written; not where that was reported already.
         """
         try:
             self.flush()

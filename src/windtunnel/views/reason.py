@@ -135,7 +135,7 @@ def _named(result: ReasonResult, point: Point | None = None) -> list[str]:
 
 
 def _telling_knobs(points: Sequence[Point]) -> list[str]:
-    """Knobs by which candidates of one strategy are told apart; none where it takes more than those."""
+    """Knobs by which candidates of one strategy differ; none where it takes more than those."""
     names = list(dict.fromkeys(name for p in points for name in p.knobs))
     names = [name for name in names if len({_knob(p.knobs.get(name)) for p in points}) > 1]
     told = {(p.strategy, p.model, *(_knob(p.knobs.get(name)) for name in names)) for p in points}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from windtunnel.specs.autoscale import AutoscaleSpec
 
 SYNC_S = 15
-"""Between two looks of Kubernetes' autoscaler, unless its controller is told otherwise."""
+"""Between two looks of Kubernetes' autoscaler, unless its controller is configured otherwise."""
 METRICS = {
     "vllm": {
         "running": "vllm:num_requests_running",

@@ -1,4 +1,4 @@
-"""What serving engines refuse when they start, such as divisions that do not come out even; what none can be told."""
+"""What serving engines refuse when they start, such as divisions that do not come out even; what has no option."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """ShareGPT conversations: a JSON array (or lines) of {"id", "conversations": [{"from": "human" | "gpt", "value"}]}.
 
 Text without times: tokens are counted by characters, arrivals come from the scenario. Each answer of the model is a
-request; its prompt adds what was said since the answer before.
+request; its prompt adds the messages since the answer before.
 
 Source: the files that vLLM's and SGLang's benchmarks read as dataset `sharegpt`.
 """

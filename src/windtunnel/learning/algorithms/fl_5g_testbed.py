@@ -1,4 +1,4 @@
-"""Federated averaging on a testbed of single-board computers over Ethernet, WiFi or 5G, told apart by parts of a round.
+"""Federated averaging on a testbed of single-board computers over Ethernet, WiFi or 5G, divided into parts of a round.
 
 A round is a download, local steps, an upload and the aggregation; the slowest client ends it. Uploads over 5G meet in
 the cell's uplink (`link.shared`), those over Ethernet do not. The published ratios of upload times (33.3 over Ethernet,

@@ -471,7 +471,7 @@ class _Run:
             self.at(self.now + own.outage.noticed_s, _Kind.LOST, worker, flight.serial)
         self.at(self.now + own.outage.back_s, _Kind.JOIN, worker)
 
-    # -- what is told ------------------------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------------------------
 
     def evaluate(self) -> None:
         """Add a point to the curve."""

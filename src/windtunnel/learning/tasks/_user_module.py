@@ -34,7 +34,7 @@ class ModuleAndData:
 
 
 def require_torch() -> Any:
-    """The package `torch`, told to use one thread.
+    """The package `torch`, set to use one thread.
 
     Raises:
         BadInput: PyTorch is not installed.

@@ -52,7 +52,7 @@ def read_schedule(messages: Messages | Schedule, steps: int, *, who_matters: boo
     """Read all messages of an algorithm, and find the repeat that leaves the fewest steps to simulate.
 
     Args:
-        messages: What it sends in each local step; formats are told apart by value. A schedule that was read before
+        messages: What it sends in each local step; formats are distinguished by value. A schedule that was read before
             is taken as it is.
         steps: How many to read.
         who_matters: Whether it makes a difference which workers take part, and not only how many.

@@ -1,4 +1,4 @@
-"""The recommended plan: the simplest of those that cannot be told apart.
+"""The recommended plan: the simplest of those that cannot be distinguished.
 
 The search finds the plan that is fastest *as simulated*. Where measured pairs of plans
 (`training.uncertainty.plan_difference`) cannot say whether it is really faster than another simulated plan, the one
@@ -105,7 +105,7 @@ class Choice:
 
 
 def choose(finished: FinishedSearch, fastest: Evaluated, others: Iterable[Evaluated]) -> Choice | None:
-    """The simplest of the simulated plans that cannot be told apart from the fastest.
+    """The simplest of the simulated plans that cannot be distinguished from the fastest.
 
     Args:
         finished: the search, for the memory of plans that it did not ask.

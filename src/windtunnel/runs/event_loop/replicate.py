@@ -158,7 +158,7 @@ class _Twin:
         return self.here_s < TWIN_S and self.before_s + self.here_s < COMPILE_S
 
     def spent(self, seconds: float) -> None:
-        """Count seconds; now and then other processes are told."""
+        """Count seconds; now and then other processes get the count."""
         self.here_s += seconds
         if self.here_s - self.noted_s > 0.5:
             self.noted_s = self.here_s

@@ -39,7 +39,7 @@ def _per_token(stage: Stage, windowed: float | None) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """What an engine was told, or does by default, that decides the size of its cache."""
+    """What is set for an engine, or its default, that decides the size of its cache."""
 
     rule: str
     """Id of the engine's memory rule."""
@@ -75,7 +75,7 @@ def capacity(model: ModelSpec, cluster: ClusterSpec, shape: Shape, settings: Cac
         model: what is served.
         cluster: group of the cluster that the instance is on.
         shape: axes and formats of the instance.
-        settings: what the engine was told.
+        settings: what is set for the engine.
 
     Raises:
         Infeasible: weights leave no room for one block.

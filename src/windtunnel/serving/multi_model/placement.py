@@ -139,7 +139,7 @@ def remove(device: Device, tenant: int) -> None:
 
 
 def fits(device: Device, job: Request, rules: Rules, now: float) -> bool:
-    """Whether objectives hold with a request more, as far as can be told."""
+    """Whether objectives hold with a request more, as far as it is known."""
     if first_token_s(device, job, now) > rules.ttft_s:
         return False
     total = 0.0

@@ -18,7 +18,7 @@ OUTPUT_WEIGHT = Knob(2.0, 0.0, 1e6, "service of an answer token")
 
 
 class Fair(Queue):
-    """Lines by tenant; `charge` is told of all service. One object serves all instances: shares hold over the fleet."""
+    """Lines by tenant; `charge` gets all service. One object serves all instances: shares hold over the fleet."""
 
     knobs = {"input_weight": INPUT_WEIGHT, "output_weight": OUTPUT_WEIGHT}
     takes_any = False

@@ -371,7 +371,7 @@ def _taken_back(done: list[Added], cancels: tuple[int, ...], on: Ints) -> tuple[
 
 
 def _latest(parents: list[Added], told: list[Added], runs: Mask) -> Added:
-    """The first of the parents that ran, in every program, and what the same of `told` tells."""
+    """The first of the parents that ran, in every program, and the value of `told` for it."""
     ran = np.stack([p.runs for p in parents])
     at, rows = ran.argmax(0), np.arange(len(runs))
 

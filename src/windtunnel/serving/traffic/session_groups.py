@@ -1,4 +1,4 @@
-"""Which requests continue each other, told by what their prompts share."""
+"""Which requests continue each other, by what their prompts share."""
 
 from __future__ import annotations
 

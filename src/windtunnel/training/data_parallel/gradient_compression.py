@@ -52,7 +52,7 @@ SEARCH_PASSES = 5.0
 SECTOR_BYTES = 32.0
 """What an access to a single value moves: a sector of NVIDIA's L2 cache."""
 PEELS = 3.0
-"""Passes until the entries of a sketch are told apart: each recovers all that are alone in a cell (prior: 2 to 4)."""
+"""Passes until the entries of a sketch are separated: each recovers all that are alone in a cell (prior: 2 to 4)."""
 HASHES = 3.0
 """Cells that an entry of a sketch is added to (Li et al. 2024)."""
 FIXED_LAUNCHES = 4.0

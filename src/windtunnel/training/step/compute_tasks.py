@@ -14,7 +14,7 @@ from windtunnel.training.step.replica_tasks import ReplicaTasks
 from windtunnel.training.task_builder import S_COMPUTE, T_F, TaskBuilder
 
 _LEAST_GAP = 0.003
-"""Share of a piece below which its exposed transfers are not told apart."""
+"""Share of a piece below which its exposed transfers are not counted apart."""
 
 
 def add_compute_tasks(tasks: TaskBuilder, group: ReplicaGroup) -> ReplicaTasks:
@@ -91,7 +91,7 @@ def _share_of_work(group: ReplicaGroup, instructions: Instructions, seconds: Flo
 def _exposed_s(
     group: ReplicaGroup, instructions: Instructions, seconds: Floats, share: Floats, pair_of: Rows | None
 ) -> Floats:
-    """(t,): seconds of exposed transfers of each piece, where they are told apart from its kernels."""
+    """(t,): seconds of exposed transfers of each piece, where they are counted apart from its kernels."""
     row = instructions.row
     gap_share = group.stages.gap_share()[instructions.kind, instructions.virtual_stage][row]
     gap = np.where(share > 0, seconds * gap_share, 0.0)

@@ -25,7 +25,7 @@ from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, dis
 _ENOUGH = 16.0
 """Least effective number of groups that a paired interval rests on."""
 MOST_APART = 6
-"""Largest number of differing settings that is told apart; more count as this many."""
+"""Largest number of differing settings that is distinguished; more count as this many."""
 _QUANTILE = 1.2816
 """Normal deviate of the 90th percentile: half-width of an 80 % interval in standard deviations."""
 

@@ -1,6 +1,6 @@
 """Errors of single plans that differ by as much as measured pairs of plans differ.
 
-`plan_difference` judges two plans by the spread of the difference between the errors of measured pairs. A draw of one
+`plan_difference` compares two plans by the spread of the difference between the errors of measured pairs. A draw of one
 plan alone needs the errors themselves: a part that all plans of a group share, and a part of its own. The own part is
 a sum of normal numbers, one of the whole plan and one of each of its settings, so that plans with more settings in
 common are off by more alike. With variances a of the plan and b of a setting, the errors of two plans that are k

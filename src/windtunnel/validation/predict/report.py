@@ -97,7 +97,7 @@ def relative_error(predicted: float, measured: float) -> float:
 def summarise(rows: Iterable[RowOutcome]) -> tuple[Summary, ...]:
     """Errors by (kind, family, device, metric), in order of first appearance.
 
-    Rows that measured one plan more than once (`RowOutcome.plan`) are all judged against the median of their family.
+    Rows that measured one plan more than once (`RowOutcome.plan`) are all compared with the median of their family.
     """
     rows = list(rows)
     repeats: dict[tuple[str, str, str], list[float]] = {}

@@ -86,7 +86,7 @@ def read_network(raw: object, per_node: int) -> ScaleOut | None:
 
 
 def _plain(text: str) -> str:
-    """Lower case, with bytes and bits told apart: they differ by case alone."""
+    """Lower case, with bytes and bits kept apart: they differ by case alone."""
     text = re.sub(r"(?<=\d)\s*GB(?:/s(?:ec)?|ps)\b", " gbyte/s", text)
     text = re.sub(r"(?<=\d)\s*GB\b(?!\s*(?:/|[Ee]th|IB|[Ii]nfini|[Rr]o|NIC|link|per))", " of memory", text)
     text = re.sub(r"\((?:r|tm|c)\)", "", text.lower())
