@@ -47,12 +47,10 @@ def signature(text: str) -> str:
 @contextlib.contextmanager
 def recorded() -> Iterator[None]:
     """Keep the traceback of every error that an entry point calls internal."""
-    import windtunnel.batch
-    import windtunnel.cli.errors_shown
-    import windtunnel.mcp.summaries
-    import windtunnel.studio.app
-    import windtunnel.studio.worker  # noqa: F401 the last of the modules below
     from windtunnel.error_records import problems_of
+
+    with contextlib.suppress(ModuleNotFoundError):  # an environment without the extra `studio`
+        pass
 
     def watched(error: Exception) -> Any:
         problems, code = problems_of(error)

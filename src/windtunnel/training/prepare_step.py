@@ -43,9 +43,7 @@ def prepare(
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    plan, training = with_framework_plan(plan, training, cluster, model)
-    for technique in techniques:
-        plan = technique.on_decision(plan, model, cluster, training)
+    plan, training = decided_plan(plan, training, cluster, model, techniques)
     request = StepRequest(
         model=model,
         cluster=cluster,
@@ -60,3 +58,13 @@ def prepare(
         refuse_lengths(training.lengths, "a cluster of unlike groups")
         return prepare_heterogeneous(request)
     return prepare_at(request, clock_of(cluster, training, coefficient_overrides))
+
+
+def decided_plan(
+    plan: PlanSpec, training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec, techniques: tuple[Applied, ...]
+) -> tuple[PlanSpec, TrainingSpec]:
+    """A plan and a workload whose open fields are what the framework's release and then the techniques set."""
+    plan, training = with_framework_plan(plan, training, cluster, model)
+    for technique in techniques:
+        plan = technique.on_decision(plan, model, cluster, training)
+    return plan, training

@@ -16,7 +16,7 @@ from windtunnel.cli.main import run
 BAD = """\
 model: foo/bar
 cluster: {device: h200x, nodes: 1, devices_per_node: 8}
-training: {seq_len: 8k, global_batch: 8, framework: megatron, lr: 0.1}
+training: {seq_len: 8k, global_batch: 8, framework: megatron_coer, lr: 0.1}
 plan: {tensor_model_parallel_size: 2}
 """
 SMALL = """\
@@ -39,7 +39,7 @@ def test_problems_of_all_sections_are_reported_at_once(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     "written, hint",
     [
-        ("training: {framework: megatron}", "did you mean 'megatron_core'?"),
+        ("training: {framework: megatron_coer}", "did you mean 'megatron_core'?"),
         ("training: {seq_len: 8k}", "such as 8192 or 8000"),
         ("plan: {tensor_model_parallel_size: 2}", "did you mean 'tp'?"),
         ("plan: {pipeline_parallel_size: 2}", "did you mean 'pp'?"),
@@ -211,10 +211,10 @@ def test_fit_names_settings_that_make_the_plan_fit(capsys: pytest.CaptureFixture
     assert run(["fit", "examples/does-not-fit-70b-8xh100.yaml", "--json"]) == 3
     shown = capsys.readouterr()
     changes = json.loads(shown.out)["changes"]
-    assert {"settings": ["plan.recompute=full"], "devices": 16} in changes
-    assert "plan.recompute=full fits on 16 devices" in shown.err
-    settings = [x for change in changes for x in change["settings"] if change["devices"] == 8]
-    given = [part for setting in settings for part in ("--set", setting)]
+    assert {"settings": ["plan.recompute=full"], "devices": 32} in changes
+    assert "plan.recompute=full fits on 32 devices" in shown.err
+    settings = [x for change in changes for x in change["settings"] if change["devices"] == 16]
+    given = [part for setting in [*settings, "cluster.nodes=2", "training.global_batch=16"] for part in ("--set", setting)]
     assert run(["check", "examples/does-not-fit-70b-8xh100.yaml", "--require", "fits", *given]) == 0
 
 

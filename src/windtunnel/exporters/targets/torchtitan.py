@@ -216,6 +216,8 @@ def _parallelism(prepared: PreparedStep, to: TomlConfig) -> None:
         draft.lacks(f"zero {plan.zero}: FSDP shards parameters too, and keeps them from forward to backward")
     if plan.zero == 0 and plan.cp > 1:
         draft.lacks("zero 0 with cp: FSDP shards over cp")
+    if size := plan.switches.ddp_bucket_size:
+        draft.lacks(f"ddp_bucket_size {size}: FSDP reduces a block at a time")
     to.set("parallelism.tensor_parallel_degree", plan.tp)
     if plan.tp > 1 and "parallelism.enable_sequence_parallel" in to.known.kinds:
         to.set("parallelism.enable_sequence_parallel", plan.sp)

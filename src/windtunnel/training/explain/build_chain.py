@@ -20,6 +20,7 @@ from windtunnel.techniques import applied
 from windtunnel.training.accounting.breakdown import breakdown, class_of, last_stage_tasks, passes
 from windtunnel.training.explain.time_chain import Chain, Collector, OperatorLine, Sheet, Term
 from windtunnel.training.offload.memory_tiers import HOST_LINK_FRACTION, drive_bytes_per_s, host_memory_bytes_per_s
+from windtunnel.training.prepare_step import decided_plan
 from windtunnel.training.step_setup import PreparedStep, StepRequest, prepare_at
 from windtunnel.training.task_builder import (
     RATES,
@@ -65,13 +66,14 @@ class Variants:
 
 def variant(prepared: PreparedStep, scenario: Scenario, overrides: dict[str, Any]) -> PreparedStep:
     """The same step at the same clock under other coefficients."""
-    x = prepared
+    x, techniques = prepared, applied(scenario.techniques)
+    plan, _ = decided_plan(scenario.plan, x.training, x.cluster, x.model, techniques)
     request = StepRequest(
         model=x.model,
         cluster=x.cluster,
         training=x.training,
-        plan=scenario.plan,
-        techniques=applied(scenario.techniques),
+        plan=plan,
+        techniques=techniques,
         coefficient_overrides=overrides,
     )
     return prepare_at(request, x.clock)
