@@ -64,7 +64,9 @@ CASES = {
     "ddp buckets": _scenario(2, 16, framework="ddp", seq_len=2048, zero=0, techniques=("pytorch-ddp",)),
     "tp overlap": _scenario(8, 16, model=LLAMA_70B, tp=8, pp=2, zero=1, techniques=("tp-overlap",)),
     "mixture": _scenario(4, 32, model="mistralai/Mixtral-8x7B-v0.1", seq_len=4096, tp=2, ep=8, zero=1),
-    "fsdp with tp8": _scenario(8, 16, model=LLAMA_70B, framework="torchtitan", tp=8, zero=3),
+    "fsdp with tp8": _scenario(
+        8, 16, model=LLAMA_70B, framework="torchtitan", tp=8, zero=3, recompute={"policy": "none"}
+    ),
     "small mixture": _scenario(2, 32, model="Qwen/Qwen3-30B-A3B", seq_len=4096, ep=8, zero=1),
     "predicted token": _scenario(8, 32, model="deepseek-ai/DeepSeek-V3", seq_len=4096, pp=4, ep=16, zero=1),
 }

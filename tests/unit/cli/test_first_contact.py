@@ -214,7 +214,9 @@ def test_fit_names_settings_that_make_the_plan_fit(capsys: pytest.CaptureFixture
     assert {"settings": ["plan.recompute=full"], "devices": 32} in changes
     assert "plan.recompute=full fits on 32 devices" in shown.err
     settings = [x for change in changes for x in change["settings"] if change["devices"] == 16]
-    given = [part for setting in [*settings, "cluster.nodes=2", "training.global_batch=16"] for part in ("--set", setting)]
+    given = [
+        part for setting in [*settings, "cluster.nodes=2", "training.global_batch=16"] for part in ("--set", setting)
+    ]
     assert run(["check", "examples/does-not-fit-70b-8xh100.yaml", "--require", "fits", *given]) == 0
 
 

@@ -132,7 +132,14 @@ def test_frozen_products_cast_one_copy(precision: str, share: float) -> None:
         return {
             "model": "meta-llama/Llama-3.1-8B",
             "cluster": {"device": device, "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 4096, "global_batch": 8, "precision": used, "phase": phase, "framework": "nemo"},
+            "training": {
+                "seq_len": 4096,
+                "global_batch": 8,
+                "precision": used,
+                "phase": phase,
+                "framework": "nemo",
+                **({"lora": {"quantized_base": False}} if phase == "lora" else {}),  # weights stay in 16 bits
+            },
             "plan": {"mbs": 1},
         }
 

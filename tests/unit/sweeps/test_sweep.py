@@ -71,7 +71,9 @@ def test_draws_are_paired(tmp_path: Path) -> None:
         index="draw", columns="batch", values="step_time_s"
     )
     assert drawn.corr().loc[16, 32] > 0.9  # the same draws of coefficients, which weigh a little differently
-    again = start(replace(ASKED, vary=("training.global_batch=16,32",), draws=5), tmp_path / "t", Where(processes=1)).to_frame()
+    again = start(
+        replace(ASKED, vary=("training.global_batch=16,32",), draws=5), tmp_path / "t", Where(processes=1)
+    ).to_frame()
     assert figures(again).equals(figures(found.to_frame()))
     assert len(found.query("SELECT * FROM draws")) == 2
 
