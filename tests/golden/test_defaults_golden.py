@@ -33,6 +33,8 @@ pytestmark = pytest.mark.golden
 STORED = Path(__file__).with_name("defaults.json")
 REGENERATE = bool(os.environ.get("WINDTUNNEL_REGENERATE"))
 LEFT_OUT = ("__main__", "papers")
+OF_EXTRAS = ("mcp", "servers", "studio")
+"""Packages that need an extra: their numbers carry the package's name, and are compared where it is installed."""
 
 
 def modules() -> Iterator[ModuleType]:
@@ -54,8 +56,10 @@ def defaults() -> dict[str, list[float]]:
             found.setdefault(name, set()).add(float(f"{number:.12g}"))
 
     for module in modules():
+        package = module.__name__.split(".")[1]
+        prefix = f"{package}: " if package in OF_EXTRAS else ""
         for name, value in of_module(module):
-            add(name, value)
+            add(prefix + name, value)
     for _, technique in TECHNIQUES.items():
         add("TECHNIQUE", technique)
     return {name: sorted(numbers) for name, numbers in sorted(found.items())}

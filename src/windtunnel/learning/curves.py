@@ -32,9 +32,9 @@ from windtunnel.learning.drivers.lock_step import Curve, learn
 from windtunnel.learning.inner import INNER
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.job import Job
-from windtunnel.learning.one_thread import one_thread
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import Shapes, Task, TaskSetting
+from windtunnel.one_thread import one_thread
 
 _ENGINE = 1
 """Raised where curves of the same sources would differ all the same."""

@@ -275,7 +275,7 @@ from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.inner.adamw import AdamW
 from windtunnel.learning.inner.base import LearningRate
 from windtunnel.learning.job import Job
-from windtunnel.learning.one_thread import one_thread
+from windtunnel.one_thread import one_thread
 from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import TaskSetting
 kind = TASKS.get("gaussian-mixture")

@@ -25,8 +25,8 @@ from windtunnel.learning.drivers.pace import Pace
 from windtunnel.learning.drivers.rounds import Segment, Stack
 from windtunnel.learning.drivers.transfers import Direction, IndependentLinks, Transfers
 from windtunnel.learning.job import Job
-from windtunnel.learning.one_thread import one_thread
 from windtunnel.learning.tasks.base import Shapes, Task
+from windtunnel.one_thread import one_thread
 from windtunnel.progress import counting
 
 STARVED = 20

@@ -9,8 +9,8 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.learning.algorithms.base import LockStepAlgorithm, TakesOwnGradients
 from windtunnel.learning.job import Job
-from windtunnel.learning.one_thread import one_thread
 from windtunnel.learning.tasks.base import Task
+from windtunnel.one_thread import one_thread
 from windtunnel.progress import counting
 
 

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.arrays import Floats
+from windtunnel.one_thread import one_thread
 from windtunnel.training.uncertainty.comparable_runs import Residual, Subject, residuals, shipped_variances
 
 LEVELS = ("vendor", "generation", "software", "engine", "cell", "site_cell", "group")
@@ -152,6 +153,10 @@ class Record:
             subject: The run.
             variances: Entry of `VARIANCES` → variance.
         """
+        with one_thread():
+            return self._predict(subject, variances)
+
+    def _predict(self, subject: Subject, variances: Mapping[str, float]) -> Predicted:
         inverse, ones, errors = self._solve(variances, subject.signature)
         shared = np.zeros(len(self.rows))
         for k, (name, level) in enumerate(zip(LEVELS, levels(subject, ""), strict=True)):
