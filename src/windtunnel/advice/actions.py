@@ -151,7 +151,7 @@ def settings(scenario: Scenario, plan: Mapping[str, Any]) -> list[Action]:
         plan: as resolved.
     """
     out = []
-    now = scenario.plan.recompute.policy
+    now = plan["recompute"]["policy"]
     out += [
         Action(f"recompute {policy}", changes={"plan": {"recompute": {"policy": policy}}})
         for policy in ("none", "selective", "full")

@@ -241,7 +241,7 @@ def behaviour(framework: str, version: str = "", setting: Setting = ANYWHERE) ->
 
     Args:
         framework: software generation.
-        version: its release; empty for the newest that knows the device.
+        version: its release; empty for the newest.
         setting: what it runs on and runs.
     """
     return _defaults(framework, version, setting)[0]

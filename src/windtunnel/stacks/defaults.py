@@ -97,7 +97,7 @@ def defaults_at(
         setting: what it runs on and runs; a row with a condition on something unknown does not hold.
         section: `defaults` for fields of `Behaviour`, `plan` and `training` for those of a scenario.
     """
-    at = release_date(framework, version, setting.generation) or NEWEST
+    at = release_date(framework, version) or NEWEST
     found: dict[str, ReleaseDefault] = {}
     for name, rows in stack_file(framework).get(section, {}).items():
         for row in rows:

@@ -38,7 +38,6 @@ def stack_record(framework: str) -> dict[str, Any]:
         "inherits": next(iter(lineage(framework)[1:]), None),
         "spellings": [str(word) for word in own.get("spellings", ())],
         "releases": [{"release": number, "date": date} for number, date in releases(framework).items()],
-        "known_devices": [_plain(row) for row in own.get("known_devices", ())],
         "defaults": [
             {"field": field, "owner": owner, **_row(row)}
             for owner in reversed(lineage(framework))
@@ -66,8 +65,8 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its dates as text."""
-    return {name: str(value) if name in ("since", "first", "last") else value for name, value in row.items()}
+    """A row with its date as text."""
+    return {name: str(value) if name == "since" else value for name, value in row.items()}
 
 
 def _summary(recipe: Recipe) -> dict[str, Any]:

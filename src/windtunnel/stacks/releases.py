@@ -1,7 +1,7 @@
 """Dates of releases.
 
 A release is a number that a framework's file dates, a container's name (24.07) or a date (2024, 2024-07, 2024-07-15).
-Without a release the newest one that knows the device holds.
+Without a release the newest one holds.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ _CONTAINER = re.compile(r"^v?(2\d)\.(0[1-9]|1[0-2])(?:\.\d+)?$")
 _NUMBER = re.compile(r"^v?(\d+(?:\.\d+)*)")
 
 
-def release_date(framework: str, version: str, generation: str = "") -> Day | None:
+def release_date(framework: str, version: str) -> Day | None:
     """When a release came out: its last possible day; None where the framework's file cannot date it.
 
     Args:
         framework: framework, as scenarios name it.
-        version: release as a scenario states it; empty means the newest that knows the device.
-        generation: generation of the device, may be empty.
+        version: release as a scenario states it; empty means the newest.
     """
     text = version.strip()
     if not text:
-        return last_release(framework, generation)
+        return NEWEST
     if dated := _DATE.match(text):
         month = int(dated[2] or 6)  # a year alone: its middle
         return int(dated[1]), month, int(dated[3] or 31)
@@ -50,15 +49,6 @@ def releases(framework: str) -> dict[str, str]:
     tables = (stack_file(name).get("releases") for name in lineage(framework))
     found: dict[Any, Any] = next(filter(None, tables), {})
     return {str(number): str(date) for number, date in found.items()}
-
-
-def last_release(framework: str, generation: str = "") -> Day:
-    """The last possible day of the newest release that knows a generation of devices."""
-    for name in lineage(framework):
-        for row in stack_file(name).get("known_devices", ()):
-            if generation in row["generation"] and "last" in row:
-                return _day(row["last"], last=True)
-    return NEWEST
 
 
 def begins(since: Any) -> Day:

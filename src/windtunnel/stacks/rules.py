@@ -89,7 +89,7 @@ def runnable(framework: str, version: str = "", setting: Setting = ANYWHERE) -> 
 
 @cache
 def _rules(framework: str, version: str, setting: Setting) -> dict[str, Rule]:
-    at = release_date(framework, version, setting.generation) or NEWEST
+    at = release_date(framework, version) or NEWEST
     found: dict[str, Rule] = {}
     for name in reversed(lineage(framework)):
         for row in stack_file(name).get("rules", ()):

@@ -478,6 +478,11 @@ COUNTED: dict[str, tuple[int, dict[str, Any], int]] = {
         },
         471143920,
     ),
+    "qwen2_audio": (
+        4096,
+        {"audio_config": {"d_model": 1280, "encoder_ffn_dim": 5120, "encoder_layers": 32, "num_mel_bins": 128}},
+        642215936,
+    ),
 }
 """`model_type` → width of the text model, what its file states of the tower, weights."""
 
@@ -499,3 +504,26 @@ def test_a_tower_that_is_named_and_not_described_is_not_counted() -> None:
 def test_a_tower_with_an_unknown_encoder_or_a_missing_width_is_not_counted() -> None:
     assert tower_parameters({"model_type": "llava", "vision_config": {"model_type": "dinov2"}}, 4096) is None
     assert tower_parameters({"model_type": "internvl_chat", "vision_config": {"intermediate_size": 4096}}, 4096) is None
+
+
+INTERN = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "image_size": 448, "patch_size": 14}
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_files_of_internvl_and_of_the_library_describe_the_same_tower(qk_norm: bool) -> None:
+    own = {"model_type": "internvl_chat", "vision_config": INTERN | {"qkv_bias": True, "qk_normalization": qk_norm}}
+    theirs = {"model_type": "internvl", "vision_config": INTERN | {"attention_bias": True, "use_qk_norm": qk_norm}}
+    assert tower_parameters(own, 4096) == tower_parameters(theirs, 4096)
+    assert (tower_parameters(own, 4096) or 0) - 24 * 3 * 1024 - 24 * 2048 * qk_norm == COUNTED["internvl"][2]
+    root_mean_square = own | {"vision_config": own["vision_config"] | {"norm_type": "rms_norm"}}
+    assert (tower_parameters(own, 4096) or 0) - (tower_parameters(root_mean_square, 4096) or 0) == 24 * 2 * 1024
+
+
+def test_moonvit_is_the_same_under_the_names_of_both_its_models() -> None:
+    text, fields, weights = COUNTED["kimi_k25"]
+    v = fields["vision_config"]
+    older = {name: v[name] for name in ("hidden_size", "intermediate_size", "num_hidden_layers", "patch_size")}
+    older |= {"init_pos_emb_height": 64, "init_pos_emb_width": 64}
+    assert tower_parameters({"model_type": "kimi_vl", "vision_config": older}, text) == weights
+    newer = {f"vt_{name}": older[name] for name in ("hidden_size", "intermediate_size", "num_hidden_layers")}
+    assert tower_parameters({"model_type": "kimi_k25", "vision_config": newer}, text) == weights

@@ -166,7 +166,16 @@ def test_the_spelling_decides_before_the_catalogue_name() -> None:
     ],
 )
 def test_configurations_tell_the_format(own: object, formats: dict[str, str] | None) -> None:
-    assert stored_formats({"quantization_config": own}) == formats
+    assert stored_formats({"quantization_config": own, "num_experts": 8}) == formats
+
+
+def test_a_dense_model_has_no_format_of_experts() -> None:
+    own = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["model.layers.0.self_attn*"]}
+    assert stored_formats({"quantization_config": own}) == {"weights": "nvfp4"}
+    assert stored_formats({"quantization_config": own, "text_config": {"n_routed_experts": 8}}) == {
+        "weights": "bf16",
+        "experts": "nvfp4",
+    }
 
 
 def test_the_file_of_modelopt_tells_the_format() -> None:

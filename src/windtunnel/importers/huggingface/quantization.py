@@ -60,9 +60,13 @@ def stored_formats(config: Mapping[str, Any]) -> Formats | None:
     own = own or config.get("compression_config")
     if not isinstance(own, Mapping):
         return None
+    parts = [config, inner] if isinstance(inner, Mapping) else [config]
+    has_experts = any("expert" in name and value for part in parts for name, value in part.items())
     method = str(own.get("quant_method") or own.get("quant_type") or "").lower()
     found = _by_method(method, own)
     experts = config.get("expert_dtype") or own.get("expert_dtype")
+    if found is not None and "experts" in found and not has_experts:  # a dense model, whose attention was left out
+        found = {name: value for name, value in found.items() if name != "experts"} | {"weights": found["experts"]}
     if found is not None and isinstance(experts, str) and (stored := _DTYPES.get(experts.lower())) is not None:
         found = found | {"experts": stored}
     return found

@@ -12,27 +12,13 @@ from typing import Any
 from windtunnel.graph.mixers.attention import attention
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.parts import bert_layer
-from windtunnel.importers.huggingface.vision_towers import TOWERS
+from windtunnel.importers.huggingface.vision_towers import TOWERS, encoder_layers, siglip, whisper_encoder
 from windtunnel.specs.model import ModelSpec
 
 
-def _encoder_layers(hidden: int, width: int, depth: int) -> int:
-    """Attention with biases, a plain MLP and two layer norms, `depth` times."""
-    return depth * sum(block.weights(0) for block in bert_layer(hidden, 1, width))
-
-
-def _siglip(v: Config, *, pools: bool) -> int:
-    """SigLIP: patches, positions, layers, a last norm and, where it pools, a probe with attention and an MLP."""
-    h, f, patch = v.need("hidden_size"), v.need("intermediate_size"), v.need("patch_size")
-    side = v.number("image_size", v.number("crop_size", 224)) // patch
-    patches = v.number("num_channels", 3) * patch * patch * h + h + side * side * h
-    pooled = h + sum(b.weights(0) for b in bert_layer(h, 1, f)) - 2 * h if pools else 0
-    return patches + _encoder_layers(h, f, v.need("num_hidden_layers")) + 2 * h + pooled
-
-
 def _gemma_3(v: Config, text: int) -> int:
-    h = v.need("hidden_size")
-    return _siglip(v, pools=v.flag("vision_use_head", True)) + h * text + h
+    h, _, _ = v.need("hidden_size"), v.need("intermediate_size"), v.need("patch_size")
+    return siglip(v) + h * text + h
 
 
 def _got_ocr2(v: Config, text: int) -> int:
@@ -46,15 +32,14 @@ def _got_ocr2(v: Config, text: int) -> int:
     neck = h * out + 9 * out * out + 4 * out
     projector = 9 * out * 2 * out + 9 * 2 * out * 4 * out + 4 * out * text + text
     patches = v.number("num_channels", 3) * patch * patch * h + h + side * side * h
-    return patches + _encoder_layers(h, f, depth) + relative + neck + projector
+    return patches + encoder_layers(h, f, depth) + relative + neck + projector
 
 
 def _moss(v: Config, text: int) -> int:
     """The encoder of Whisper, and a projector that reads four frames at a time."""
     h, f, depth = v.need("hidden_size"), v.need("intermediate_size"), v.need("num_hidden_layers")
-    front = 3 * v.number("num_mel_bins", 80) * h + h + 3 * h * h + h + v.number("max_source_positions", 1500) * h
-    layers = _encoder_layers(h, f, depth) - depth * h  # keys have no bias
-    return front + layers + 2 * h + 4 * h * text + text + text * text + 3 * text
+    encoder = whisper_encoder(h, f, depth, v.number("num_mel_bins", 80), v.number("max_source_positions", 1500))
+    return encoder + 4 * h * text + text + text * text + 3 * text
 
 
 def _phi_4_audio(a: Config, text: int) -> int:
@@ -73,7 +58,7 @@ def _phi_4_audio(a: Config, text: int) -> int:
 def _phi_4(c: Config, text: int) -> int:
     v = c.part("vision_config")
     h = v.need("hidden_size")
-    vision = _siglip(v, pools=True) + 2 * h + h * text + text + text * text + text
+    vision = siglip(v) + 2 * h + h * text + text + text * text + text
     return vision + _phi_4_audio(c.part("audio_config"), text)
 
 
@@ -117,7 +102,7 @@ def git(c: Config) -> ModelSpec:
     w, f, patch = vision.need("hidden_size"), vision.need("intermediate_size"), vision.need("patch_size")
     side = vision.need("image_size") // patch
     tower = w + vision.number("num_channels", 3) * patch * patch * w + (side * side + 1) * w + 4 * w
-    tower += _encoder_layers(w, f, vision.need("num_hidden_layers")) + w * h + 3 * h
+    tower += encoder_layers(w, f, vision.need("num_hidden_layers")) + w * h + 3 * h
     _, network = bert_layer(h, heads, c.need("intermediate_size"))
     mixer = attention(h, heads, heads, h // heads, biases="qkvo").plus(2 * h)
     tied = c.flag("tie_word_embeddings")

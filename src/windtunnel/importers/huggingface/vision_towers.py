@@ -28,6 +28,11 @@ def _gated(hidden: int, width: int, bias: bool) -> int:
     return 2 * _linear(hidden, width, bias) + _linear(width, hidden, bias)
 
 
+def encoder_layers(hidden: int, width: int, depth: int) -> int:
+    """Attention and a plain MLP, both with biases, and two layer norms, `depth` times."""
+    return depth * (_attention(hidden) + _plain(hidden, width) + 4 * hidden)
+
+
 def _patches(v: Config, hidden: int, patch: int, *, frames: int = 1, bias: bool = True) -> int:
     channels = v.number("in_channels", v.number("in_chans", v.number("num_channels", 3)))
     return _linear(channels * frames * patch * patch, hidden, bias)
@@ -37,17 +42,17 @@ def clip(v: Config) -> int:
     """CLIP's image encoder with its class token and the norms in front of and behind its layers."""
     h, f, patch = v.number("hidden_size", 768), v.number("intermediate_size", 3072), v.number("patch_size", 32)
     side = v.number("image_size", 224) // patch
-    layers = v.number("num_hidden_layers", 12) * (_attention(h) + _plain(h, f) + 4 * h)
+    layers = encoder_layers(h, f, v.number("num_hidden_layers", 12))
     return h + _patches(v, h, patch, bias=False) + (side * side + 1) * h + layers + 4 * h
 
 
 def siglip(v: Config) -> int:
     """SigLIP's image encoder; where it pools, with a probe, its attention and its MLP."""
     h, f, patch = v.number("hidden_size", 768), v.number("intermediate_size", 3072), v.number("patch_size", 16)
-    side = v.number("image_size", 224) // patch
-    layer = _attention(h) + _plain(h, f) + 4 * h
-    pooled = h + layer - 2 * h if v.flag("vision_use_head", True) else 0
-    return _patches(v, h, patch) + side * side * h + v.number("num_hidden_layers", 12) * layer + 2 * h + pooled
+    side = v.number("image_size", v.number("crop_size", 224)) // patch
+    pooled = encoder_layers(h, f, 1) - h if v.flag("vision_use_head", True) else 0
+    layers = encoder_layers(h, f, v.number("num_hidden_layers", 12))
+    return _patches(v, h, patch) + side * side * h + layers + 2 * h + pooled
 
 
 def pixtral(v: Config) -> int:
@@ -106,7 +111,7 @@ def idefics_3(c: Config, text: int) -> int:
     v = c.part("vision_config")
     h, f, patch = v.number("hidden_size", 1152), v.number("intermediate_size", 3072), v.number("patch_size", 32)
     side = v.number("image_size", 224) // patch
-    layers = v.number("num_hidden_layers", 12) * (_attention(h) + _plain(h, f) + 4 * h)
+    layers = encoder_layers(h, f, v.number("num_hidden_layers", 12))
     shuffled = h * c.number("scale_factor", 2) ** 2
     return _patches(v, h, patch) + side * side * h + layers + 2 * h + shuffled * text
 
@@ -115,11 +120,11 @@ def qwen_2_vl(c: Config, text: int) -> int:
     """Patches of two frames, layers with plain networks, and a merger of four patches."""
     v = c.part("vision_config")
     h, patch = v.number("embed_dim", 1280), v.number("patch_size", 14)
-    layer = _attention(h) + _plain(h, int(h * v.number("mlp_ratio", 4))) + 4 * h
+    layers = encoder_layers(h, int(h * v.number("mlp_ratio", 4)), v.number("depth", 32))
     merged = h * v.number("spatial_merge_size", 2) ** 2
     merger = 2 * h + _linear(merged, merged) + _linear(merged, v.number("hidden_size", text))
     frames = v.number("temporal_patch_size", 2)
-    return _patches(v, h, patch, frames=frames, bias=False) + v.number("depth", 32) * layer + merger
+    return _patches(v, h, patch, frames=frames, bias=False) + layers + merger
 
 
 def qwen_2_5_vl(c: Config, text: int) -> int:
@@ -157,12 +162,11 @@ def qwen_3_vl(c: Config, text: int) -> int:
 
 def _qwen_3(v: Config, text: int, *, fed: int) -> int:
     h, f, out = v.number("hidden_size", 1152), v.number("intermediate_size", 4304), v.number("out_hidden_size", text)
-    layer = _attention(h) + _plain(h, f) + 4 * h
     merged = h * v.number("spatial_merge_size", 2) ** 2
     mlp = _linear(merged, merged) + _linear(merged, out)
     positions = v.number("num_position_embeddings", 2304) * h
     patches = _patches(v, h, v.number("patch_size", 16), frames=v.number("temporal_patch_size", 2))
-    return patches + positions + v.number("depth", 27) * layer + 2 * h + mlp + fed * (2 * merged + mlp)
+    return patches + positions + encoder_layers(h, f, v.number("depth", 27)) + 2 * h + mlp + fed * (2 * merged + mlp)
 
 
 def glm_4v(c: Config, text: int) -> int:
@@ -179,29 +183,29 @@ def glm_4v(c: Config, text: int) -> int:
 
 
 def internvl_chat(c: Config, text: int) -> int:
-    """InternViT with scales of its residuals, a norm over four patches, two linear layers (modeling_intern_vit.py)."""
+    """InternViT in the makers' own files (modeling_intern_vit.py)."""
     v = c.part("vision_config")
-    h, f, patch = v.need("hidden_size"), v.need("intermediate_size"), v.number("patch_size", 14)
-    side = v.number("image_size", 448) // patch
-    norms = 4 * h if v.fields.get("norm_type", "layer_norm") == "layer_norm" else 2 * h
-    attention = 3 * _linear(h, h, v.flag("qkv_bias", True)) + _linear(h, h) + 2 * h * v.flag("qk_normalization")
-    layers = v.need("num_hidden_layers") * (attention + _plain(h, f) + norms + 2 * h)
-    shuffled = 4 * h
-    projector = 2 * shuffled + _linear(shuffled, text) + _linear(text, text)
-    return h + _patches(v, h, patch) + (side * side + 1) * h + layers + projector
+    for name in ("hidden_size", "intermediate_size", "num_hidden_layers"):
+        v.need(name)
+    return _intern_vit(v, text, bias=v.flag("qkv_bias", True), qk_norm=v.flag("qk_normalization"))
 
 
 def internvl(c: Config, text: int) -> int:
     """InternViT as the library has it: InternVL3-*-hf."""
     v = c.part("vision_config")
-    h, f, sizes = v.number("hidden_size", 1024), v.number("intermediate_size", 4096), ("image_size", "patch_size")
+    return _intern_vit(v, text, bias=v.flag("attention_bias"), qk_norm=v.flag("use_qk_norm"))
+
+
+def _intern_vit(v: Config, text: int, *, bias: bool, qk_norm: bool) -> int:
+    """Layers with scales of their residuals; a norm over four patches and two linear layers behind them."""
+    h, f, depth = v.number("hidden_size", 1024), v.number("intermediate_size", 4096), v.number("num_hidden_layers", 24)
     image, patch = (
         side[0] if isinstance(side := v.fields.get(name), list) and side else v.number(name, usual)
-        for name, usual in zip(sizes, (448, 14), strict=True)
+        for name, usual in (("image_size", 448), ("patch_size", 14))
     )
-    attention = 3 * _linear(h, h, v.flag("attention_bias")) + _linear(h, h) + 2 * h * v.flag("use_qk_norm")
+    attention = 3 * _linear(h, h, bias) + _linear(h, h) + 2 * h * qk_norm
     norms = 4 * h if v.fields.get("norm_type", "layer_norm") == "layer_norm" else 2 * h
-    layers = v.number("num_hidden_layers", 24) * (attention + _plain(h, f) + norms + 2 * h)
+    layers = depth * (attention + _plain(h, f) + norms + 2 * h)
     shuffled = 4 * h
     projector = 2 * shuffled + _linear(shuffled, text) + _linear(text, text)
     return h + _patches(v, h, patch) + ((image // patch) ** 2 + 1) * h + layers + projector
@@ -211,7 +215,7 @@ def minimax_m3(c: Config, text: int) -> int:
     """CLIP's layers over patches of two frames; two linear layers a patch and two more over four of them."""
     v = c.part("vision_config")
     h, f = v.number("hidden_size", 1280), v.number("intermediate_size", 5120)
-    layers = v.number("num_hidden_layers", 32) * (_attention(h) + _plain(h, f) + 4 * h)
+    layers = encoder_layers(h, f, v.number("num_hidden_layers", 32))
     merged = text * v.number("spatial_merge_size", 2) ** 2
     projector = _linear(h, text) + _linear(text, text) + _linear(merged, text) + _linear(text, text)
     frames = v.number("temporal_patch_size", 2)
@@ -230,7 +234,7 @@ def llama_4(c: Config, text: int) -> int:
     v = c.part("vision_config")
     h, f, patch = v.number("hidden_size", 768), v.number("intermediate_size", 5632), v.number("patch_size", 14)
     side = v.number("image_size", 448) // patch
-    layers = v.number("num_hidden_layers", 34) * (_attention(h) + _plain(h, f) + 4 * h)
+    layers = encoder_layers(h, f, v.number("num_hidden_layers", 34))
     adapter = f * v.number("projector_input_dim", 4096) + v.number("projector_output_dim", 4096) ** 2
     return (
         _patches(v, h, patch, bias=False)
@@ -249,21 +253,28 @@ def kimi_vl(c: Config, text: int) -> int:
     h, f = v.need("hidden_size", "vt_hidden_size"), v.need("intermediate_size", "vt_intermediate_size")
     high, wide = (v.number(f"init_pos_emb_{side}", v.number(f"pos_emb_{side}", 64)) for side in ("height", "width"))
     positions = high * wide * h
-    layers = v.need("num_hidden_layers", "vt_num_hidden_layers") * (_attention(h) + _plain(h, f) + 4 * h)
+    layers = encoder_layers(h, f, v.need("num_hidden_layers", "vt_num_hidden_layers"))
     merged = 4 * h
     projector = 2 * h + _linear(merged, merged) + _linear(merged, text)
     return _patches(v, h, v.number("patch_size", 14)) + positions + layers + 2 * h + projector
 
 
-def whisper(c: Config, text: int) -> int:
-    """Whisper's encoder over sounds and one linear layer (Qwen2-Audio)."""
+def whisper_encoder(hidden: int, width: int, depth: int, bins: int, positions: int) -> int:
+    """Two convolutions over spectra, positions, layers whose keys have no bias, and a last norm."""
+    front = _linear(3 * bins, hidden) + _linear(3 * hidden, hidden) + positions * hidden
+    return front + encoder_layers(hidden, width, depth) - depth * hidden + 2 * hidden
+
+
+def qwen_2_audio(c: Config, text: int) -> int:
+    """Whisper's encoder and one linear layer."""
     a = c.part("audio_config")
-    h, f = a.number("d_model", 1280), a.number("encoder_ffn_dim", 5120)
-    front = (
-        _linear(3 * a.number("num_mel_bins", 128), h) + _linear(3 * h, h) + a.number("max_source_positions", 1500) * h
+    h, bins, positions = (
+        a.number("d_model", 1280),
+        a.number("num_mel_bins", 128),
+        a.number("max_source_positions", 1500),
     )
-    layers = a.number("encoder_layers", 32) * (_attention(h) - h + _plain(h, f) + 4 * h)  # keys have no bias
-    return front + layers + 2 * h + _linear(h, text)
+    depth = a.number("encoder_layers", 32)
+    return whisper_encoder(h, a.number("encoder_ffn_dim", 5120), depth, bins, positions) + _linear(h, text)
 
 
 TOWERS: dict[str, Callable[[Config, int], int | None]] = {
@@ -296,6 +307,6 @@ TOWERS: dict[str, Callable[[Config, int], int | None]] = {
     "llama4": llama_4,
     "kimi_vl": kimi_vl,
     "kimi_k25": kimi_vl,
-    "qwen2_audio": whisper,
+    "qwen2_audio": qwen_2_audio,
 }
 """`model_type` → weights of its towers, from the whole file and the width of the text model."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques.default_plan import zero_stage
 
 
 def applies(scenario: Scenario) -> str | None:
     """Whole gradients are summed."""
     if scenario.training is None:
         return "there is no `training` section"
-    if scenario.plan.zero:
+    if zero_stage(scenario):
         return "gradients are reduced in shards (`plan.zero`), which stays with the vendor's library"
     return None
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques.default_plan import zero_stage
 
 
 def plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -19,5 +20,5 @@ def plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 def applies_to(scenario: Scenario) -> str | None:
     if scenario.training is None:
         return "it acts on training steps"
-    inside = scenario.plan.tp <= 8 and scenario.plan.zero > 0
+    inside = scenario.plan.tp <= 8 and zero_stage(scenario) > 0
     return "tensor parallelism is inside the node and the optimizer is sharded" if inside else None

@@ -12,6 +12,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import ScheduleCase
+from windtunnel.techniques.default_plan import zero_stage
 
 
 def skipped(stages: int, ratio: float) -> int:
@@ -49,6 +50,6 @@ def schedule(case: ScheduleCase, knobs: dict[str, Any]) -> ScheduleCase:
 def applies_to(scenario: Scenario) -> str | None:
     if scenario.training is None:
         return "it acts on training steps"
-    if scenario.plan.zero == 3:
+    if zero_stage(scenario) == 3:
         return "under ZeRO-3 gathers and reductions go with the first and the last micro-batch of every stage"
     return None if scenario.plan.pp > 3 else "fewer than four stages leave none to skip"

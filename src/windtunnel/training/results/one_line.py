@@ -71,8 +71,7 @@ def fit_line(result: TrainingResult) -> str:
         return f"does not fit: offloading takes {gib(size)} of {name} a device, of {gib(share)}"
     largest = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
     named = ", ".join(f"{kind} {gib(size)}" for kind, size in largest)
-    chance = f" (probability that it does {probability(memory.fit_probability or 0.0)})"
-    chance = "" if memory.fit_probability is None else chance
+    chance = "" if memory.fit_probability is None else f" (the chance is {probability(memory.fit_probability)})"
     if room >= 0:
         return f"does not fit more likely than not{chance}: {gib(room)} free as predicted; largest: {named}"
     return f"does not fit{chance}, {gib(-room)} too much; largest: {named}"

@@ -118,13 +118,17 @@ class MemoryReport:
         )
 
     @property
-    def fits(self) -> bool:
-        """Whether the reserved peak likely fits in device memory, and offloaded tensors fit in their tiers.
+    def likely(self) -> bool:
+        """Whether the chances to fit are at least even; true where no probability is known."""
+        return self.fit_probability is None or self.fit_probability >= 0.5
 
-        Plans, fits and advice take this one: what is said to fit has a probability of a half or more.
+    @property
+    def fits(self) -> bool:
+        """Whether device memory holds the reserved peak, at even chances or better, and tiers what is offloaded.
+
+        `train`, `plan`, `fit` and `advise` all read this.
         """
-        likely = self.fit_probability is None or self.fit_probability >= 0.5
-        return likely and self.peak_reserved_bytes <= self.capacity_bytes and not self.overfull
+        return self.likely and self.peak_reserved_bytes <= self.capacity_bytes and not self.overfull
 
     @property
     def elsewhere(self) -> tuple[tuple[str, float, float], ...]:

@@ -46,7 +46,7 @@ def _memory_warnings(memory: MemoryReport) -> tuple[str, ...]:
         out.append(
             f"does not fit: stage {memory.stage} needs {over:.1f} GiB more than the device has; largest are {named}"
         )
-    elif memory.fit_probability is not None and memory.fit_probability < 0.5:
+    elif memory.fit_probability is not None and not memory.likely:
         size, room = memory.peak_reserved_bytes / 2**30, memory.capacity_bytes / 2**30
         chance = f"the probability that it fits is {probability(memory.fit_probability)}"
         out.append(f"does not fit, more likely than not: {size:.1f} of {room:.1f} GiB are reserved; {chance}")
