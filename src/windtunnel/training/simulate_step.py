@@ -150,10 +150,7 @@ def _memory(x: PreparedStep, timeline: Timeline) -> MemoryReport:
     report = memory_report(inputs, static, x.program, timeline, x.cluster.device.memory_bytes)
     if x.plan.offload.any:
         report = replace(report, **_elsewhere(x, static))
-    chosen = x.training.expandable_segments
-    expandable = x.behaviour.expandable_segments if chosen is None else chosen
-    expandable = expandable or x.behaviour.planned_memory
-    return with_bands(report, x.training, x.cluster, x.model, expandable=expandable)
+    return with_bands(report, x.training.framework, x.cluster, x.model)
 
 
 def _elsewhere(x: PreparedStep, static: StaticMemory) -> dict[str, Any]:

@@ -22,7 +22,6 @@ import numpy as np
 from windtunnel.arrays import Floats
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
-from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.results.records import Interval, MemoryReport
 from windtunnel.training.uncertainty.comparable_runs import signature
 
@@ -37,12 +36,6 @@ and residuals of published benchmarks do not show: padding, evaluation, logging,
 (ran, or out of memory) of measured rows and of half of `tests/validation/public_memory_reports.yaml`."""
 SETUP_ELSEWHERE = 0.25
 """The same where the software's peaks were not measured."""
-CACHED = 0.8
-"""Share, as an exponent, of cached segments that a run needs although they may be returned; 1: all. Of the open reports
-whose tensors fit and whose segments do not, most ran out of memory; the largest models that DeepSpeed published ran."""
-FRAGMENTS, FRAGMENTS_VARIED = 0.125, 0.25
-"""Standard deviation that segments of fixed size add, in units of the logarithm of what is reserved over what is in
-use: for steps of equal shapes, and for batches of padded documents or routed tokens."""
 USABLE = 0.99
 """Share of a device's memory that processes can have: 79.35 GiB of 80 on A100, 31.75 of 32 on V100, 23.7 of 24 on RTX
 3090, as errors of PyTorch state them."""
@@ -186,33 +179,13 @@ def coverage() -> dict[str, tuple[int, float, float]]:
     }
 
 
-def _needed(report: MemoryReport, *, expandable: bool) -> float:
-    """Bytes that the allocator has to find room for.
-
-    Where a device is full, cached segments go back before a request fails: what runs needs is between what tensors use
-    and what would be reserved without a limit.
-    """
-    wanted = report.wanted_by_allocator_bytes or report.reserved_by_allocator_bytes
-    if expandable or wanted <= report.peak_allocated_bytes:
-        return wanted
-    return float(wanted**CACHED * report.peak_allocated_bytes ** (1.0 - CACHED))
-
-
-def with_bands(
-    report: MemoryReport, training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec, *, expandable: bool
-) -> MemoryReport:
+def with_bands(report: MemoryReport, software: str, cluster: ClusterSpec, model: ModelSpec) -> MemoryReport:
     """Add intervals and the probability that the plan fits to a memory report.
 
-    The interval of the reserved peak is that of the framework's allocator plus context and communication buffers.
-
-    Args:
-        report: The report.
-        training: The step's work.
-        cluster: Where it runs.
-        model: What is trained.
-        expandable: Whether the allocator's segments grow, so that free pages serve every request.
+    The interval of the reserved peak is that of the framework's allocator plus context and communication buffers. A
+    plan fits where the device has room for all that the allocator would reserve without a limit: segments that it
+    caches could go back, but most public runs that depended on it ran out of memory.
     """
-    software = training.framework
     own = signature(model, cluster)
     found = {
         metric: comparable_residuals(software, cluster.device.id, own, metric) for metric in ("allocated", "reserved")
@@ -224,12 +197,7 @@ def with_bands(
     low, high = found["reserved"].band(held)
     r = Interval(LEVEL, low + outside, high + outside, found["reserved"].basis, found["reserved"].grade)
     beyond = SETUP.get(found["reserved"].grade, SETUP_ELSEWHERE)
-    if not expandable and report.peak_allocated_bytes > 0:
-        wanted = max(report.wanted_by_allocator_bytes, report.peak_allocated_bytes)
-        varied = training.phase != "pretrain" or training.lengths is not None or bool(model.num_experts)
-        share = FRAGMENTS_VARIED if varied else FRAGMENTS
-        beyond = math.hypot(beyond, share * math.log(wanted / report.peak_allocated_bytes))
-    needed = _needed(report, expandable=expandable)
+    needed = report.wanted_by_allocator_bytes or held
     likely = found["reserved"].below(needed, USABLE * report.capacity_bytes - outside, beyond)
     if report.overfull:
         likely = 0.0
