@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from windtunnel.specs.plan import Recompute
+from windtunnel import catalog
+from windtunnel.catalog import framework_plan
+from windtunnel.catalog.parameters import count_parameters
+from windtunnel.specs.plan import PlanSpec, Recompute
+from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.explain.assumptions import assumptions
 from windtunnel.training.predict import folder_of, prepare
 
@@ -55,3 +59,22 @@ def test_adapters_are_those_of_the_framework_s_configuration() -> None:
     training = prepare(step("torchtune", training={"phase": "lora"}))[0].training
     assert training.lora is not None and (training.lora.rank, training.lora.targets) == (8, ("q", "v"))
     assert "lora" not in training.model_fields_set
+
+
+def test_one_replica_over_three_axes_shards_nothing() -> None:
+    asked = step("torchtitan", tp=2, pp=2, cp=2)
+    assert prepare(asked)[0].plan.zero == 0
+    assert prepare(step("torchtitan", tp=2, pp=2))[0].plan.zero == 3
+
+
+def test_room_is_what_a_tenth_of_memory_leaves() -> None:
+    """Llama 3.2 1B: 16 layers, inputs of 2048, 32 heads of queries and of outputs, 8 of keys and of values, of 64."""
+    model, device = catalog.model("meta-llama/Llama-3.2-1B"), catalog.device("h100-sxm-80gb")
+    kept = 16 * (2048 + (2 * 32 + 2 * 8) * 64)
+    needed = 2.0 * kept * (2 * 2048 / 2 / 4) + 12.0 * count_parameters(model).total / 8
+    for share, room in ((1.0 + 1e-9, True), (1.0 - 1e-9, False)):
+        sized = device.model_copy(update={"memory_bytes": needed / 0.9 * share})
+        cluster = catalog.cluster("dgx-h100").model_copy(update={"device": sized})
+        training = TrainingSpec(seq_len=2048, global_batch=16)
+        plan = PlanSpec(mbs=2, cp=2, tp=4)
+        assert framework_plan._room_for_attention(plan, training, cluster, model) is room

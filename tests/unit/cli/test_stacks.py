@@ -34,3 +34,39 @@ def test_one_framework_by_a_usual_name(capsys: pytest.CaptureFixture[str]) -> No
 def test_an_unknown_name_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["stacks", "megatron_brige"]) == 2
     assert "did you mean 'megatron_bridge'?" in capsys.readouterr().err
+
+
+def test_tables_show_what_holds_where_and_since_when(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stacks", "mbridge"]) == 0
+    shown = capsys.readouterr().out
+    assert not shown.startswith("{") and "None" not in shown
+    assert "2025-11" in shown and "everywhere" in shown and "device gb200" in shown.replace("\n", " ")
+    assert run(["stacks"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (bridge,) = (line for line in lines if line.strip().startswith("megatron_bridge "))
+    assert bridge.split()[-1] == "megatron_core"
+    (generic,) = (line for line in lines if line.strip().startswith("generic "))
+    assert "None" not in generic
+
+
+@pytest.mark.parametrize(
+    ("recipe", "made_for"),
+    [
+        ("deepseek_v3_pretrain_256gpu_gb200_fp8mx_config", "256 × gb200"),
+        ("deepseek_v3_16b_hybridep", "any × any"),
+    ],
+)
+def test_a_recipe_says_what_it_was_made_for(recipe: str, made_for: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stacks", recipe, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert f"{record['devices'] or 'any'} × {record['device'] or 'any'}" == made_for
+    assert run(["stacks", recipe]) == 0
+    assert made_for in capsys.readouterr().out
+
+
+def test_summaries_leave_open_what_a_recipe_was_not_made_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stacks", "megatron_bridge", "--json"]) == 0
+    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["recipes"]}
+    own = found["deepseek_v3_pretrain_256gpu_gb200_fp8mx_config"]
+    assert (own["device"], own["devices"]) == ("gb200", 256)
+    assert all(one["device"] != "" and one["devices"] != 0 for one in found.values())

@@ -70,3 +70,16 @@ def test_a_commit_chooses_the_record() -> None:
     before = load_scenario(read_recipe(text, "f", Wanted(), "2026-07-18").scenario())
     now = load_scenario(read_recipe(text, "f", Wanted()).scenario())
     assert (before.plan.overlap.moe_a2a, now.plan.overlap.moe_a2a) == (False, True)
+
+
+def test_the_count_of_devices_chooses_the_nearest_recipe() -> None:
+    line = "python scripts/performance/setup_experiment.py -m deepseek -mr deepseek_v3 -g gb200 -c fp8_mx"
+    assert read(f"{line} -ng 256").fields["training.recipe"] == "deepseek_v3_pretrain_256gpu_gb200_fp8mx_config"
+    assert read(f"{line} -ng 250").fields["training.recipe"] == "deepseek_v3_pretrain_256gpu_gb200_fp8mx_config"
+    assert read(line).fields["training.recipe"] == "deepseek_v3_pretrain_256gpu_gb200_fp8mx_config"
+
+
+def test_a_release_that_the_caller_states_wins_over_the_container() -> None:
+    text = "docker run nvcr.io/nvidia/nemo:26.06\ntrain.sh --recipe qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config"
+    assert read_recipe(text, "f", Wanted()).fields["training.framework_version"] == "26.06"
+    assert read_recipe(text, "f", Wanted(), "2026-07-18").fields["training.framework_version"] == "2026-07-18"

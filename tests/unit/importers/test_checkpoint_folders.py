@@ -36,7 +36,9 @@ def test_a_folder_next_to_the_script(tmp_path: Path) -> None:
     assert config_of("./own/model", script) == config
     assert config_of(str(config.parent), "elsewhere/serve.sh") == config
     assert config_of("own/other", script) is None
-    assert config_of("$MODEL", script) is None
+    _checkpoint(tmp_path / "$MODEL")
+    assert config_of("$MODEL", script) is None, "a variable that nobody set"
+    assert config_of("own/model\0", script) is None
 
 
 @pytest.mark.parametrize(("variable", "below"), [("HF_HUB_CACHE", ""), ("HF_HOME", "hub")])

@@ -98,6 +98,10 @@ def test_the_spelling_decides_before_the_catalogue_name() -> None:
         ({"quant_method": "gptq", "bits": 8}, {"weights": "int8"}),
         ({"quant_method": "gptq", "bits": 3}, None),
         ({"quant_method": "auto-round", "bits": 4}, {"weights": "w4a16"}),
+        ({"quant_method": "hqq", "weights": {"bits": 4}}, {"weights": "w4a16"}),
+        ({"quant_method": "gptq", "bits": 8, "weights": {"bits": 4}}, {"weights": "int8"}),
+        ({"quant_method": "modelopt_fp4"}, {"weights": "nvfp4"}),
+        ({"quant_method": "modelopt_fp8"}, None),
         ({"quant_method": "fbgemm_fp8"}, {"weights": "fp8"}),
         ({"quant_method": "fp8", "expert_dtype": "fp4"}, {"weights": "fp8", "experts": "mxfp4"}),
         (

@@ -69,3 +69,18 @@ def test_four_bits_are_what_frozen_weights_are_stored_in() -> None:
     found = training(precision="int4", phase="lora", lora={"rank": 8})
     assert found.precision == "bf16" and found.lora is not None
     assert (found.lora.rank, found.lora.base_format) == (8, "int4")
+
+
+@pytest.mark.parametrize(
+    ("fields", "precision", "base"),
+    [
+        ({"precision": "int4", "phase": "lora"}, "bf16", "int4"),
+        ({"precision": "int4", "lora": {"rank": 8}}, "bf16", "int4"),
+        ({"precision": "bf16", "phase": "lora", "lora": {"rank": 8}}, "bf16", None),
+        ({"precision": "bf16", "lora": {"rank": 8, "quantized_base": "nf4"}}, "bf16", "nf4"),
+    ],
+)
+def test_four_bits_count_where_there_are_adapters(fields: dict[str, Any], precision: str, base: str | None) -> None:
+    found = training(**fields)
+    assert found.precision == precision
+    assert found.lora is None or found.lora.base_format == base

@@ -161,3 +161,9 @@ def test_conditions_that_are_not_known_do_not_hold() -> None:
     assert not holds({"device": ["gb200"]}, Setting(generation="blackwell"))
     assert holds({"device": ["gb2"], "model": ["mla", "qwen3-235b"]}, Setting(device="gb200", name="qwenqwen3235ba22b"))
     assert not holds({"precision": ["mxfp8"], "phase": ["lora"]}, Setting(precision="mxfp8", phase="pretrain"))
+
+
+def test_a_row_holds_from_its_first_day() -> None:
+    """`megatron_core` overlaps reductions since 2024-06: launch scripts of that month."""
+    assert not behaviour("megatron_core", "2024-05-31").overlap_grad_reduce
+    assert behaviour("megatron_core", "2024-06-01").overlap_grad_reduce
