@@ -78,3 +78,15 @@ def test_room_is_what_a_tenth_of_memory_leaves() -> None:
         training = TrainingSpec(seq_len=2048, global_batch=16)
         plan = PlanSpec(mbs=2, cp=2, tp=4)
         assert framework_plan._room_for_attention(plan, training, cluster, model) is room
+
+
+def test_layers_that_a_release_offloads_are_a_share_of_the_model_unless_something_is_stated() -> None:
+    asked = step("megatron_bridge", device="gb200", devices=8, zero=3, training={"framework_version": "25.11"})
+    asked = asked | {
+        "model": "meta-llama/Llama-3.1-70B",
+        "cluster": {"device": "gb200", "nodes": 2, "devices_per_node": 4},
+    }
+    assert prepare(asked)[0].plan.offload.activations == 20 / 80
+    stated = asked | {"plan": {"zero": 3, "offload": {"activations": 0.5}}}
+    assert prepare(stated)[0].plan.offload.activations == 0.5
+    assert prepare(step("torchtitan"))[0].plan.offload.activations == 0.0

@@ -46,6 +46,9 @@ def test_a_name_stands_for_the_record_of_its_release() -> None:
     assert recipe_named("TINY_pretrain_8gpu_h100") is NEW
     assert recipe_named(OLD.name, "megatron_bridge", "26.02") is OLD
     assert recipe_asked(f"{OLD.name}@0.2.0") is OLD
+    assert (
+        recipe_named(OLD.name, "megatron_bridge", f"{NEW.since}-01" if NEW.since.count("-") == 1 else NEW.since) is NEW
+    )
     assert recipe_named(OLD.name, "megatron_bridge", "25.07") is OLD  # none is older: the first
     assert recipe_named(OLD.name, "nemo") is None and recipe_named("other") is None
 

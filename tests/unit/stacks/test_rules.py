@@ -59,6 +59,8 @@ def test_each_stated_value_that_cannot_run_is_one_line() -> None:
     assert "\n" not in line
     (line,) = lines_of("deepspeed", {"pp": 4, "zero": 3})
     assert line.startswith("plan.zero: deepspeed cannot run 3 with pipelines")
+    (line,) = lines_of("megatron_2021", {"cp": 2})
+    assert line.startswith("plan.cp_kind: megatron_2021 cannot run ring: it has none")
     (line,) = lines_of("megatron_core", {}, "0.12", moe_dispatcher="hybridep")
     assert line.startswith("training.moe_dispatcher: megatron_core 0.12 cannot run hybridep")
 

@@ -43,7 +43,7 @@ def test_samples_that_differ_widen_it_and_their_median_counts() -> None:
 def test_the_spread_of_steps_is_a_prediction_interval() -> None:
     """Student's t with one degree of freedom holds 80 % within 3.0777; two draws have s = d / √2."""
     found = time_to_train([100, 110], 1.0, Interval(0.8, 1.0, 1.0, "", "fitted"))
-    assert found is not None
+    assert found is not None and found.basis.startswith("2 runs")
     half = 3.0777 * math.log(1.1) / math.sqrt(2.0) * math.sqrt(1.5)
     assert math.log(found.high / found.minutes) == pytest.approx(half, rel=1e-3)
 
