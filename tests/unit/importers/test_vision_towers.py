@@ -527,3 +527,22 @@ def test_moonvit_is_the_same_under_the_names_of_both_its_models() -> None:
     assert tower_parameters({"model_type": "kimi_vl", "vision_config": older}, text) == weights
     newer = {f"vt_{name}": older[name] for name in ("hidden_size", "intermediate_size", "num_hidden_layers")}
     assert tower_parameters({"model_type": "kimi_k25", "vision_config": newer}, text) == weights
+
+
+def test_widths_that_an_encoder_leaves_out_are_those_of_its_class() -> None:
+    clip = {"model_type": "llava", "vision_config": {"model_type": "clip_vision_model"}}
+    stated = {
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 12,
+        "patch_size": 32,
+        "image_size": 224,
+    }
+    assert tower_parameters(clip, 4096) == tower_parameters(
+        {"model_type": "llava", "vision_config": {"model_type": "clip_vision_model", **stated}}, 4096
+    )
+    pixtral = {"model_type": "mistral3", "vision_config": {"model_type": "pixtral"}}
+    stated = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "patch_size": 16}
+    assert tower_parameters(pixtral, 5120) == tower_parameters(
+        {"model_type": "mistral3", "vision_config": {"model_type": "pixtral", **stated}}, 5120
+    )

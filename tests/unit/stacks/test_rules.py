@@ -73,6 +73,7 @@ def test_each_stated_value_that_cannot_run_is_one_line() -> None:
         ("deepspeed", {"zero": 3}),
         ("deepspeed", {"cp": 2}),  # the framework's own kind runs
         ("fsdp1", {"zero": 3}),
+        ("torchtitan", {"cp_kind": "all_to_all"}),  # one rank of context exchanges nothing
     ],
 )
 def test_what_runs_is_not_refused(framework: str, plan: dict[str, Any]) -> None:
