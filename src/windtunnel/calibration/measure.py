@@ -380,6 +380,7 @@ def _scaled(
             "mbs": mbs,
             "zero": 3 if way == "fsdp2" else 0,
             "sp": False,
+            "recompute": "none",  # `real` runs no recomputation, whatever the framework does by itself
             **({way: ranks} if way in ("tp", "pp") else {}),
         },
     }

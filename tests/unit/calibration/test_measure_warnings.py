@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+import windtunnel as wt
+from windtunnel.calibration import measure
 from windtunnel.calibration.measure import doubts
+from windtunnel.scenarios.load import load
+from windtunnel.specs.model import ModelSpec
 
 
 def _scenario(ranks: int, *formats: str) -> dict[str, Any]:
@@ -68,3 +72,32 @@ def test_a_plain_loop_moves_more_bytes_a_prompt_than_a_server() -> None:
     passes = width * (hidden[1] - hidden[0]) + inner * (eager.activation_gated[0] - fused.activation_gated[0])
     expected = 2.0 * passes * layers * prompt * batch / sheet.memory_bytes_per_s
     assert ttft[1] - ttft[0] == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("way", ["single", "ddp", "fsdp2", "tp", "pp"])
+def test_the_step_that_is_predicted_recomputes_nothing_as_the_loop_that_runs(way: Any) -> None:
+    """`calibration.real` keeps every activation; torchtitan by itself would recompute operators."""
+    model = {
+        "name": "small",
+        "hidden_size": 512,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+        "intermediate_size": 1408,
+        "vocab_size": 8192,
+        "norm": "rmsnorm",
+    }
+    asked = {
+        "model": model,
+        "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 2},
+        "training": {"seq_len": 256, "global_batch": 4, "precision": "fp32"},
+        "plan": {"mbs": 2},
+    }
+    scenario, _, _ = load(asked)
+    small, _ = measure._scaled(scenario, ModelSpec.model_validate(model), way, 2, 1, full_size=False)
+    small["cluster"] = asked["cluster"] if way != "single" else {**asked["cluster"], "devices_per_node": 1}
+    memory = wt.simulate_training(small).to_dict()["memory"]
+    layers = 4 if way != "pp" else 2
+    activations = memory["at_peak"]["activations"]
+    rows, width = 512, 4.0
+    kept = layers * rows * width * (9 * 512 + 4 * 1408) / (2 if way == "tp" else 1)
+    assert activations >= 0.95 * kept
