@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.stacks.rules import runnable
+from windtunnel.stacks.rules import ACTS, runnable
 from windtunnel.techniques.base import Technique
 
 _KIN: tuple[tuple[str, ...], ...] = (
@@ -57,8 +57,7 @@ def refused_by_release(
         return None
     can = runnable(training.framework, training.framework_version)
     for name in _PLAN:
-        acts = {"schedule": "pp", "cp_kind": "cp"}.get(name)
-        idle = acts is not None and after.get(acts, 1) == 1
+        idle = name in ACTS and after.get(ACTS[name], 1) == 1
         value = after.get(name)
         if not idle and value != before.get(name) and not can.allows(name, value):
             return can.why_not(name, value)

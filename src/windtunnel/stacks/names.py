@@ -37,5 +37,5 @@ def value_named(field: str, text: str) -> str:
 @cache
 def _values() -> dict[str, dict[str, str]]:
     """Field → spelling → value."""
-    table = read_yaml("stacks/spoken_values.yaml")
+    table = read_yaml("stacks/spellings.yaml")
     return {field: {word: value for value, words in rows.items() for word in words} for field, rows in table.items()}

@@ -30,6 +30,8 @@ RULED: dict[str, str] = {
     "fused_experts": "training.fused_experts",
 }
 """Field of a rule → the field of a scenario that it is about. `zero_in_pipelines`: stages of ZeRO where pp > 1."""
+ACTS: Mapping[str, str] = {"schedule": "pp", "cp_kind": "cp"}
+"""Field of a plan → axis without which it does nothing."""
 
 CP_KINDS: tuple[str, ...] = get_args(PlanSpec.model_fields["cp_kind"].annotation)
 
@@ -113,10 +115,10 @@ def cannot_run(plan: PlanSpec, training: TrainingSpec, can: Runnable) -> tuple[s
 
 def _stated(plan: PlanSpec, training: TrainingSpec, can: Runnable) -> Iterator[tuple[str, Any]]:
     """Entries and values that are stated, act, and cannot be run."""
-    if plan.pp > 1:
+    if getattr(plan, ACTS["schedule"]) > 1:
         schedule = plan.schedule or ("interleaved_1f1b" if plan.vpp > 1 else "1f1b")
         yield from _refused("schedule", schedule, can)
-    if plan.cp > 1 and ("cp_kind" in plan.model_fields_set or not can.kept("cp_kind", CP_KINDS)):
+    if getattr(plan, ACTS["cp_kind"]) > 1 and ("cp_kind" in plan.model_fields_set or not can.kept("cp_kind", CP_KINDS)):
         yield from _refused("cp_kind", plan.cp_kind, can)
     if "zero" in plan.model_fields_set:
         entry = "zero_in_pipelines" if plan.pp > 1 and can.allows("zero", plan.zero) else "zero"

@@ -54,7 +54,7 @@ def test_values_by_usual_names_are_those_of_the_fields() -> None:
         "flash2",
         "alltoall",
     )
-    for field, values in read_yaml("stacks/spoken_values.yaml").items():
+    for field, values in read_yaml("stacks/spellings.yaml").items():
         allowed = {w for part in (TrainingSpec.model_fields[field].annotation,) for w in _words(part)}
         assert set(values) <= allowed
     assert value_named("optimizer", "unheard of") == "unheard of"
