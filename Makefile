@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup extras demo test test-browser test-long lint style types imports quick bench goldens docs docs-site release pythons moved serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs handtuned torch real fuzz crash mutants mutants-index clean
+.PHONY: help setup extras demo test test-browser test-long lint style types imports quick bench goldens docs docs-site release pythons moved serving-papers training-papers run-papers cluster-papers learning-papers programs-papers laws-papers technique-pages learning-orderings screenshots targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy accuracy-reasoning accuracy-runs corpus handtuned torch real fuzz crash mutants mutants-index clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -172,6 +172,9 @@ accuracy-reasoning: setup  ## rewrite docs/accuracy/reasoning.md from ROWS (prob
 
 accuracy-runs: setup  ## rewrite docs/accuracy/runs.md: published runs of weeks beside their predictions
 	$(BIN)/python -m windtunnel_lab.accuracy.published_days > docs/accuracy/runs.md
+
+corpus: $(COMPILED)  ## import the files of tests/conformance/public_files.yaml, rewrite docs/accuracy/imports.md: make corpus SNAPSHOTS=FOLDER of clones OWNER/NAME
+	$(BIN)/python tests/conformance/corpus_run.py $(if $(SNAPSHOTS),--snapshots $(SNAPSHOTS)) --page docs/accuracy/imports.md --out $(OUT)/corpus
 
 handtuned: setup  ## rewrite docs/generated/planner-vs-published.md: the planner against the plans of measured rows (make handtuned ROWS=rows.json)
 	mkdir -p $(OUT)
