@@ -181,7 +181,9 @@ def test_brackets_of_stability_are_exact() -> None:
             for scale, holds in ((edge.holds_at, True), (edge.lost_at, False)):
                 if scale is not None and (holds or edge.winner):
                     cluster = scaled(branch.case.cluster, resource.name, scale)
-                    other = api.plan({**small, "cluster": {"device": cluster.device, "scale_up": cluster.scale_up}})
+                    parts = {"device": cluster.device, "scale_up": cluster.scale_up}
+                    plain = {name: part.model_dump(mode="json") for name, part in parts.items()}
+                    other = api.plan({**small, "cluster": plain})
                     assert ({n: other.best.plan[n] for n in LAYOUT} == layout) is holds
                     lost += not holds
     assert lost

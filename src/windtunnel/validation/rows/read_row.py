@@ -243,10 +243,11 @@ _STATED = {"global_batch": "training.global_batch", "micro_batch": "plan.mbs", "
 
 
 def _launch_as_stated(row: dict[str, Any], command: str, wanted: Wanted) -> Launch | None:
-    """A row's command, read with the recipe of the row's commit, or with the newest where this fits the row better.
+    """A row's command, read with the newest recipe, or with that of the row's commit where this fits the row better.
 
-    Rows state the commit that their software was built from, often of a branch: a recipe that contradicts the sizes
-    which the row states was not what ran.
+    Rows state the commit that their branch began at. Recipes were changed on that branch and came to the main branch
+    with the row: NVIDIA-NeMo/Megatron-Bridge 16846a8d adds a card of commit 5c56eab3 together with the recipes that the
+    card launches, of which some do not exist at 5c56eab3.
     """
     commit = str(mapping(row.get("environment")).get("bridge_commit") or "")
     stated = {path: size for name, path in _STATED.items() if (size := count(row.get(name)))}
@@ -255,7 +256,7 @@ def _launch_as_stated(row: dict[str, Any], command: str, wanted: Wanted) -> Laun
             stated[f"plan.{axis}"] = size
     read = [
         (sum(found.get(path) != size for path, size in stated.items()), launch)
-        for version in dict.fromkeys((commit_date("megatron_bridge", commit) or "", ""))
+        for version in dict.fromkeys(("", commit_date("megatron_bridge", commit) or ""))
         if not (launch := read_recipe(command, "command", wanted, version)).problems
         and (found := flatten(load_scenario(launch.scenario()).model_dump(include={"training", "plan"})))
     ]
