@@ -154,6 +154,7 @@ def _link(stem: str) -> LinkSpec:
 def _model(stem: str) -> ModelSpec:
     data = store.read("models", stem)
     data.pop("aliases", None)
+    data.pop("formats", None)
     return ModelSpec.model_validate(data)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from windtunnel.catalog import released_models
 from windtunnel.data_files import read_yaml
 
 
@@ -36,6 +37,8 @@ def named_format(name: str) -> tuple[str, str | None]:
 
 def listed_format(name: str) -> ReleasedFormat | None:
     """What a checkpoint is released in that does not say so in its name; None where none is listed."""
+    if (own := released_models.formats(name)) is not None:
+        return ReleasedFormat(own[0], f"not stated; as the checkpoint's configuration says: {own[1]}")
     plain, table = name.lower().replace("_", "-").replace(" ", "-"), _table()["released"]
     keys = [key for key in table if key in plain]
     if not keys:
@@ -51,6 +54,8 @@ def released_format(*names: str) -> ReleasedFormat | None:
         names: how the scenario spells the model, and its name in the catalogue.
     """
     for name in names:
+        if released_models.formats(name) is not None:
+            return listed_format(name)
         _, said = named_format(name)
         if said is not None:
             return ReleasedFormat({"weights": said}, f"not stated; the checkpoint's name {name} says it")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.catalog import store
+from windtunnel.catalog import released_models, store
 from windtunnel.catalog.parameters import count_parameters
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.device import DeviceSpec
@@ -70,7 +70,7 @@ def check_all() -> list[Problem]:
 
 def check_entry(kind: str, stem: str) -> Iterator[Problem]:
     """Problems of one file."""
-    file = f"catalog/{kind}/{stem}.yaml"
+    file = _place(kind, stem)
     data = store.read(kind, stem)
     try:
         if kind == "devices":
@@ -157,7 +157,18 @@ def _aliases(kind: str) -> Iterator[Problem]:
             other = owner.setdefault(spelling, stem)
             if other != stem:
                 rule = f"also a name of {other}; aliases must be unique"
-                yield _problem(f"catalog/{kind}/{stem}.yaml", "aliases", spelling, rule)
+                yield _problem(_place(kind, stem), "aliases", spelling, rule)
+    if kind == "models":
+        for name, line in released_models.lines().items():
+            if line.like is not None and store.key(line.like) not in owner:
+                yield _problem(line.file, f"{name}.like", line.like, "must name a model of the catalogue")
+
+
+def _place(kind: str, stem: str) -> str:
+    """File, and name where many stand in one file, of an entry."""
+    if kind == "models" and (line := released_models.lines().get(stem)):
+        return f"{line.file}: {stem}"
+    return f"catalog/{kind}/{stem}.yaml"
 
 
 def _problem(file: str, field: str, value: Any, rule: str) -> Problem:

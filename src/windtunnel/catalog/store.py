@@ -1,7 +1,8 @@
 """Finding and reading catalogue files: one YAML file an entry, names and aliases matched by meaning.
 
 A lookup first tries the file name; only when that misses are the `name:` and `aliases:` lines of the other files of the
-same kind scanned (as text, without parsing them), so adding an entry is adding one file. Other distributions add files
+same kind scanned (as text, without parsing them), so adding an entry is adding one file. Released models are lines of
+one file besides (`released_models`). Other distributions add files
 through the entry-point groups `windtunnel.devices`, `.links`, `.clusters` and `.models`: the name of an entry point is
 the id, its object the path of a YAML file.
 """
@@ -14,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from windtunnel.catalog import released_models
 from windtunnel.data_files import parse_yaml
 from windtunnel.errors import BadInput, Problem
 
@@ -105,8 +107,13 @@ def _candidates(kind: str, text: str) -> list[str]:
 
 @cache
 def ids(kind: str) -> tuple[str, ...]:
-    """Ids of one kind, sorted: file stems, and names of entry points."""
-    return tuple(sorted({*_stems(kind).values(), *_installed(kind)}))
+    """Ids of one kind, sorted: file stems, names of entry points, and names of released models."""
+    return tuple(sorted({*_stems(kind).values(), *_installed(kind), *_released(kind)}))
+
+
+def _released(kind: str) -> list[str]:
+    """Models that stand in a line with dimensions of their own."""
+    return [name for name, line in released_models.lines().items() if line.like is None] if kind == "models" else []
 
 
 @cache
@@ -133,6 +140,9 @@ def headings(kind: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Stem → (name as displayed, aliases), from the heading lines of each file alone."""
     found = {}
     for stem in ids(kind):
+        if kind == "models" and stem in released_models.lines():
+            found[stem] = (stem, released_models.lines()[stem].aliases)
+            continue
         lines = dict(_LINE.findall(_file(kind, stem).read_text("utf-8")))
         head = parse_yaml("\n".join(f"{k}: {v}" for k, v in lines.items())) or {}
         found[stem] = (str(head.get("name") or stem), tuple(str(a) for a in head.get("aliases") or ()))
@@ -147,6 +157,11 @@ def _spellings(kind: str) -> dict[str, str]:
             table.setdefault(key(spelling), stem)
             if kind == "models":
                 table.setdefault(key(spelling.rsplit("/", 1)[-1]), stem)
+    if kind == "models":
+        for line in released_models.lines().values():
+            if line.like is not None and (base := table.get(key(line.like))):
+                for spelling in (line.name, line.name.rsplit("/", 1)[-1], *line.aliases):
+                    table.setdefault(key(spelling), base)
     return {**table, **{key(stem): stem for stem in ids(kind)}}
 
 
@@ -177,7 +192,9 @@ def unknown(kind: str, text: str) -> BadInput:
 
 
 def read(kind: str, stem: str) -> dict[str, Any]:
-    """One catalogue file as plain data."""
+    """One catalogue file, or the line of a released model, as plain data."""
+    if kind == "models" and stem in released_models.lines():
+        return released_models.read(stem)
     data = parse_yaml(_file(kind, stem).read_text("utf-8"))
     assert isinstance(data, dict), f"catalogue file {kind}/{stem}.yaml is not a mapping"
     return data
