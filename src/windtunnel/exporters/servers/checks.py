@@ -4,57 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from windtunnel.serving.engine_defaults import legal, version_of
+
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
     from windtunnel.exporters.servers.deployed import Deployed, Pool
     from windtunnel.exporters.servers.target import ServerDraft
 
 
-def heads(deployed: Deployed, pool: Pool, problems: ProblemList) -> None:
-    """Key/value heads are split, or copied a whole number of times, over tp."""
-    tp, model = pool.spec.plan.tp, deployed.model
-    if model.num_attention_heads % tp:
-        problems.add(f"{pool.where}.plan.tp", tp, f"must divide num_attention_heads {model.num_attention_heads}")
-    elif not model.is_mla and model.kv_heads % tp and tp % model.kv_heads:
-        rule = f"must divide or be a multiple of num_key_value_heads {model.kv_heads}"
-        problems.add(f"{pool.where}.plan.tp", tp, rule)
-
-
-def experts(deployed: Deployed, pool: Pool, problems: ProblemList) -> None:
-    """Experts split evenly over the ranks that hold them whole."""
-    ep, model = pool.spec.plan.ep, deployed.model
-    if ep > 1 and not model.num_experts:
-        problems.add(f"{pool.where}.plan.ep", ep, f"must be 1: {model.name} has no experts")
-    elif ep > 1 and model.num_experts % ep:
-        problems.add(f"{pool.where}.plan.ep", ep, f"must divide num_experts {model.num_experts}")
-
-
-def batch(pool: Pool, problems: ProblemList, *, longest_fits: bool = False) -> None:
-    """An iteration has a token for each sequence, and without chunks one for each token of the longest prompt."""
-    limits, ranks = pool.instance.limits, max(pool.spec.plan.dp, 1) if pool.instance.defaults.per_rank else 1
-    batched, seqs = limits.budget // ranks, limits.max_seqs // ranks
-    if batched < seqs:
-        rule = f"must be at least max_num_seqs {seqs}"
-        problems.add(f"{pool.where}.limits.max_num_batched_tokens", batched, rule)
-    longest = pool.instance.max_model_len
-    if longest_fits and not limits.chunked and longest and batched < longest:
-        rule = f"must be at least max_model_len {longest} when prompts are not cut into chunks"
-        problems.add(f"{pool.where}.limits.max_num_batched_tokens", batched, rule)
-
-
-def block(pool: Pool, problems: ProblemList, allowed: tuple[int, ...]) -> None:
-    """Blocks of the cache have a size that its kernels take."""
-    size = pool.instance.limits.block
-    if allowed and size not in allowed:
-        rule = f"must be one of {', '.join(map(str, allowed))}"
-        problems.add(f"{pool.where}.kv.block_size", size, rule)
-
-
-def context(pool: Pool, problems: ProblemList, longest: int) -> None:
-    """`max_model_len` does not pass what the model's positions reach."""
-    told = pool.spec.limits.max_model_len
-    if told and longest and told > longest:
-        problems.add(f"{pool.where}.limits.max_model_len", told, f"must be at most max_position_embeddings {longest}")
+def rules(deployed: Deployed, target: str, version: str, problems: ProblemList) -> None:
+    """Rules of the release that is written (`stacks/serving`), for each pool."""
+    for pool in deployed.pools:
+        limits, plan = pool.instance.limits, pool.spec.plan
+        ranks = max(plan.dp, 1) if target != "sglang" else 1
+        batch = legal.Batch(
+            sequences=max(limits.max_seqs // ranks, 1),
+            tokens=limits.budget // ranks,
+            chunked=limits.chunked,
+            block_size=limits.block if target == "sglang" else pool.spec.kv.block_size,
+            max_model_len=pool.instance.max_model_len,
+        )
+        facts = legal.facts_of(deployed.serving, pool.spec, deployed.model, pool.cluster.device, batch)
+        legal.refuse(target, version_of(version), facts, pool.where, problems)
 
 
 def nodes(pool: Pool, problems: ProblemList) -> None:

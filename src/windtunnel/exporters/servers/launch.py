@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.exporters.servers import kubernetes, scripts
+from windtunnel.exporters.servers import checks, kubernetes, scripts
 from windtunnel.exporters.servers.autoscaler import scales
 from windtunnel.exporters.servers.deployed import deployed
 from windtunnel.exporters.servers.loads.base import LOADS, Target
@@ -51,6 +51,7 @@ def server_files(
     engine, problems = SERVER_TARGETS.get(target), ProblemList()
     known = options(target, version or _release(d, target))
     engine.check(d, problems)
+    checks.rules(d, target, known.version, problems)
     problems.raise_if_any()
     draft = engine.write(d, known)
     _compare(d, known, draft, target, engine.title)

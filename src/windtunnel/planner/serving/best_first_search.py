@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
-from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, CandidateTable
+from windtunnel.planner.serving.candidate_table import NOTHING, REFUSED, TOO_MUCH, TOO_SLOW, CandidateTable
 from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.objectives import Goals
 from windtunnel.planner.serving.simulate_candidate import Runs, Trial
@@ -113,6 +113,7 @@ class Search:
             candidates=len(table),
             too_slow=int((table.impossible == TOO_SLOW).sum()),
             too_much=int((table.impossible == TOO_MUCH).sum()),
+            refused=int((table.impossible == REFUSED).sum()),
         )
         able = table.impossible == NOTHING
         within = np.isfinite(self._bound[:, 0])
@@ -131,6 +132,7 @@ class Search:
         p.candidates += len(more)
         p.too_slow += int((more.impossible == TOO_SLOW).sum())
         p.too_much += int((more.impossible == TOO_MUCH).sum())
+        p.refused += int((more.impossible == REFUSED).sum())
         p.limits += int((able & ~within).sum())
         p.load += int(above.sum())
         self.table = CandidateTable.joined([self.table, more])

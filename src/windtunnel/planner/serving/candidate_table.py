@@ -13,8 +13,9 @@ from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.objectives import Best
 from windtunnel.specs.serving import PoolSpec
 
-NOTHING, TOO_SLOW, TOO_MUCH = 0, 1, 2
-"""Why a candidate cannot keep the objective: it may; one request alone takes too long; more work than time."""
+NOTHING, TOO_SLOW, TOO_MUCH, REFUSED = 0, 1, 2, 3
+"""Why a candidate cannot keep the objective: it may; one request alone takes too long; more work than time; the engine
+does not start with its limits."""
 _WHOLE = (
     "kind",
     "sequences",
@@ -61,13 +62,19 @@ class Choice:
         other, count = self.answers.place.price, self.answers.devices * self.answering
         return None if other is None else (own * (self.devices - count) + other * count) / self.devices
 
+    @property
+    def answer_tokens(self) -> int:
+        """max_num_batched_tokens of the instances that answer."""
+        assert self.answers is not None
+        place = self.answers.sequences.index(self.answer_sequences)
+        return self.answers.tokens[self.answers.tokens_with(place)]
+
     def pools(self, base: PoolSpec) -> tuple[PoolSpec, ...]:
         """Pools of the candidate as a scenario writes them."""
         first = self.kind.pool(base, self.sequences, self.tokens, self.replicas)
         if self.answers is None:
             return (first,)
-        tokens = self.answers.tokens[self.answers.usual_places()[1]]
-        second = self.answers.pool(base, self.answer_sequences, tokens, self.answering)
+        second = self.answers.pool(base, self.answer_sequences, self.answer_tokens, self.answering)
         return first.model_copy(update={"role": "prefill"}), second.model_copy(update={"role": "decode"})
 
     def axes(self) -> dict[str, Any]:
@@ -86,7 +93,7 @@ class Choice:
                 "ep": p.ep,
                 "replicas": self.answering,
                 "max_num_seqs": self.answer_sequences,
-                "max_num_batched_tokens": self.answers.tokens[self.answers.usual_places()[1]],
+                "max_num_batched_tokens": self.answer_tokens,
             }
         return out
 

@@ -77,7 +77,7 @@ def _prompts(kind: InstanceType, place: int, sums: Sums, slo: SloSpec) -> Prefil
 
 
 def _answers(kind: InstanceType, place: int, sums: Sums, slo: SloSpec) -> DecodePool:
-    sequences, limit = float(kind.lane_sequences()[place]), kind.usual()[1]
+    sequences, limit = float(kind.lane_sequences()[place]), float(kind.lane_tokens()[kind.tokens_with(place)])
     able, median = light(kind, sums, SloSpec(tpot_s=slo.tpot_s), np.array([limit]))
     _, own = attention_s(kind, sums)
     weights = decode_weights(kind, sums, sequences)
@@ -211,7 +211,7 @@ class _Family:
         """
         sums, pairs = self.sums, self._pairs(sizes, left, right)
         p, n, m = len(pairs.pools), len(pairs.prefill_count), len(loads)
-        usual = np.array([(self.kinds[i].usual_places()[0], place) for (i, place), _ in pairs.pools])
+        usual = np.array([(self.kinds[i].sequences_with(place), place) for (i, place), _ in pairs.pools])
         batch = np.array([place for _, (_, place) in pairs.pools])
         users = np.array([1.0 / pool.user_s if pool.user_s else np.inf for pool in pairs.decode])
         x, y, (a, b) = pairs.prefill_count, pairs.decode_count, sizes

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.arrays import Floats
+from windtunnel.arrays import Floats, Mask
 from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList
 from windtunnel.planner.serving.question import Place, Question
@@ -46,6 +46,8 @@ class InstanceType:
     sequences: tuple[int, ...]
     tokens: tuple[int, ...]
     """Batch limits to choose from."""
+    legal: Mask
+    """(S, T): pairs of them that the engine's release starts with."""
     default: tuple[int, int]
     """The engine's own."""
     model: Any
@@ -130,6 +132,18 @@ class InstanceType:
         s = self.sequences.index(own[0]) if own[0] in self.sequences else len(self.sequences) - 1
         t = self.tokens.index(own[1]) if own[1] in self.tokens else len(self.tokens) - 1
         return s, t
+
+    def sequences_with(self, tokens: int) -> int:
+        """Place of the most sequences, up to the usual ones, that the engine starts with at a place of tokens."""
+        usual = self.usual_places()[0]
+        able = np.flatnonzero(self.legal[: usual + 1, tokens])
+        return int(able[-1]) if len(able) else usual
+
+    def tokens_with(self, sequences: int) -> int:
+        """Place of the tokens, the usual ones or the next larger, that the engine starts with at some sequences."""
+        usual = self.usual_places()[1]
+        able = np.flatnonzero(self.legal[sequences, usual:])
+        return usual + (int(able[0]) if len(able) else 0)
 
     def axes(self) -> dict[str, Any]:
         """What tells it from other kinds."""
@@ -245,8 +259,11 @@ def _kind(
     tokens = space.max_num_batched_tokens or (
         (told.max_num_batched_tokens,) if told.max_num_batched_tokens else (*TOKENS, own[1])
     )
-    sequences, tokens = tuple(sorted({*sequences})), tuple(sorted({*tokens}))
-    least = question.pool.limits.model_copy(update={"max_num_seqs": sequences[0], "max_num_batched_tokens": tokens[0]})
+    sequences, tokens, legal = _legal_limits(serving, default, sorted({*sequences}), sorted({*tokens}))
+    first = int(np.argmax(legal[0])) if len(legal) else 0
+    least = question.pool.limits.model_copy(
+        update={"max_num_seqs": sequences[0], "max_num_batched_tokens": tokens[first]}
+    )
     instance = engine_defaults.resolve(
         serving, question.pool.model_copy(update={"plan": plan, "limits": least}), model, cluster, problems
     )
@@ -282,6 +299,19 @@ def _kind(
         coefficients=coefficients,
         sequences=sequences,
         tokens=tokens,
+        legal=legal,
         default=own,
         model=model,
     )
+
+
+def _legal_limits(
+    serving: ServingSpec, instance: Instance, sequences: list[int], tokens: list[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], Mask]:
+    """Batch limits that the engine's release starts with together with another, and (S, T) which of them do."""
+    version = engine_defaults.version_of(serving.engine_version)
+    able = engine_defaults.legal_limits(serving.engine, version, instance.facts, sequences, tokens)
+    rows, columns = np.flatnonzero(able.any(axis=1)), np.flatnonzero(able.any(axis=0))
+    if not len(rows):  # `resolve` says why
+        rows, columns = np.arange(len(sequences)), np.arange(len(tokens))
+    return tuple(sequences[i] for i in rows), tuple(tokens[j] for j in columns), able[np.ix_(rows, columns)]

@@ -11,7 +11,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Ints
 from windtunnel.machine_memory import require_bytes
 from windtunnel.planner.serving.bounds import Sums, busy_s, closed_s, latest_s, light, step_limit_s, work
-from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, CandidateTable, idle_w_of
+from windtunnel.planner.serving.candidate_table import NOTHING, REFUSED, TOO_MUCH, TOO_SLOW, CandidateTable, idle_w_of
 from windtunnel.planner.serving.disaggregated import disaggregated_candidates
 from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.question import Question, loads_of
@@ -216,6 +216,7 @@ def _kind_bounds(
             most = np.minimum(most, sums.output_tokens / span)
         late = some[:, :, None] > lanes * (span + latest_s(sums, slo))
         impossible[late & (impossible == NOTHING)] = TOO_MUCH
+    impossible[~kind.legal] = REFUSED
     return most, impossible, median
 
 

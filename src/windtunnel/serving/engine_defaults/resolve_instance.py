@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, ProblemList
 from windtunnel.serving.admission import ADMISSION
 from windtunnel.serving.batching import POLICIES, BatchPolicy, limits_of
+from windtunnel.serving.engine_defaults import legal
 from windtunnel.serving.engine_defaults.base import ENGINES, Defaults, Engine, version_of
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.twin.admission import Admission
@@ -57,6 +58,8 @@ class Instance:
     assumed: tuple[Assumed, ...]
     drafting: Drafting | None = None
     """What drafts tokens, several of which a step verifies."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What rules of the engine's release are asked about (`legal`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,10 @@ class _Choices:
     admission: Chosen[type[Admission]] | None
     router: Chosen[RouterEntry]
     drafting: Drafting | None
+    adjusted: tuple[legal.Breach, ...]
+    """What the engine takes otherwise than it is stated."""
+    facts: dict[str, Any]
+    """What rules of the engine's release are asked about."""
 
     @property
     def ranks(self) -> int:
@@ -152,6 +159,7 @@ def resolve(
         stream_interval=pool.limits.stream_interval or x.defaults.stream_interval,
         assumed=(*_assumed_values(x, limits), *_assumed_loop(x)),
         drafting=x.drafting,
+        facts=x.facts,
     )
 
 
@@ -178,6 +186,8 @@ def _choices(
     admission = None
     if pool.admission is not None:
         admission = choose(ADMISSION, pool.admission, f"{where}.admission", "all", problems)
+    facts = legal.facts_of(serving, pool, model, cluster.device, _counted(pool, batch, defaults, model))
+    adjusted = legal.refuse(serving.engine, version, facts, where, problems)
     return _Choices(
         serving=serving,
         pool=pool,
@@ -194,6 +204,20 @@ def _choices(
         admission=admission,
         router=choose(ROUTERS, serving.router, "serving.router", "round_robin", problems),
         drafting=drafting,
+        adjusted=adjusted,
+        facts=facts,
+    )
+
+
+def _counted(pool: PoolSpec, batch: _Batch, defaults: Defaults, model: ModelSpec) -> legal.Batch:
+    """Limits as the engine's rules count them; its own block size follows from its kernels and breaks no rule."""
+    chunked = pool.limits.chunked_prefill
+    return legal.Batch(
+        sequences=batch.sequences,
+        tokens=batch.tokens,
+        chunked=defaults.chunked_prefill if chunked is None else chunked,
+        block_size=pool.kv.block_size,
+        max_model_len=pool.limits.max_model_len or model.max_position_embeddings,
     )
 
 
@@ -311,6 +335,7 @@ def _assumed_values(x: _Choices, limits: Limits) -> list[Assumed]:
         for name, field, stated, value in rows
         if stated is None
     ]
+    out += [Assumed(one.field, one.value, f"the engine takes another value: it {one.rule}") for one in x.adjusted]
     if not x.version and x.serving.engine != "generic":
         out.insert(0, Assumed("serving.engine_version", "newest known", "not stated"))
     return out

@@ -379,3 +379,12 @@ def test_where_no_candidate_keeps_the_upper_end_both_ends_say_so() -> None:
     plan = planned(search__slo_at="upper", serving__slo__tpot_s=0.0055, serving__traffic__rate_per_s=1)
     assert plan.ends is not None and plan.ends.upper_devices is None
     assert plan.ends.central_devices == plan.best.values["devices"]
+
+
+def test_limits_that_the_engine_refuses_are_no_candidates() -> None:
+    space = {"max_num_seqs": [16, 1024], "max_num_batched_tokens": [512, 2048], "tp": [1]}
+    plan = planned(search__space=space)
+    assert plan.proof.refused == plan.proof.candidates // 4, "1,024 sequences at 512 tokens"
+    assert plan.best.plan["max_num_batched_tokens"] >= plan.best.plan["max_num_seqs"]
+    with pytest.raises(BadInput):
+        planned(search__space={"max_num_seqs": [1024], "max_num_batched_tokens": [512]})

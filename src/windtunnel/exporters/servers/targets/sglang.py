@@ -32,18 +32,7 @@ def check(deployed: Deployed, problems: ProblemList) -> None:
     """Everything that SGLang refuses about these numbers when it starts."""
     checks.splits(deployed, problems)
     for pool in deployed.pools:
-        checks.heads(deployed, pool, problems)
-        checks.experts(deployed, pool, problems)
-        checks.context(pool, problems, deployed.model.max_position_embeddings)
         checks.nodes(pool, problems)
-        limits, page = pool.instance.limits, pool.instance.limits.block
-        if limits.chunked and limits.budget % page:
-            rule = f"must be a multiple of kv.block_size {page}: chunks are whole pages"
-            problems.add(f"{pool.where}.limits.max_num_batched_tokens", limits.budget, rule)
-        plan = pool.spec.plan
-        if plan.ep > 1 and plan.tp * plan.dp * plan.cp % plan.ep:
-            rule = f"must divide tp · dp · cp = {plan.tp * plan.dp * plan.cp}"
-            problems.add(f"{pool.where}.plan.ep", plan.ep, rule)
 
 
 def write(deployed: Deployed, known: OptionList) -> ServerDraft:

@@ -29,27 +29,14 @@ GRAPH_BATCH = 128
 """Largest batch that is captured when nothing is stated."""
 TYPES = {"draft": "DraftTarget", "mtp": "MTP", "eagle": "Eagle", "ngram": "NGram"}
 """`speculation.method` → `speculative_config.decoding_type`."""
-PAGES = (16, 32, 64, 128)
-"""Tokens of a block that its attention kernels take."""
 
 
 def check(deployed: Deployed, problems: ProblemList) -> None:
     """Everything that TensorRT-LLM refuses about these numbers when it starts."""
     checks.splits(deployed, problems)
     for pool in deployed.pools:
-        checks.heads(deployed, pool, problems)
-        checks.experts(deployed, pool, problems)
-        checks.context(pool, problems, deployed.model.max_position_embeddings)
         checks.nodes(pool, problems)
-        if pool.spec.kv.block_size:
-            checks.block(pool, problems, PAGES)
         plan, limits = pool.spec.plan, pool.instance.limits
-        ranks = plan.tp * plan.dp
-        if plan.ep > 1 and ranks % plan.ep:
-            problems.add(f"{pool.where}.plan.ep", plan.ep, f"must divide tp · dp = {ranks}")
-        if plan.dp > 1 and plan.tp > 1:
-            rule = f"must be 1 with dp {plan.dp}: attention data parallelism takes every rank of the instance"
-            problems.add(f"{pool.where}.plan.tp", plan.tp, rule)
         if pool.spec.role == "prefill" and limits.budget // plan.dp < 1:
             problems.add(f"{pool.where}.limits.max_num_batched_tokens", limits.budget, "must be at least 1 a rank")
 

@@ -32,16 +32,8 @@ def check(deployed: Deployed, problems: ProblemList) -> None:
     """Everything that vLLM refuses about these numbers when it starts."""
     checks.splits(deployed, problems)
     for pool in deployed.pools:
-        checks.heads(deployed, pool, problems)
-        checks.experts(deployed, pool, problems)
-        checks.batch(pool, problems, longest_fits=True)
-        checks.context(pool, problems, deployed.model.max_position_embeddings)
         checks.nodes(pool, problems)
         checks.whole_ranks(pool, problems)
-        if not deployed.model.is_mla:
-            size = pool.instance.limits.block
-            if size % 16 and pool.spec.kv.block_size:
-                problems.add(f"{pool.where}.kv.block_size", size, "must be a multiple of 16 for its attention kernels")
 
 
 def write(deployed: Deployed, known: OptionList) -> ServerDraft:

@@ -199,7 +199,9 @@ def _trace(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[st
         why = "whole prompts first, as this release does below 32,768 tokens of context; the limit is not stated"
         ctx.assume("serving.limits.max_num_batched_tokens", OLD_CONTEXT, why)
         ctx.assume("serving.limits.max_num_seqs", 256, "not stated; the release's default")
-        limits = ServingLimits(max_num_batched_tokens=OLD_CONTEXT, max_num_seqs=256, chunked_prefill=False)
+        limits = ServingLimits(
+            max_num_batched_tokens=OLD_CONTEXT, max_num_seqs=256, max_model_len=OLD_CONTEXT, chunked_prefill=False
+        )
     return _build(ctx, model, facts, formats, PoolSpec(plan=plan, limits=limits), TrafficSpec(trace=trace))
 
 

@@ -1,0 +1,55 @@
+"""`serve` and `export` hold a scenario to the rules of its engine's release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel import api
+from windtunnel.errors import BadInput
+from windtunnel.serving.engine_defaults import legal_limits
+
+
+def scenario(engine: str = "vllm", model: str = "meta-llama/Llama-3.1-8B", **pool: Any) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "model": model,
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1},
+        "serving": {
+            "engine": engine,
+            "pools": [pool],
+            "traffic": {"rate_per_s": 2, "num_requests": 8, "input_tokens": 100, "output_tokens": 10},
+        },
+    }
+
+
+def refused(data: dict[str, Any]) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        api.simulate_serving(data)
+    return [problem.field for problem in caught.value.problems]
+
+
+def test_limits_that_vllm_refuses_are_refused_with_their_values() -> None:
+    limits = {"max_num_seqs": 1024, "max_num_batched_tokens": 512}
+    assert refused(scenario(limits=limits)) == ["serving.pools[0].limits.max_num_batched_tokens"]
+    assert api.simulate_serving(scenario("sglang", limits=limits)).completed == 8, "SGLang has no such rule"
+
+
+def test_all_problems_come_at_once() -> None:
+    data = scenario(plan={"tp": 8}, kv={"block_size": 24}, limits={"max_model_len": 1_000_000})
+    fields = ["serving.pools[0].limits.max_model_len", "serving.pools[0].kv.block_size"]
+    assert refused(data) == fields
+
+
+def test_what_an_engine_takes_otherwise_is_an_assumption() -> None:
+    data = scenario(model="Qwen/Qwen3-30B-A3B", plan={"tp": 4, "ep": 2})
+    assumed = {one["field"]: one["why"] for one in api.simulate_serving(data).assumed}
+    assert "takes another value" in assumed["serving.pools[0].plan.ep"]
+
+
+def test_pairs_of_limits_are_legal_alone_or_together() -> None:
+    able = legal_limits("vllm", (), {}, (8, 1024), (512, 1024))
+    np.testing.assert_array_equal(able, [[True, True], [False, True]])
+    assert legal_limits("generic", (), {}, (8, 1024), (512,)).all()
