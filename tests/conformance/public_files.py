@@ -356,6 +356,9 @@ def _asked(entry: Entry, text: str, options: dict[str, list[str]]) -> dict[str, 
 
 def _value(entry: Entry, name: str, text: str) -> Any:
     expected, given = entry.expected, entry.given
+    if name == "block":
+        chosen = [line for line in text.splitlines() if str(given.get("block", "\0")) in line]
+        return chosen[0].split("--block ")[1].split()[0] if chosen else None
     if name in given:
         return given[name]
     if name == "device":
