@@ -142,7 +142,7 @@ class Snapshots:
         for line in listed.stdout.decode("utf-8", "replace").split("\0")[:-1]:
             about, path = line.split("\t", 1)
             mode, _, blob, size = about.split()
-            if mode in ("100644", "100755") and int(size) <= MOST_BYTES and TEXTS.search(path):
+            if mode in ("100644", "100755") and size.isdigit() and int(size) <= MOST_BYTES and TEXTS.search(path):
                 wanted.append((blob, path))
         asked = "".join(f"{blob}\n" for blob, _ in wanted).encode()
         texts = subprocess.run([*git, "cat-file", "--batch"], input=asked, capture_output=True, check=True).stdout
