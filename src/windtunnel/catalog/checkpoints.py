@@ -57,6 +57,8 @@ def released_format(*names: str) -> ReleasedFormat | None:
         if released_models.formats(name) is not None:
             return listed_format(name)
         _, said = named_format(name)
+        if said is not None and (exact := listed_format(name)) is not None and exact.formats.get("weights") == said:
+            return exact
         if said is not None:
             return ReleasedFormat({"weights": said}, f"not stated; the checkpoint's name {name} says it")
         if (found := listed_format(name)) is not None:

@@ -31,6 +31,8 @@ class ServingPrecision(Spec):
     """Absent: as the checkpoint is released, which the catalogue knows; 16 bits where it lists nothing else."""
     experts: WeightFormat | None = None
     """Routed experts; absent: as `weights`."""
+    attention: WeightFormat | None = None
+    """Linear layers of attention and of recurrent layers; absent: as `weights`."""
     ends: WeightFormat | None = None
     """Embedding and head; absent: 16 bits."""
     kv_cache: CacheFormat = "bf16"

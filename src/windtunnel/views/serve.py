@@ -83,6 +83,7 @@ def view(result: ServingResult) -> View:
             *_over_time(result, series),
             _iterations(result),
             _requests(result),
+            _engine_log(result),
             _memory(result),
             _instances(result, series),
             _limits(result),
@@ -349,6 +350,11 @@ def _memory(result: ServingResult) -> Section | None:
     blocks = f"cache: {result.capacity.get('tokens', 0):,} tokens in {result.capacity.get('blocks', 0):,} blocks"
     basis = Lines((f"{blocks} an instance", *map(str, result.capacity.get("basis", ()))), marked=True)
     return Section("Memory of a device", (table(("", "", ""), rows, numeric=(1,)), basis), gib(total), pages_only=True)
+
+
+def _engine_log(result: ServingResult) -> Section | None:
+    words = result.engine_log.get("words")
+    return Section("What your engine will log", (Lines(tuple(words), marked=True),)) if words else None
 
 
 def _instances(result: ServingResult, series: TimeSeries | None) -> Section | None:

@@ -83,7 +83,7 @@ def test_an_empty_instance_has_an_empty_cache_between_requests() -> None:
 
 
 def test_classes_of_an_iteration_sum_to_it() -> None:
-    for changes in ((), ("model=openai/gpt-oss-120b", "serving.precision={weights: bf16, experts: mxfp4}")):
+    for changes in ((), ("model=openai/gpt-oss-20b", "serving.precision={weights: bf16, experts: mxfp4}")):
         d = simulate.prepare(SCENARIO, overrides=changes)
         linear = d.iteration.linear
         assert np.allclose(sum(linear.parts.values()), linear.seconds, rtol=1e-9)

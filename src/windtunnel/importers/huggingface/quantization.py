@@ -32,6 +32,8 @@ _GROUPWISE = frozenset({"awq", "gptq", "auto-round", "autoround", "hqq", "gptq_m
 """Methods that keep whole numbers of `bits` bits and multiply in 16."""
 _DTYPES = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp4": "mxfp4", "int8": "int8", "int4": "w4a16", "uint4": "w4a16"}
 """`dtype` of AMD's Quark → format."""
+_FEW_LAYERS = 4
+"""Layers whose attention checkpoints leave in 16 bits that quantise all others."""
 _TORCHAO = {
     "int4": "w4a16",
     "uintx4": "w4a16",
@@ -76,7 +78,8 @@ def _by_method(method: str, own: Mapping[str, Any]) -> Formats | None:
     if method == "mxfp4":  # transformers and vLLM convert the experts of gpt-oss alone
         return {"weights": "bf16", "experts": "mxfp4"}
     if method in ("fp8", "fbgemm_fp8", "finegrained_fp8"):
-        return {"weights": "fp8_block" if own.get("weight_block_size") else "fp8"}
+        apart = {"attention": "bf16"} if _leaves_attention_out(own) else {}
+        return {"weights": "fp8_block" if own.get("weight_block_size") else "fp8"} | apart
     if method in _GROUPWISE:
         return _groupwise(own)
     if method in ("bitsandbytes", "bnb"):
@@ -92,6 +95,14 @@ def _by_method(method: str, own: Mapping[str, Any]) -> Formats | None:
     if method in ("experts_int8", "eetq", "quanto"):
         return {"weights": "int8"} if method != "experts_int8" else {"weights": "bf16", "experts": "int8"}
     return _compressed(own) if method in ("compressed-tensors", "compressed_tensors") else None
+
+
+def _leaves_attention_out(own: Mapping[str, Any]) -> bool:
+    """Whether modules that stay in 16 bits are the attention of most layers, not of a first, last or drafting one."""
+    names = own.get("modules_to_not_convert") or own.get("ignored_layers") or ()
+    attention = [str(name) for name in names if "self_attn" in str(name)] if isinstance(names, list | tuple) else []
+    layers = {part for name in attention for part in name.split(".") if part.isdigit()}
+    return len(layers) > _FEW_LAYERS or any(not any(map(str.isdigit, name)) for name in attention)
 
 
 def _groupwise(own: Mapping[str, Any]) -> Formats | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from windtunnel.registry import Registry
-from windtunnel.serving.iteration.instance_shape import Shape
+from windtunnel.serving.iteration.instance_shape import ExpertLayout, Shape
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingLimits
@@ -43,6 +43,8 @@ class Defaults:
     """Whether its attention of prompts multiplies in 8 bits."""
     gathered: bool = False
     """Whether ranks with attention of their own gather all tokens for the experts they share, and scatter the sums."""
+    expert_layout: ExpertLayout = field(default_factory=ExpertLayout)
+    """How its kernels lay experts of 4 bits out."""
     fits_longest: bool = False
     """Whether it refuses to start when the cache cannot hold one request of `max_model_len`."""
     sources: dict[str, str] = field(default_factory=dict)

@@ -47,6 +47,8 @@ class Instance:
     policy: type[BatchPolicy]
     router: Chosen[RouterEntry]
     engine: Engine
+    version: tuple[int, ...]
+    """Numbers of the engine's release; empty for the newest."""
     defaults: Defaults
     prefix_caching: bool
     cuda_graphs: bool
@@ -150,6 +152,7 @@ def resolve(
         policy=x.policy,
         router=x.router,
         engine=x.engine,
+        version=x.version,
         defaults=x.defaults,
         prefix_caching=caching,
         cuda_graphs=x.batch.cuda_graphs,
@@ -178,6 +181,7 @@ def _choices(
         gathered=defaults.gathered,
         narrow_prompts=defaults.narrow_prompts,
         fused_casts=defaults.fused_casts,
+        expert_layout=defaults.expert_layout if shape.expert.name == "mxfp4" else shape.expert_layout,
         host_ahead=pool.limits.host_ahead,
     )
     policy = _policy(pool.policy or defaults.policy, f"{where}.policy", problems)

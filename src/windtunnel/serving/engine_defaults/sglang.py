@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from windtunnel.serving.engine_defaults.base import ENGINES, Defaults, newest
+from windtunnel.serving.engine_defaults.expert_layouts import mxfp4_layout
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
@@ -73,6 +74,7 @@ class Sglang:
             sampler_bytes=8.0,
             captured_tokens=captured if release >= PIECEWISE_SINCE else 0,
             per_rank=False,
+            expert_layout=mxfp4_layout("sglang", release, device),
             sources={
                 "sampler_bytes": "assumed; decides no cache: the memory rule does not read activations",
                 "max_num_seqs": "SGLang model_runner.py: between 2048 and 4096, by cache and context",

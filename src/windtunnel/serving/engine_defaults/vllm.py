@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from windtunnel.serving.engine_defaults.base import ENGINES, GIB, Defaults, newest
+from windtunnel.serving.engine_defaults.expert_layouts import mxfp4_layout
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
@@ -13,10 +14,12 @@ from windtunnel.specs.serving import ServingLimits
 V1, NO_A100, UTILIZATION_92 = (0, 8), (0, 9), (0, 21)
 LONG_CONTEXT_SINCE, CHUNK_2048_SINCE = (0, 5, 5), (0, 6, 5)
 LARGE_DEVICE_BYTES = 70 * GIB
-SAMPLER_V0, SAMPLER_V1 = 39.0, 31.0
+SAMPLER_V0, SAMPLER_V1, SAMPLER_LEAN = 39.0, 38.4, 31.0
 """Bytes per logit: 16-bit and fp32 logits, sorted values and 64-bit indices, softmax, cumulative sum, masks. Start-up
-logs: V0 took 1.19 GiB for 256 rows of 128,256 logits and 1.40 GiB for 256 of 151,936; V1 leaves 43,296 tokens of
-Llama-3.1-8B on an RTX A5000."""
+logs: V0 took 1.19 GiB for 256 rows of 128,256 logits and 1.40 GiB for 256 of 151,936; V1 (0.11) 4.76, 5.56 and 7.38 GiB
+for 1,024 of 128,256, 151,936 and 201,088 (llm-d-incubation/llm-d-planner docs/empirical-vllm-memory-results.md); from
+0.15 on kernels that do not sort."""
+LEAN_SAMPLER_SINCE = (0, 15)
 
 
 class Vllm:
@@ -52,9 +55,10 @@ class Vllm:
             chunked_prefill=chunked,
             prefix_caching=True,
             cuda_graph_max_batch=512,
-            sampler_bytes=SAMPLER_V1,
+            sampler_bytes=SAMPLER_V1 if release < LEAN_SAMPLER_SINCE else SAMPLER_LEAN,
             captured_tokens=min(2 * (limits.max_num_seqs or seqs), 512),
             fused_casts=True,
+            expert_layout=mxfp4_layout("vllm", release, device),
             fits_longest=True,
             sources={
                 "max_num_seqs": where,

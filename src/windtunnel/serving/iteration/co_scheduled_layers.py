@@ -372,8 +372,7 @@ def _work(view: View, row: Sequence[Launch]) -> tuple[float, float, float, float
     peak_s = view.batch.prompt_attention_s * c.prefill_attention_fraction
     for op in layers.local[view.kind]:
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
-            fmt = layers.shape.expert if op.kind == Kind.GROUPED_GEMM else layers.shape.linear
-            number = fmt.compute if op.kind == Kind.GROUPED_GEMM or op.number_class == "linear" else "bf16"
+            number = layers.shape.format_of(op).compute
             flop = 2.0 * op.m * view.batch.tokens / layers.shape.dp * op.n * op.k
             peak_s += flop / layers.device.peak(number)
     return peak_s, *_kernels(row)

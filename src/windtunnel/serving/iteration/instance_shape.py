@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from windtunnel.cost.expert_load import ExpertLoad
 from windtunnel.cost.expert_mesh import ExpertMesh
 from windtunnel.errors import ProblemList, nearest_name
+from windtunnel.graph import Kind, Operator
 from windtunnel.network.algorithm_choice import SELECTORS
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.specs.cluster import ClusterSpec
@@ -67,6 +68,8 @@ _FORMATS = {
 """Scales: one fp32 a 128 × 128 block, one 16-bit a group of 128 or of 32 (q4_0, the GGUF file's), one 8-bit a group of
 16 (nvfp4) or 32 (mxfp4)."""
 SIXTEEN = _FORMATS["bf16"]
+ATTENTION_MODULES = frozenset({"qkv", "proj", "mla_up_proj"})
+"""Modules of the linear layers of attention and of recurrent layers."""
 
 
 def format_of(weights: str, device: DeviceSpec) -> Format:
@@ -78,6 +81,28 @@ def format_of(weights: str, device: DeviceSpec) -> Format:
     if found.compute not in known and found.compute not in ("bf16", "fp16"):
         return Format(found.name, "bf16", found.stored, found.bytes_per_weight, False)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertLayout:
+    """How a back end lays experts of 4 bits out in memory: what is padded, and what is kept twice."""
+
+    inner: int = 1
+    """Intermediate size of a rank's part of an expert is a multiple of this."""
+    hidden: int = 1
+    """Hidden size is a multiple of this."""
+    scale_copies: float = 1.0
+    """Copies of the scales: those of the checkpoint stay beside the swizzled ones of Triton's kernels."""
+    bias_bytes: float = 2.0
+    """Bytes of each bias."""
+    source: str = ""
+
+    def bytes_per_weight(self, fmt: Format, inner: float, hidden: float) -> float:
+        """Bytes in memory for each weight of an expert whose part on a rank is `inner` by `hidden`."""
+        if fmt.stored != "fp4" or inner <= 0:
+            return fmt.bytes_per_weight
+        padded = -(-inner // self.inner) * self.inner * (-(-hidden // self.hidden) * self.hidden) / (inner * hidden)
+        return padded * (0.5 + self.scale_copies * (fmt.bytes_per_weight - 0.5))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +118,9 @@ class Shape:
     expert: Format
     cache_bytes: float
     """Bytes of one element of the cache."""
+    attention: Format | None = None
+    """Linear layers of attention and of recurrent layers; absent: as `linear`."""
+    expert_layout: ExpertLayout = ExpertLayout()
     cp: int = 1
     dcp: int = 1
     """Ranks of the tensor axis that keep different tokens of what they would have copies of."""
@@ -127,6 +155,14 @@ class Shape:
     def ranks(self) -> int:
         """Devices of one pipeline stage."""
         return self.tp * self.dp * self.cp
+
+    def format_of(self, op: Operator) -> Format:
+        """Format of the weights of one operator; norms, routers, heads and embeddings stay in 16 bits."""
+        if op.kind == Kind.GROUPED_GEMM:
+            return self.expert
+        if op.kind != Kind.GEMM or op.number_class != "linear":
+            return SIXTEEN
+        return self.attention or self.linear if op.module in ATTENTION_MODULES else self.linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +244,7 @@ def shape_of(
         linear=format_of(precision.weights or "bf16", device),
         expert=format_of(precision.experts or precision.weights or "bf16", device),
         cache_bytes=CACHE_BYTES[precision.kv_cache],
+        attention=None if precision.attention is None else format_of(precision.attention, device),
         cp=plan.cp,
         dcp=plan.dcp,
         in_switch=plan.all_reduce == "in_switch",

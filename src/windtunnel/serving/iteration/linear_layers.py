@@ -24,7 +24,7 @@ from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.serving.iteration import sparse_weights
 from windtunnel.serving.iteration.attention import cached_bytes
 from windtunnel.serving.iteration.composed_attention import is_latent
-from windtunnel.serving.iteration.instance_shape import SIXTEEN, Shape
+from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.iteration.weight_bytes import layers_of_stages, local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -269,7 +269,7 @@ class Layers:
             return 4 if is_latent(self.model) else 1
         if op.kind == Kind.GROUPED_GEMM:
             return int(self.shape.expert.casts)
-        casts = self.shape.linear.casts and not self.shape.fused_casts
+        casts = self.shape.format_of(op).casts and not self.shape.fused_casts
         return int(op.kind == Kind.GEMM and op.number_class == "linear" and casts)
 
     def eager_depth(self) -> float:
@@ -287,7 +287,7 @@ class Layers:
         out: list[Row] = []
         c, device = self.c, self.device
         if op.kind == Kind.GEMM:
-            fmt = self.shape.linear if op.number_class == "linear" else SIXTEEN
+            fmt = self.shape.format_of(op)
             m = op.m * rows
             part = sparse_weights.share(self.shape, self.model, op, rows)
             moved = part * (op.n * op.k * fmt.bytes_per_weight) + 2.0 * m * (op.k + op.n)

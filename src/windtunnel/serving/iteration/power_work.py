@@ -82,8 +82,7 @@ def _matrix_s(layers: Layers, op: Operator, tokens: Floats, depth: float) -> Flo
     """Return (G,) seconds at peak of one product in `depth` layers."""
     shape = layers.shape
     grouped = op.kind == Kind.GROUPED_GEMM
-    fmt = shape.expert if grouped else shape.linear
-    compute = fmt.compute if grouped or op.number_class == "linear" else "bf16"
+    compute = shape.format_of(op).compute
     rows = op.m * tokens / shape.dp / (op.groups if grouped else 1.0)
     flop = depth * 2.0 * op.m * tokens / shape.dp * op.n * op.k
     return np.asarray(sparse_weights.share(shape, layers.model, op, rows) * flop / layers.device.peak(compute))

@@ -11,7 +11,7 @@ from windtunnel import graph
 from windtunnel.graph import STYLES, Batch, Kind, Operator
 from windtunnel.parallel.tensor import split_operator
 from windtunnel.serving.iteration import sparse_attention, sparse_weights
-from windtunnel.serving.iteration.instance_shape import Shape
+from windtunnel.serving.iteration.instance_shape import SIXTEEN, Shape
 from windtunnel.specs.model import ModelSpec
 
 
@@ -35,17 +35,20 @@ def local_blocks(model: ModelSpec, shape: Shape, *, written_out: bool = False) -
     }
 
 
-def block_bytes(operators: Sequence[Operator], shape: Shape) -> float:
+def block_bytes(operators: Sequence[Operator], shape: Shape, model: ModelSpec) -> float:
     """Weights of one layer; norms, routers and biases of other classes stay in 16 bits."""
+    inner = model.moe_intermediate_size / shape.etp if model.num_experts else 0.0
+    expert = shape.expert_layout.bytes_per_weight(shape.expert, inner, float(model.hidden_size))
     total = 0.0
     for op in operators:
-        grouped = op.kind == Kind.GROUPED_GEMM
-        fmt = shape.expert if grouped else shape.linear
-        linear = grouped or (op.kind == Kind.GEMM and op.number_class == "linear")
-        copies = 1.0 + shape.experts.redundant / (op.groups * shape.ep) if grouped and shape.experts else 1.0
-        if grouped and shape.storage:
+        if op.kind != Kind.GROUPED_GEMM:
+            total += op.params * shape.format_of(op).bytes_per_weight
+            continue
+        copies = 1.0 + shape.experts.redundant / (op.groups * shape.ep) if shape.experts else 1.0
+        if shape.storage:
             copies *= shape.storage.cached
-        total += copies * op.params * (fmt.bytes_per_weight if linear else 2.0)
+        biases = max(op.params - op.groups * op.n * op.k, 0.0) if expert < SIXTEEN.bytes_per_weight else 0.0
+        total += copies * ((op.params - biases) * expert + biases * shape.expert_layout.bias_bytes)
     return total
 
 
@@ -65,7 +68,7 @@ def layers_of_stages(model: ModelSpec, pp: int) -> tuple[str, ...]:
 
 def stage_bytes(model: ModelSpec, shape: Shape, blocks: Mapping[str, Sequence[Operator]]) -> tuple[float, ...]:
     """Bytes on one device of each stage: its layers, the embedding on the first, the head on the last."""
-    layer = {kind: block_bytes(operators, shape) for kind, operators in blocks.items()}
+    layer = {kind: block_bytes(operators, shape, model) for kind, operators in blocks.items()}
     front, head, rest = (size / shape.tp * shape.ends.bytes_per_weight for size in _ends(model))
     out = []
     for i, kinds in enumerate(layers_of_stages(model, shape.pp)):

@@ -12,6 +12,7 @@ import numpy as np
 
 from windtunnel.arrays import Mask
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
+from windtunnel.serving.results.engine_log import engine_log
 from windtunnel.serving.results.joint_draws import RunShape
 from windtunnel.serving.results.measured_residuals import FULL_CACHE
 from windtunnel.serving.results.metrics import (
@@ -249,6 +250,7 @@ def _cache_and_load(run: ServedRun, x: _Sums) -> dict[str, Any]:
         "saturated": x.saturated,
         "capacity": asdict(d.instance.capacity),
         "limits": _limits_of(d.pools[0]),
+        "engine_log": engine_log(d.pools[0]).to_dict(),
         "iterations": {
             "count": iterations,
             "mean_s": float(totals["busy_s"].sum()) / max(iterations, 1.0),

@@ -69,6 +69,8 @@ class ServingResult:
     """Cache of one instance: tokens, blocks, and where the memory went, bytes."""
     limits: dict[str, Any]
     """Batch limits and switches as resolved."""
+    engine_log: dict[str, Any] = field(default_factory=dict)
+    """What the engine of the first pool will log at its start (`engine_log.EngineLog`)."""
     iterations: dict[str, float]
     """Counts, mean seconds, tokens an iteration."""
     power: dict[str, Any] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class Network:
     def weight_bytes(self) -> float:
         """On one device."""
         blocks = local_blocks(self.model, self.shape)
-        layers = sum(count * block_bytes(blocks[kind], self.shape) for kind, count in self.kinds.items())
+        layers = sum(count * block_bytes(blocks[kind], self.shape, self.model) for kind, count in self.kinds.items())
         ends = self.shape.ends.bytes_per_weight * self.model.vocab_size * self.model.hidden_size / self.shape.tp
         return layers + (ends * (1 if self.model.tie_word_embeddings else 2) if self.own_ends else 0.0)
 
