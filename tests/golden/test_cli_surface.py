@@ -150,10 +150,12 @@ OPTIONS = {
         "--nodes",
         "--output",
         "--seq-len",
+        "--set",
         "--time-unit",
         "--trust",
         "--vocab-size",
         "--with",
+        "--without",
     ],
     "init": [
         "--device",

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli import complete
-from windtunnel.cli.import_launch import import_configuration, pairs
+from windtunnel.cli.complete_settings import settings
+from windtunnel.cli.import_launch import fields_of, import_configuration, pairs
 from windtunnel.cli.import_module import import_module, module_target
 from windtunnel.cli.import_trace import import_trace, trace_format, trace_options
 from windtunnel.cli.options import AsJson, Trust, examples
@@ -71,6 +72,24 @@ def import_(
         typer.Option(
             metavar="N|all",
             help="Markdown pages: which of the fenced blocks that start something, from 1; `all`: a scenario each.",
+        ),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=_LAUNCH + "a field of the scenario that the file does not state, e.g. plan.tp=8 (repeatable).",
+            autocompletion=settings,
+            show_default=False,
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SETTING",
+            show_default=False,
+            help=_LAUNCH + "go on without this setting, which is not read; `rest`: without all such (repeatable).",
         ),
     ] = None,
     time_unit: Annotated[str | None, typer.Option(metavar="s|ms", help=_TRACE + "unit of its times.")] = None,
@@ -137,6 +156,8 @@ def import_(
         vocab_size=vocab_size,
         framework=framework,
         env=pairs(env or []),
+        fields=fields_of(overrides or []),
+        without=tuple(without or ()),
     )
     if target := module_target(config):
         if wanted != Wanted() or format or of_trace:

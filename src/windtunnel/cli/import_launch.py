@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -177,6 +178,33 @@ def pairs(env: list[str]) -> dict[str, str]:
     return {name: value for name, _, value in (item.partition("=") for item in env)}
 
 
+def fields_of(overrides: list[str]) -> dict[str, object]:
+    """Field → value of every `--set`.
+
+    Raises:
+        BadInput: an item is not KEY=VALUE; all such items are listed.
+    """
+    from windtunnel.errors import BadInput, Problem
+    from windtunnel.files.parsing import NotYaml, yaml_of
+
+    found: dict[str, object] = {}
+    wrong = []
+    for item in overrides:
+        name, equals, value = item.partition("=")
+        try:
+            found[name.strip()] = yaml_of(value)
+        except NotYaml:
+            equals = ""
+        if not equals or name.split(".")[0].strip() not in _SECTIONS:
+            wrong.append(Problem("--set", f"must be KEY=VALUE with a field of {', '.join(_SECTIONS)}", item))
+    if wrong:
+        raise BadInput(wrong)
+    return found
+
+
+_SECTIONS = ("model", "cluster", "training", "plan", "serving")
+
+
 def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool) -> None:
     """Check and write the scenario that a launch file became."""
     _checked(launch, wanted)
@@ -200,9 +228,13 @@ def _checked(launch: Launch, wanted: Wanted) -> None:
         launch.set("name", wanted.name, "--name")
     for field, value, why in launch.assumed:
         note(f"assumed {field} = {value}: {why}")
-    for left in launch.unread:
-        note(f"not read: {left}")
+    if launch.unread:
+        listed = "; ".join(str(left) for left in launch.unread)
+        note(f"not read ({len(launch.unread)}): {listed}")
     if launch.problems:
+        if launch.post_training:
+            for path, value in launch.fields.items():
+                note(f"read: {path} = {value} ({launch.origin.get(path, ('the file', None))[0]})")
         if again := _asked(launch, wanted):
             note(f"with what the file does not hold: windtunnel import {launch.file} {again}")
         raise BadInput(launch.problems)
@@ -256,12 +288,15 @@ _OPTIONS = {
 
 def _asked(launch: Launch, wanted: Wanted) -> str:
     """The options to repeat the command with, those that are missing last; empty when options would not help."""
-    missing = [next((name for name in _OPTIONS if name in f"{p.field} {p.rule}"), None) for p in launch.problems]
+    words = [re.findall(r"[\w-]+", f"{p.field} {p.rule}") for p in launch.problems]
+    missing = [next((name for name in _OPTIONS if name in own), None) for own in words]
     if None in missing:
         return ""
     said = wanted.options() | {name: _OPTIONS[name] for name in missing if name and name != "CONFIG"}
-    words = [f"{name} {value}" for name, value in said.items()] + [f"--env {k}={v}" for k, v in wanted.env.items()]
-    return " ".join([*words, *(["--env CONFIG=NAME"] if "CONFIG" in missing else [])])
+    again = [f"{name} {value}" for name, value in said.items()]
+    again += [f"--set {k}={v}" for k, v in wanted.fields.items()] + [f"--without {name}" for name in wanted.without]
+    again += [f"--env {k}={v}" for k, v in wanted.env.items()]
+    return " ".join([*again, *(["--env CONFIG=NAME"] if "CONFIG" in missing else [])])
 
 
 def _model(config: Path, name: str, output: Path | None, as_json: bool, library: str | None) -> None:

@@ -135,6 +135,9 @@ def _of_options(out: Started, values: Mapping[str, Any], lines: Mapping[str, int
     if values.get("use_fsdp"):
         chosen = str(values.get("fsdp_sharding_strategy", "FULL_SHARD")).upper()
         out.fsdp, out.zero = True, FSDP_ZERO.get(chosen, 3)
+    for name in ("deepspeed_config_file", "deepspeed_config", "deepspeed"):
+        if isinstance(values.get(name), str) and tune.zero_by_name(values[name]):
+            named(out, values[name])
     if values.get("use_deepspeed") and not out.deepspeed:
         out.deepspeed, out.zero = True, 2
     if isinstance(values.get("zero_stage"), int):

@@ -306,8 +306,9 @@ def offloading_checkpoints(launch: Launch, s: Settings, said: str) -> None:
 
 def zero_by_name(name: str) -> tuple[int, bool] | None:
     """(ZeRO stage, whether tensors go to the host) that the name of a DeepSpeed file says."""
-    found = re.search(r"z(?:ero)?[-_]?([0-3])", Path(name).name.lower())
-    return (int(found.group(1)), "offload" in name.lower()) if found else None
+    found = re.search(r"(?:z(?:ero)?|stage)[-_]?([0-3])", Path(name).name.lower())
+    offloaded = re.search(r"(?<!no)(?<!no[-_])offload", name.lower()) is not None
+    return (int(found.group(1)), offloaded) if found else None
 
 
 def beside(file: str, name: str) -> Path | None:
@@ -404,17 +405,17 @@ def flags_of(words: Iterable[tuple[str, int]]) -> tuple[dict[str, Any], dict[str
         if re.match(r"--?[A-Za-z]", text):
             head, equals, value = text.lstrip("-").partition("=")
             name = head.replace("-", "_")
-            values[name], lines[name] = (_typed(value) if equals else True), line
+            values[name], lines[name] = (typed(value) if equals else True), line
         elif name is None:
             rest.append((text, line))
         elif values[name] is True:
-            values[name] = _typed(text)
+            values[name] = typed(text)
         else:
             values[name] = [*(values[name] if isinstance(values[name], list) else [values[name]]), text]
     return values, lines, rest
 
 
-def _typed(text: str) -> Any:
+def typed(text: str) -> Any:
     """A value of the command line as YAML would have it."""
     low = text.casefold()
     if low in ("true", "false"):
@@ -429,3 +430,47 @@ def _typed(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
+
+
+def given_length(launch: Launch, s: Settings, wanted: Wanted, *names: str) -> None:
+    """Set the tokens of a sequence where a tool has no limit of its own; a problem where nothing states them."""
+    if wanted.seq_len is None and s.get(*names) in (None, "", 0, -1):
+        launch.wrong(names[0], "is required (tokens of a sequence), or --seq-len for windtunnel import")
+        return
+    sequence_length(launch, s, wanted, *names, usual=(1, ""))
+
+
+def whole_batch(
+    launch: Launch, s: Settings, wanted: Wanted, micro: tuple[str, ...], batch: tuple[str, ...], usual: tuple[int, int]
+) -> None:
+    """Set micro-batch and batch where a file states the sequences of a whole step.
+
+    Args:
+        launch: What is filled.
+        s: Settings of the file.
+        wanted: What the command line says.
+        micro: Settings of the micro-batch.
+        batch: Settings of the batch.
+        usual: The tool's defaults of both; 0: it has none.
+    """
+    for field, given, names, default, option in (
+        ("plan.mbs", wanted.mbs, micro, usual[0], "--mbs"),
+        ("training.global_batch", wanted.global_batch, batch, usual[1], "--global-batch"),
+    ):
+        stated = s.get(*names)
+        if given is not None:
+            launch.set(field, given, f"{option} of windtunnel import")
+        elif stated not in (None, "", "null"):
+            s.take(field, *names)
+        elif default:
+            launch.assume(field, default, f"no {names[0]}: the tool's default")
+        else:
+            launch.wrong(names[0], f"is required, or {option} for windtunnel import")
+
+
+def objective(launch: Launch, kind: str, said: str, line: int | None) -> None:
+    """Count what an objective passes beside the answers of SFT: pairs, a reference model."""
+    if kind == "kto":
+        single_answers(launch, said, line)
+    elif kind in PAIRED or kind in REFERENCED:
+        pairs(launch, said, line, reference=kind in REFERENCED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ from windtunnel.files import reading
 from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import Block, container_text, fenced_blocks, is_page
+from windtunnel.importers.severity import judge
 
 HF_CONFIG = "hf"
 ENGINES = frozenset({"vllm", "sglang", "trtllm"})
@@ -48,9 +51,10 @@ def detect(text: str, file: str) -> str:
     """
     if text.lstrip().startswith("{") and _is_model_config(text):
         return HF_CONFIG
-    text = container_text(text) or text
-    claims = [name for name, module in _readers().items() if module.detect(text)]
+    started = container_text(text)
+    claims = (_claims(started) if started else []) or _claims(text)
     if len(claims) > 1 and set(claims) <= ENGINES:  # the engine that a page starts first
+        text = started or text
         claims = sorted(claims, key=lambda name: _readers()[name].PROGRAM.place(text))[:1]
     if len(claims) == 1:
         return claims[0]
@@ -58,12 +62,49 @@ def detect(text: str, file: str) -> str:
     raise BadInput(f"{file}: {which}; --format says which of {', '.join(names())} it is")
 
 
+def _claims(text: str) -> list[str]:
+    """Formats that a text is in; one that lies over others (slime over Megatron-LM) takes their claims."""
+    found = [name for name, module in _readers().items() if module.detect(text)]
+    below = {name for claim in found for name in getattr(_readers()[claim], "OVER", ())}
+    return [name for name in found if name not in below]
+
+
 def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
-    """Read a launch file in a format of `names()` other than Hugging Face's."""
-    text = (container_text(text) or text) if format in ENGINES else text
-    launch = cast("Launch", _readers()[format].read(text, file, wanted))
+    """Read a launch file in a format of `names()` other than Hugging Face's.
+
+    What the command line states with `--set` wins, and a setting that decides and was not read is a problem.
+    """
+    reader = _readers()[format]
+    started = container_text(text)
+    text = started if started and (format in ENGINES or reader.detect(started)) else text
+    wanted = replace(wanted, env={**_slurm(text), **wanted.env})
+    launch = cast("Launch", reader.read(text, file, wanted))
+    for path, value in wanted.fields.items():
+        launch.set(path, value, "--set")
     launch.narrow_precision()
+    judge(launch, wanted)
     return launch
+
+
+_SBATCH = re.compile(r"^#SBATCH\s+(?:--?)([\w-]+)[= ]\s*(\S+)", re.MULTILINE)
+_NODES = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")
+_PER_NODE = ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE")
+
+
+def _slurm(text: str) -> dict[str, str]:
+    """Variables that Slurm sets for a job, from the lines that ask for it."""
+    found: dict[str, str] = {}
+    for name, value in _SBATCH.findall(text):
+        size = re.search(r"(\d+)$", value.strip("'\""))
+        if size is None:
+            continue
+        if name in ("nodes", "N"):
+            found |= dict.fromkeys(_NODES, size[1])
+        elif name in ("gres", "gpus-per-node"):
+            found |= dict.fromkeys(_PER_NODE, size[1])
+        elif name in ("ntasks-per-node", "tasks-per-node"):
+            found["SLURM_NTASKS_PER_NODE"] = size[1]
+    return found
 
 
 def page_blocks(text: str, file: str) -> list[Block] | None:
@@ -106,4 +147,7 @@ def _is_model_config(text: str) -> bool:
     except ValueError:
         return False
     known = ("model_type", "architectures", "hidden_size", "n_embd", "num_hidden_layers", "n_layer", "d_model")
-    return isinstance(data, dict) and any(key in data for key in known)
+    trains = ("pipe_parallel_size", "model_parallel_size", "train_micro_batch_size_per_gpu", "zero_optimization")
+    if not isinstance(data, dict) or any(key.replace("-", "_") in trains for key in map(str, data)):
+        return False
+    return any(key in data for key in known)

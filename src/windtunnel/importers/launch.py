@@ -39,6 +39,10 @@ class Wanted:
     vocab_size: int | None = None
     framework: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the scenario that `--set` states."""
+    without: tuple[str, ...] = ()
+    """Settings of the file to go on without."""
 
     def options(self) -> dict[str, str]:
         """What was given, by option, without `env`."""
@@ -66,6 +70,10 @@ class Left:
     value: str
     line: int | None
     why: str
+    unknown: bool = False
+    """No reader knows what it does: it decides by its name (`severity`)."""
+    topic: str = ""
+    """What it decides, where a reader knows."""
 
     def __str__(self) -> str:
         said = f"{self.name} {self.value}".strip()
@@ -90,6 +98,10 @@ class Launch:
     problems: list[Problem] = field(default_factory=list)
     stored_formats: dict[str, str] = field(default_factory=dict)
     """Fields of `serving.precision` that the configuration of the checkpoint decides."""
+    post_training: str = ""
+    """The algorithm of a file of post-training, whose step alone is read."""
+    settings_known: int = 0
+    """Settings of the file that were read, or that have no bearing."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Axes of the plan of a recipe that the file names, which the file may leave as they are."""
 
@@ -107,9 +119,9 @@ class Launch:
         self.set(path, value, why)
         self.assumed.append((path, json.dumps(value) if not isinstance(value, str) else value, why))
 
-    def leave(self, name: str, value: str, line: int | None, why: str) -> None:
-        """List a setting that was not read."""
-        self.unread.append(Left(name, value, line, why))
+    def leave(self, name: str, value: str, line: int | None, why: str, topic: str = "") -> None:
+        """List a setting that was not read; with a topic of `severity`, it stops the import."""
+        self.unread.append(Left(name, value, line, why, topic=topic))
 
     def ignore(self, name: str, value: str, line: int | None) -> None:
         """List a setting without bearing."""
@@ -337,7 +349,8 @@ def equal_models(spec: Any) -> list[str]:
 def unknown_option(launch: Launch, name: str, value: str, line: int | None, known: list[str]) -> None:
     """List an option that the format does not have, with the nearest one that it has."""
     near = nearest_name(name, known, cutoff=0.8)
-    launch.leave(name, value, line, "unknown option" + (f"; did you mean {near}?" if near else ""))
+    why = "unknown option" + (f"; did you mean {near}?" if near else "")
+    launch.unread.append(Left(name, value, line, why, unknown=True))
 
 
 def _left(left: Left) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     tune.sequence_length(launch, s, wanted, "cutoff_len", usual=(2048, "no cutoff_len: LLaMA-Factory's default"))
     _precision(launch, s, first=first)
     _method(launch, s, stored)
+    if launch.fields.get("training.phase") != "lora" or "lora" not in str(s.values.get("finetuning_type", "lora")):
+        s.get("lora_rank", "lora_target", "lora_dropout", "use_dora", "additional_target")  # of another method
     _framework(launch, s, started, sharded=sharded, config=config if isinstance(config, str) else None)
     inner = _megatron(launch, s) if megatron else _context(launch, s)
     if wanted.framework:
@@ -112,7 +114,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
     """Settings of the file, or of the command with those of the file that it names."""
     if {"model_name_or_path", "model"} & top_level_keys(text):
         return Settings(launch, *read_mapping(text, launch)), accelerate.Started()
-    script = read_script(text, wanted.env)
+    script = read_script(text, wanted.env, file=launch.file)
     words = next(
         (command for command in script.commands if COMMAND.search(" ".join(word.text for word in command))), []
     )

@@ -35,7 +35,7 @@ def detect(text: str) -> bool:
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a script; problems are collected in the result."""
     launch = Launch(format=FORMAT, title=TITLE, file=file)
-    script = read_script(text, wanted.env)
+    script = read_script(text, wanted.env, file=file)
     for what, line, why in script.notes:
         launch.leave(what, "", line, why)
     words = _launch_words(script, launch)

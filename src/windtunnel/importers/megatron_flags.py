@@ -148,6 +148,7 @@ class Flags:
         """List what no field was made of: without bearing, not modelled, unknown."""
         ignored, not_modelled = known()
         read = sorted(self.used | ignored | set(not_modelled))
+        before = len(self.launch.unread)
         for name, (values, line) in self.given.items():
             if name in self.used:
                 for text in values if name not in self.valued else []:
@@ -161,6 +162,7 @@ class Flags:
                 self.launch.ignore(f"--{name}", value, line)
             else:
                 unknown_option(self.launch, f"--{name}", value, line, [f"--{other}" for other in read])
+        self.launch.settings_known += len(self.given) - sum(left.unknown for left in self.launch.unread[before:])
 
 
 @cache

@@ -93,7 +93,7 @@ def _collect(
     text: str, above: int, starts: Starts, launch: Launch, env: Mapping[str, str], found: list[Command]
 ) -> None:
     """Add the commands of a script, and of the scripts that it hands to a shell; `above`: lines before it."""
-    script = read_script(text, env)
+    script = read_script(text, env, file=launch.file)
     for what, line, why in script.notes:
         launch.leave(what, "", line + above, why)
     variables = {name: " ".join(word.text for word in words) for name, words in script.variables.items()}

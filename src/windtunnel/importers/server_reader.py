@@ -61,6 +61,7 @@ class Program:
             for option in self.files:
                 beside(command, option, text, launch)
             pool = Pool(launch, command, number)
+            pool.used |= {"model", "model-path"} if number else set()  # the first server's, or it is left out
             own, said = fill(launch, pool, number)
             if own > nodes:
                 nodes, place = own, said or place

@@ -100,6 +100,8 @@ class Settings:
             rule = f"must be an integer of at least {least}"
             if value == "auto":
                 rule = "is left to the trainer; write a number"
+            elif isinstance(value, str) and (unset := re.search(r"\$\{?(\w+)", value)):
+                rule = f"is not known without running the script; --env {unset[1]}=… sets it"
             self.launch.wrong(name, rule, value, line)
             return None
         return int(value)
@@ -160,16 +162,19 @@ class Settings:
         others = dict.fromkeys(data.get("no_field", "").split(), "an option that is not followed")
         ignored, not_modelled = data["no_bearing"].split(), others | data["not_modelled"]
         known = sorted({*self.used, *ignored, *not_modelled})
+        decides = data.get("decides", {})
+        before = len(self.launch.unread)
         for name, value in self.values.items():
             if name in self.used:
                 continue
             if name in not_modelled:
                 why = f"no field in a scenario: {not_modelled[name]}"
                 if value not in (False, None, "", 0, "none", []):
-                    self.launch.leave(name, str(value), self.line(name), why)
+                    self.launch.leave(name, str(value), self.line(name), why, decides.get(name, ""))
                 else:
                     self.launch.ignore(name, str(value), self.line(name))
             elif any(name == entry or (entry.endswith(".") and name.startswith(entry)) for entry in ignored):
                 self.launch.ignore(name, str(value), self.line(name))
             else:
                 unknown_option(self.launch, name, str(value), self.line(name), known)
+        self.launch.settings_known += len(self.values) - sum(left.unknown for left in self.launch.unread[before:])

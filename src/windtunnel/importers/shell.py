@@ -11,6 +11,10 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from windtunnel.errors import BadInput
+from windtunnel.files import reading
 
 _NAME = r"[A-Za-z_]\w*|\d|[@*#?]"
 _BRACED = rf"\d+|{_NAME}"
@@ -55,6 +59,19 @@ _PREFIXES = (
     "declare",
 )
 _QUIET = ("echo", "printf", "mkdir", "cd", "source", ".", "exit", "set", "return", "true", ":", "wait", "sleep")
+_SOURCES = ("source", ".")
+_DEEPEST = 5
+"""Files that source each other, at most."""
+_MOST_BYTES = 1 << 20
+_SETTINGS_OF_SHELLS = re.compile(r"(^|/)\.|activate|conda|profile|rc$|(^|[/_])env(ironment|_vars|_setup)?(\.|$)|^~|^/")
+"""Sourced files that set up a shell, not a run."""
+_INTO_VARIABLE = re.compile(
+    r"^(?P<head>[ \t]*)read\b(?P<options>[^\n<]*?)[ \t](?P<name>[A-Za-z_]\w*)[ \t]*"
+    r"<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[^\n]*\n"
+    r"(?P<body>.*?)^[ \t]*(?P=end)[ \t]*$",
+    re.M | re.S,
+)
+"""`read -r -d '' NAME <<EOF`, whose text a script runs as `$NAME`."""
 _LOOPS = {"for": "done", "while": "done", "until": "done", "select": "done", "case": "esac"}
 
 
@@ -108,11 +125,31 @@ class Script:
     """(variable, default value that stands in for it, line)."""
     unset: list[tuple[str, int]] = field(default_factory=list)
     """(variable that the script tests for being set and does not set itself, line): counted as not set."""
+    skipped: list[list[Word]] = field(default_factory=list)
+    """Commands in loops and under conditions that cannot be decided."""
+    missing: list[tuple[str, int]] = field(default_factory=list)
+    """(file that the script sources and that is not below its folder, line)."""
 
 
-def read_script(text: str, env: Mapping[str, str]) -> Script:
-    """Read a script with values given for variables that it takes from outside."""
-    return _Reader(text, env).read()
+def read_script(text: str, env: Mapping[str, str], file: str = "") -> Script:
+    """Read a script.
+
+    Args:
+        text: the script.
+        env: values of variables that it takes from outside.
+        file: where it lies; files that it sources are read where they lie below its folder. Nothing is executed.
+    """
+    return _Reader(_with_variables(text), env, Path(file).parent if file not in ("", "-") else None).read()
+
+
+def _with_variables(text: str) -> str:
+    """A script whose here-documents that are read into variables are values of them; lines keep their numbers."""
+
+    def assigned(match: re.Match[str]) -> str:
+        body = match["body"].replace('"', '\\"')
+        return f'{match["head"]}{match["name"]}="\n{body}"'
+
+    return _INTO_VARIABLE.sub(assigned, text.replace("\r\n", "\n"))
 
 
 def split(word: Word) -> list[Word]:
@@ -124,8 +161,12 @@ def split(word: Word) -> list[Word]:
 
 
 class _Reader:
-    def __init__(self, text: str, env: Mapping[str, str]) -> None:
+    def __init__(self, text: str, env: Mapping[str, str], folder: Path | None = None) -> None:
         self.text = text.replace("\r\n", "\n")
+        self.folder = folder
+        self.depth = 0
+        self.line: int | None = None
+        """The line that sources the file that is read."""
         self.given = dict(env)
         self.script = Script()
         self.frames: list[_Frame] = []
@@ -135,18 +176,42 @@ class _Reader:
         self.last: bool | None = None
 
     def read(self) -> Script:
-        for joint, command in self._commands():
+        for joint, command in self._commands(self.text):
             self._run(joint, command)
         return self.script
 
+    def _source(self, command: list[_Raw]) -> None:
+        """Read a file that the script sources, where it lies below the script's folder."""
+        if self.folder is None or len(command) < 2:
+            return
+        name = " ".join(word.text for word in self.expand(command[1]))
+        rest = re.split(r"[`)}]|\$\w+", name)[-1]
+        unknown = rest != name
+        rest = rest.lstrip("/") if unknown else rest
+        path = _below(self.folder, rest)
+        if path is None or self.depth >= _DEEPEST:
+            if rest and not _SETTINGS_OF_SHELLS.search(rest):
+                self.script.missing.append((rest, command[0].line))
+            return
+        outer, self.depth = self.line, self.depth + 1
+        self.line = command[0].line
+        frames, self.frames = self.frames, []
+        for joint, inner in self._commands(_with_variables(reading.read_text(path, most_bytes=_MOST_BYTES))):
+            self._run(joint, inner)
+        self.frames, self.active = frames, True
+        self.line, self.depth = outer, self.depth - 1
+
     # -- words
 
-    def _commands(self) -> Iterator[tuple[str, list[_Raw]]]:
+    def _commands(self, text: str) -> Iterator[tuple[str, list[_Raw]]]:
         """(what joins it to the one before, words) of each simple command."""
         words: list[_Raw] = []
         joint = "\n"
-        for token in _Lexer(self.text).tokens():
+        at = self.line
+        for token in _Lexer(text).tokens():
             if isinstance(token, _Raw):
+                if at is not None:
+                    _place(token, at)
                 words.append(token)
                 continue
             if words:
@@ -263,6 +328,9 @@ class _Reader:
         if not self.active:
             self._skipped(command)
             return
+        if command[0].literal in _SOURCES:
+            self._source(command)
+            return
         if joint in ("&&", "||") and self.last is not (joint == "&&") and command[0].literal != "[":
             if self.last is None and any(_ASSIGN.match(raw.literal) for raw in command):
                 why = "depends on a condition that cannot be decided from the script"
@@ -292,6 +360,8 @@ class _Reader:
             return
         if self.frames[-1].otherwise:
             self._stand_in(command)
+        if len(command) > 1 and all(frame.condition is None for frame in self.frames if frame.end == "fi"):
+            self.script.skipped.append([word for raw in command for word in self.expand(raw)])
         for frame in self.frames:
             if frame.undecided:
                 frame.undecided = False
@@ -369,6 +439,27 @@ class _Reader:
             items[1] = ""
         value = _outcome(items)
         return None if value is None else value is not negated
+
+
+def _place(raw: _Raw, line: int) -> None:
+    """Put a word, and the elements of an array, on a line."""
+    raw.line = line
+    for element in raw.array or []:
+        _place(element, line)
+
+
+def _below(folder: Path, name: str) -> Path | None:
+    """A file of this name below a folder; None where there is none."""
+    if not name or "\0" in name:
+        return None
+    try:
+        root, path = folder.resolve(), (folder / name).resolve()
+        if path.is_relative_to(root) and reading.is_file(path) and path.stat().st_size <= _MOST_BYTES:
+            reading.read_text(path, most_bytes=_MOST_BYTES)
+            return path
+    except (OSError, BadInput):
+        pass
+    return None
 
 
 def _outcome(items: list[str]) -> bool | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from windtunnel.files import reading
-from windtunnel.importers import accelerate
+from windtunnel.importers import accelerate, launched
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.llama_factory import SIGNS
@@ -26,9 +26,11 @@ OTHER_TRAINERS = (
 ).split()
 OBJECTIVES = ("cpo", "orpo", "dpo", "kto")
 _STARTERS = r"(?:accelerate\s+launch|python3?|torchrun|uv\s+run|deepspeed)"
+_SCRIPTS = rf"(?:run_)?(?:sft|{'|'.join((*OTHER_TRAINERS, *OBJECTIVES))})(?:_\w+)?|reward_modeling"
 COMMAND = re.compile(
     rf"\btrl\s+(sft|{'|'.join((*OTHER_TRAINERS, *OBJECTIVES))})\b"
-    rf"|{_STARTERS}\b[^\n]*?(?:\\\s*\n[^\n]*?)*?--model_name(?:_or_path)?\b"
+    rf"|{_STARTERS}\b[^\n]*?(?:\\\s*\n[^\n]*?)*?(?:[\s/=]|\btrl\.scripts\.)(?:{_SCRIPTS})(?:\.py)?\s"
+    r"(?=(?:[^\n]*?(?:\\\s*\n[^\n]*?)*?)--(?:model_name(?:_or_path)?|config)\b)"
 )
 OTHERS = re.compile(rf"(?:^|[/_\s])({'|'.join(OTHER_TRAINERS)}|reward_modeling)(?:_\w+)?(?:\.py)?$")
 ADAPTERS = tune.AdapterNames(
@@ -51,13 +53,26 @@ KERNELS = {
 }
 
 
+OVER = ("hf_trainer",)
+OWN_KEYS = frozenset(
+    "torch_dtype dtype use_peft lora_r per_device_train_batch_size max_length max_seq_length attn_implementation beta"
+    " dataset_name dataset_mixer dataset_mixture reward_funcs num_generations gradient_checkpointing".split()
+)
+NEVER_KEYS = frozenset(
+    "zero_stage lora_dim only_optimize_lora lora_rank tuner_type train_type sft_type dataset_mixer_list exp_name"
+    " use_slow_tokenizer micro_batch_size".split()
+)
+"""Settings of other tools whose files name a model in the same way."""
+ROLLOUT_KEYS = frozenset("num_generations max_completion_length reward_funcs reward_model_path vllm_mode".split())
+
+
 def detect(text: str) -> bool:
     """Whether a text starts or configures TRL, or configures Accelerate."""
     if re.search(r"\bllamafactory|\bsrc/train(_bash)?\.py\b", text):
         return False
     keys = top_level_keys(text)
     if "model_name_or_path" in keys:
-        return not keys & SIGNS
+        return not keys & SIGNS and bool(keys & OWN_KEYS) and not keys & NEVER_KEYS
     if {"distributed_type", "compute_environment"} & keys and {"num_processes", "mixed_precision"} & keys:
         return True
     return COMMAND.search(text) is not None
@@ -88,10 +103,17 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     if started.steps and started.steps > 1 and names[1] not in s.values:
         s.values[names[1]] = started.steps
     tune.batch(launch, s, wanted, devices, started.tp * started.cp, names, 8)
-    if program == "kto":
-        tune.single_answers(launch, program, None)
+    program = program or _stated(s, launch)
+    loss = str(s.get("loss_type") or "")
+    if ROLLOUT_KEYS & s.values.keys():
+        samples = s.get("num_generations") or 8
+        s.get(*ROLLOUT_KEYS, "use_vllm", "max_prompt_length")
+        what = f"rollouts of {samples} samples beside the step"
+        launched.post_training(launch, wanted, "GRPO", what, s.said(*sorted(ROLLOUT_KEYS)))
     elif program:
-        tune.pairs(launch, program, None, reference=program == "dpo")
+        s.get("beta", "max_prompt_length", "loss_type", "precompute_ref_log_probs")
+        reference = "" if program != "dpo" or not s.values.get("precompute_ref_log_probs") else loss
+        tune.objective(launch, "orpo" if reference else program, *s.said("beta"))
     if not s.get("packing"):
         where = "max_length" if "max_length" in s.values else "max_seq_length"
         s.leave(tune.UNPACKED, where)
@@ -108,7 +130,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
         return Settings(launch, {}, {}), accelerate.of_settings(values, "the file"), ""
     if "model_name_or_path" in keys and not COMMAND.search(text):
         return Settings(launch, *read_mapping(text, launch)), accelerate.Started(), ""
-    script = read_script(text, wanted.env)
+    script = read_script(text, wanted.env, file=launch.file)
     spelled = [[(word.text, word.line) for word in command] for command in script.commands]
     trained = [words for words in spelled if COMMAND.search(" ".join(word for word, _ in words))]
     if not trained:
@@ -140,6 +162,19 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
             setattr(started, "per_node" if name == "num_processes" else "nodes", size)
     paired = next((name for name in OBJECTIVES if re.search(rf"(^|/){name}(\.py)?$", program)), "")
     return Settings(launch, values, lines), started, paired
+
+
+def _stated(s: Settings, launch: Launch) -> str:
+    """The objective of a file that no command starts, by the settings that only objectives on pairs have."""
+    if not ({"beta", "max_prompt_length"} & s.values.keys()):
+        return ""
+    named = " ".join(str(s.values.get(name, "")) for name in ("output_dir", "run_name", "hub_model_id"))
+    named = f"{launch.file.rsplit('/', 1)[-1]} {named}"
+    found = re.search(r"(?<![a-z])(cpo|orpo|simpo|dpo|kto)(?![a-z])", named.lower())
+    if found is None:
+        said = next(name for name in ("beta", "max_prompt_length") if name in s.values)
+        launch.assumed.append(("training.reference_passes", "1", f"{said} is a setting of DPO"))
+    return found[1] if found else "dpo"
 
 
 def _program(words: list[tuple[str, int]]) -> int:

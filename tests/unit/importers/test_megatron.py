@@ -259,7 +259,7 @@ def test_the_verb_writes_a_scenario_that_train_takes(tmp_path: Path, capsys: pyt
     data = json.loads(said.out)
     assert data["format"] == "megatron"
     assert data["unread"][0]["name"] == "--wrong-flag"
-    assert "not read: --wrong-flag (line 1): unknown option" in said.err
+    assert "not read (1): --wrong-flag (line 1): unknown option" in " ".join(said.err.split())
     assert run(["train", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["step_time_s"] > 0
 
