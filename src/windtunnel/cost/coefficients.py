@@ -63,6 +63,9 @@ class Coefficients:
     """Bandwidth of an unfused softmax over that of streaming kernels: 0.485 against 0.88 of the data sheet on A100."""
     scan_fraction: float = 0.12
     host_kernel_s: float = 6e-6
+    operator_host_s: float = 1.75e-5
+    """Host time of a single PyTorch operator that Python issues; torchtune's recipes, whose layers are nothing else,
+    show 1.75e-5 (fitted/torchtune.yaml). `host_kernel_s` is a launch within a module of the framework."""
     host_power: float = 4.0
     """Exponent of the smooth maximum of host and device time (jitter)."""
     host_drained_power: float = 2.0

@@ -137,6 +137,13 @@ class Behaviour:
     cuda_graphs: str = "none"
     dispatcher: str = "alltoall"
     dispatch_skips_host: bool = False
+    fused_rope: bool = True
+    """Whether rotary embedding is one kernel for queries and one for keys, where the stack has such kernels."""
+    rope_by_document: bool = False
+    """Unfused rotary embedding of packed documents is a loop over them (`training.eager_operators`)."""
+    exchange_by_document: bool = False
+    """All-to-all context parallelism of packed documents makes its indices in a loop over them, each a read of two
+    numbers from the device (`training.eager_operators`)."""
     experts_looped: bool = False
     """Whether a grouped product is a loop over local experts: a product, a wave tail and launches for each."""
     fused_experts: bool = False

@@ -19,6 +19,7 @@ from windtunnel.importers.megatron_plan import ATTENTION, CP_KINDS, GRAPHS, MODU
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.switches import read_switches
 from windtunnel.stacks.recipes import Recipe, recipe_names
+from windtunnel.stacks.stack_files import datasets
 
 FORMAT = "megatron_bridge"
 TITLE = "Megatron-Bridge configuration"
@@ -130,12 +131,29 @@ def read_recipe(text: str, file: str, wanted: Wanted, version: str = "") -> Laun
     if rank := s.number("peft.dim"):
         s.put("training.lora.rank", rank, "peft.dim")
     _settings(launch, s, devices)
+    _documents(launch, s, line, recipe)
     launch.fields.pop("plan.dp")
     for name, (path, value) in SWITCHED_OFF.items():
         if name in line.overrides and line.overrides[name] is None:
             launch.set(path, value, name, line.lines.get(name))
     s.rest()
     return launch
+
+
+def _documents(launch: Launch, s: Settings, line: RecipeLine, recipe: Recipe) -> None:
+    """Lengths of the documents that fine-tuning packs into rows, where the data set is one that is known by name.
+
+    Recipes of the library pack SQuAD unless they are told otherwise (`recipes/common.py` -> `_sft_common`).
+    """
+    if recipe.training.get("phase") not in ("sft", "lora") or "src/megatron/bridge/recipes/" not in recipe.source:
+        return
+    found = datasets().get(line.options.get("dataset", "squad"))
+    packs = s.switch("dataset.enable_offline_packing", "dataset.enable_in_batch_packing")
+    seq_len = launch.fields.get("training.seq_len", recipe.training.get("seq_len", 0))
+    if found and packs is not False and found["mean_document_length"] < seq_len:
+        launch.assume(
+            "training.mean_document_length", found["mean_document_length"], f"the data set's card, {found['source']}"
+        )
 
 
 def _recipe_cluster(launch: Launch, line: RecipeLine, recipe: Recipe, wanted: Wanted) -> int | None:
@@ -281,6 +299,9 @@ def _training(launch: Launch, s: Settings) -> None:
     fused = s.switch("model.use_transformer_engine_op_fuser")
     if fused is not None:
         s.put("training.fused_experts", fused, "model.use_transformer_engine_op_fuser")
+    rope = s.switch("model.apply_rope_fusion")
+    if rope is not None:
+        s.put("training.fused_rope", rope, "model.apply_rope_fusion")
     permute = s.switch("model.moe_permute_fusion")
     if permute is not None:
         s.put("training.fused_permute", permute, "model.moe_permute_fusion")

@@ -79,6 +79,8 @@ def read_training(launch: Launch, flags: Flags, wanted: Wanted) -> None:
         why = "--attention-backend flash does not say which FlashAttention"
         launch.assumed.append(("training.attention", "flash2", why))
     flags.switch("training.attention", "flash2", "use-flash-attn", "use-flash-attn-v2")
+    flags.switch("training.fused_rope", False, "no-rope-fusion")
+    flags.switch("training.fused_rope", True, "apply-rope-fusion")
     flags.switch("training.padded_vocab", False, "no-pad-vocab-size", "disable-pad-vocab-size")
     flags.switch("training.grad_reduce_precision", "bf16", "grad-reduce-in-bf16")
     if not flags.switch("training.fused_cross_entropy", True, "cross-entropy-loss-fusion"):

@@ -55,6 +55,7 @@ class ResolvedPlan:
     cuda_graphs: str
     dispatcher: str
     fused_experts: bool
+    fused_rope: bool
     padded_vocab: float
     stage_layers: tuple[int, ...]
     """Layers of each virtual stage in depth order."""

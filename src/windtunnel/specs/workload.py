@@ -249,6 +249,9 @@ class TrainingSpec(Spec):
         bool | None,
         Switch(framework_default="fused_cross_entropy", resolved_as="fused_loss", exported=WRITTEN_BY_TARGETS),
     ] = None
+    fused_rope: Annotated[bool | None, Switch(framework_default="fused_rope", exported=WRITTEN_BY_TARGETS)] = None
+    """Whether one kernel rotates queries, and one keys; else single operators do. Megatron-Core alone reads it: other
+    frameworks compile the rotation or have operators for it anyway."""
     cuda_graphs: Annotated[
         Literal["none", "attention", "moe", "layer", "full"] | None,
         Switch(framework_default="cuda_graphs", exported=WRITTEN_BY_TARGETS),

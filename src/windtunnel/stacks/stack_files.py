@@ -26,3 +26,9 @@ def lineage(framework: str) -> tuple[str, ...]:
     while (parent := stack_file(out[-1]).get("inherits")) and parent not in out:
         out.append(parent)
     return tuple(out)
+
+
+@cache
+def datasets() -> dict[str, Any]:
+    """Name of a data set, as launchers take it → mean length of its documents in tokens, and the source."""
+    return read_yaml("stacks/datasets.yaml") or {}

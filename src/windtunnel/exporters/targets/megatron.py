@@ -386,6 +386,8 @@ def _precision(prepared: PreparedStep, to: _Arguments) -> None:
     if backend is None:
         draft.lacks(f"attention kernel {plan.attention}: Transformer Engine chooses")
     to.add("--attention-backend", backend or "auto")
+    if not plan.fused_rope:
+        to.add("--no-rope-fusion")
     if plan.fused_loss:
         to.add("--cross-entropy-loss-fusion")
         to.add("--cross-entropy-fusion-impl", "native")

@@ -277,6 +277,7 @@ def _precision(prepared: PreparedStep, to: _Settings) -> None:
     if backend is None:
         draft.lacks(f"attention kernel {plan.attention}: Transformer Engine chooses")
     to.set("model.attention_backend", _Name(f"AttnBackend.{backend or 'auto'}"))
+    to.set("model.apply_rope_fusion", plan.fused_rope)
     to.set("model.cross_entropy_loss_fusion", plan.fused_loss)
     if plan.fused_loss:
         to.set("model.cross_entropy_fusion_impl", "native")

@@ -472,15 +472,16 @@ class _ChainBuilder:
                 )
             )
         if sync_s > 0:
+            router = c.moe_sync_s > 0
             self.collector.add(
                 Term(
                     time_class="host",
-                    name="reads of the router",
+                    name="reads of the router" if router else "operators behind reads",
                     sheet=None,
-                    coefficients=(self.coefficient("moe_sync_s"),),
+                    coefficients=(self.coefficient("moe_sync_s" if router else "operator_host_s"),),
                     rest_name="",
-                    work=sync_s / c.moe_sync_s * count,
-                    unit="layers",
+                    work=sync_s / (c.moe_sync_s or c.operator_host_s) * count,
+                    unit="layers" if router else "operators",
                     busy_s=sync_s * count,
                     exposed_s=sync_s * count,
                     count=count,

@@ -51,6 +51,7 @@ _SUBJECTS = {
     "cluster.scale_out": "the network",
     "cluster.power_cap_w": "a power cap",
     "host_kernel_s": "launches of kernels by the host",
+    "operator_host_s": "launches of kernels by the host",
     "host": "launches of kernels by the host",
     "moe_sync_s": "launches of kernels by the host",
     "unaligned_fraction": "products whose sizes are no multiple of eight",

@@ -23,6 +23,7 @@ from windtunnel.specs.plan import Recompute
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.stage_costs.adapters import adapted_graph, adapter_bytes, lora_of
 from windtunnel.training.stage_costs.autocast import add_casts, casts_weights
+from windtunnel.training.stage_costs.eager_operators import Eager
 from windtunnel.training.stage_costs.fsdp_copies import add_copies
 from windtunnel.training.stage_costs.host_launches import host_work
 from windtunnel.training.stage_costs.local_block import is_compiled, local_block, style_of
@@ -77,8 +78,9 @@ def price_blocks(case: BlockCase) -> PricedBlocks:
     segments = lowered.segments
     for technique in inputs.techniques:
         segments = [technique.on_segment(segment, inputs.cluster) for segment in segments]
-    style = style_of(inputs.behaviour, training)
-    host, sync, drained = host_work(segments, inputs.model, model_graph, plan, inputs.coefficients, style)
+    style = style_of(inputs.behaviour, training, plan)
+    eager = Eager.of(inputs.behaviour, training, plan, batch)
+    host, sync, drained = host_work(segments, inputs.model, model_graph, plan, inputs.coefficients, style, eager)
     times = simulate_segments(segments, inputs.cluster, inputs.coefficients, host, sync, drained)
     costs = _costs(case, lowered, times, pricing.recipe)
     plain: dict[str, BlockCost] = {}
@@ -94,7 +96,7 @@ def _model_graph(case: BlockCase, batch: Batch) -> ModelGraph:
     built = graph.build(
         model,
         batch,
-        style=style_of(behaviour, training),
+        style=style_of(behaviour, training, plan),
         unfused_attention=plan.attention == "unfused",
         fused_loss=plan.fused_loss,
         padded_vocab=plan.padded_vocab,

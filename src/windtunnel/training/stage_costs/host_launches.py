@@ -7,6 +7,7 @@ from windtunnel.graph import ModelGraph, Style
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.segment import Segment
 from windtunnel.specs.model import ModelSpec
+from windtunnel.training.stage_costs.eager_operators import Eager, bookkeeping, exchange, rotation
 
 _DISPATCH = frozenset({"permute", "moe", "moe_act", "ep_comm"})
 _MIXTURE = _DISPATCH | {"router", "shared_experts"}
@@ -20,8 +21,9 @@ def host_work(
     plan: ResolvedPlan,
     coefficients: Coefficients,
     style: Style,
+    eager: Eager,
 ) -> tuple[list[float], list[float], list[bool]]:
-    """Per segment: launches, seconds of device-to-host reads, and whether a read takes the host's lead away.
+    """Per segment: launches, seconds that the device waits for reads, and whether a read takes the host's lead away.
 
     A graph over a layer holds its attention and, in a mixture padded to a capacity, everything else; otherwise, with
     or without a capacity, the sizes of what follows the router are read back, so that only the router is captured.
@@ -43,6 +45,13 @@ def host_work(
             plain = max(base, forward) + again if segment.launches else 0.0
             if segment.direction == "W":
                 plain = base / 2 if segment.launches else 0.0
+        waited = 0.0
+        if not ends and graphs in ("none", "moe"):
+            turned, stalled = rotation(segment, model, plan, eager)
+            waited = (stalled + exchange(segment, plan, eager)) * coefficients.operator_host_s
+            plain += turned * coefficients.operator_host_s / coefficients.host_kernel_s
+        if mixture and graphs in ("none", "attention"):
+            router += bookkeeping(segment, plan, eager) * coefficients.operator_host_s / coefficients.host_kernel_s
         if graphs in ("layer", "attention") and not ends:
             plain = 1.0
         if graphs in ("layer", "moe") and mixture:
@@ -50,6 +59,6 @@ def host_work(
             dispatch = dispatch if read_back else 0.0
         host.append(1.0 if graphs == "full" else plain + router + dispatch)
         reads = mixture and read_back and graphs != "full"
-        sync.append(coefficients.moe_sync_s / 2 if reads and segment.direction in "FB" else 0.0)
-        drained.append(reads)
+        sync.append(waited + (coefficients.moe_sync_s / 2 if reads and segment.direction in "FB" else 0.0))
+        drained.append(reads or waited > 0.0)
     return host, sync, drained

@@ -89,10 +89,16 @@ def _routed_imbalance(training: TrainingSpec, plan: ResolvedPlan, model: ModelSp
     return load.imbalance if plan.ep > 1 else 1.0
 
 
-def style_of(behaviour: Behaviour, training: TrainingSpec) -> Style:
+def style_of(behaviour: Behaviour, training: TrainingSpec, plan: ResolvedPlan) -> Style:
     """How element-wise work is fused and what layers keep."""
     name = "compiled" if is_compiled(behaviour, training) and behaviour.style == "eager" else behaviour.style
-    return replace(STYLES[name], expands_kv=behaviour.expands_kv)
+    style = replace(STYLES[name], expands_kv=behaviour.expands_kv)
+    return replace(style, rope=STYLES["eager"].rope) if rotates_by_operators(behaviour, plan) else style
+
+
+def rotates_by_operators(behaviour: Behaviour, plan: ResolvedPlan) -> bool:
+    """Whether a stack that has kernels for rotary embedding does without them."""
+    return behaviour.style == "fused" and not plan.fused_rope
 
 
 def is_compiled(behaviour: Behaviour, training: TrainingSpec) -> bool:
