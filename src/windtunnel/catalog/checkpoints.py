@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -28,11 +29,22 @@ def _table() -> dict[str, Any]:
 
 
 def named_format(name: str) -> tuple[str, str | None]:
-    """A checkpoint's name without the suffix that says its format, and that format; None where it has none."""
-    for suffix, stored in _table()["suffixes"].items():
-        if name.lower().endswith(suffix.lower()):
-            return name[: -len(suffix)], str(stored)
-    return name, None
+    """A checkpoint's name without the end of it that says its format, and that format; None where it has none."""
+    found = _ending().search(name)
+    if found is None:
+        return name, None
+    words = found[0].lower().replace("_", "-")
+    return name[: found.start()], next(
+        (str(stored) for part, stored in _table()["parts"].items() if part in words), None
+    )
+
+
+@cache
+def _ending() -> re.Pattern[str]:
+    table = _table()
+    longest_first = sorted((*table["parts"], *table["with"]), key=len, reverse=True)
+    words = "|".join(re.escape(word).replace(r"\-", "[-_]") for word in longest_first)
+    return re.compile(rf"(?:[-_.:](?:{words}))+/?$", re.IGNORECASE)
 
 
 def listed_format(name: str) -> ReleasedFormat | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel import catalog
+from windtunnel.catalog.model_names import checkpoint
 from windtunnel.catalog.run_tables import failure_profile, grid
 from windtunnel.errors import BadInput, Problem
 from windtunnel.scenarios.fields import SourceMap
@@ -36,7 +37,7 @@ def load(source: Source, overrides: Sequence[str] = ()) -> tuple[Scenario, Sourc
 def _unknown_names(data: dict[str, Any], lines: SourceMap) -> list[Problem]:
     """Names that the catalogue does not know, in a scenario that cannot be checked as a whole."""
     cluster = data.get("cluster")
-    asked: list[tuple[str, Any, Callable[[str], object]]] = [("model", data.get("model"), catalog.model)]
+    asked: list[tuple[str, Any, Callable[[str], object]]] = [("model", data.get("model"), checkpoint)]
     if isinstance(cluster, str):
         asked.append(("cluster", cluster, catalog.cluster))
     elif isinstance(cluster, dict):

@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from windtunnel.errors import BadInput, Problem
+
 FILE = Path(__file__).parent / "models.jsonl"
 _HEAD = re.compile(r'^\{"name": "([^"\n]+)"(?:, "aliases": \[([^\]\n]*)\])?(?:, "like": "([^"\n]+)")?.*$', re.MULTILINE)
 
@@ -94,3 +96,18 @@ def line_of(data: dict[str, Any]) -> str:
     last = {key: data.pop(key) for key in ("formats", "source", "as_of") if key in data}
     first = {key: data.pop(key) for key in ("name", "aliases", "like") if key in data}
     return json.dumps({**first, **data, **last}, ensure_ascii=False)
+
+
+def append(file: Path, data: dict[str, Any]) -> None:
+    """Add a model to a file of lines, which is made where it is missing.
+
+    Raises:
+        BadInput: the file cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(line_of(data) + "\n")
+    except OSError as error:
+        raise BadInput(Problem("catalogue", f"cannot be written: {error.strerror}", str(file))) from None
+    lines.cache_clear()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ _PARENTHESES = re.compile(r"\([^)]*\)")
 _TOKEN = re.compile(r"[a-z0-9.+]+")
 
 # Words that say who made or packed a part, or which release of the weights it is; the dimensions do not depend on them.
-_NOISE = {
+NOISE = {
     "devices": frozenset(
         {
             "nvidia",
@@ -98,7 +99,7 @@ def _candidates(kind: str, text: str) -> list[str]:
         tails += [t.rsplit("/", 1)[-1] for t in (text, without)]
     keys = [key(t) for t in tails]
     for tail in tails:
-        words = [w for w in _TOKEN.findall(tail.lower()) if w not in _NOISE[kind]]
+        words = [w for w in _TOKEN.findall(tail.lower()) if w not in NOISE[kind]]
         keys.append(key("".join(words)))
         if kind == "models" and words and re.fullmatch(r"v\d+(\.\d+)?", words[-1]):
             keys.append(key("".join(words[:-1])))
@@ -165,19 +166,37 @@ def _spellings(kind: str) -> dict[str, str]:
     return {**table, **{key(stem): stem for stem in ids(kind)}}
 
 
+def spellings(kind: str) -> Iterator[str]:
+    """Names and aliases of all entries, and of checkpoints that are like one of them."""
+    for name, aliases in headings(kind).values():
+        yield from (name, *aliases)
+    if kind == "models":
+        for line in released_models.lines().values():
+            if line.like is not None:
+                yield from (line.name, *line.aliases)
+
+
 def find(kind: str, text: str) -> str:
     """File stem of an entry by id, name or alias.
 
     Raises:
         BadInput: nothing in the catalogue has this name; the message lists the nearest ones.
     """
+    stem = stem_of(kind, text)
+    if stem is None:
+        raise unknown(kind, text)
+    return stem
+
+
+def stem_of(kind: str, text: str) -> str | None:
+    """As `find`; None where nothing in the catalogue has this name."""
     tries = _candidates(kind, text)
     for table in (_stems, _spellings):
         for candidate in tries:
             stem = table(kind).get(candidate)
             if stem is not None:
                 return stem
-    raise unknown(kind, text)
+    return None
 
 
 def unknown(kind: str, text: str) -> BadInput:

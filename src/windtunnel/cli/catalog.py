@@ -1,6 +1,9 @@
-"""`windtunnel catalog check`: whether the catalogue itself is sound."""
+"""`windtunnel catalog`: whether the catalogue itself is sound, and models of the user's own."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -38,3 +41,32 @@ def check(as_json: AsJson = False) -> None:
             console().print("sound: nothing is missing or inconsistent")
     if problems:
         raise GateFailed("\n".join(str(problem) for problem in problems))
+
+
+@app.command(epilog=examples("catalog add config.json --name org/model", "catalog add DIR --json"))
+def add(
+    config: Annotated[Path, typer.Argument(metavar="FILE", help="A Hugging Face config.json, or its folder.")],
+    name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
+    source: Annotated[str, typer.Option(help="Where the file is from; absent: its path.")] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Add the line here; absent: to your own models."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add the model of a config.json to the catalogue, as one line of a file of your own.
+
+    From then on its name serves wherever a model is named. The file is models.jsonl in the folder windtunnel below
+    XDG_CONFIG_HOME or ~/.config.
+    """
+    from windtunnel.catalog import released_models
+    from windtunnel.importers.catalogue_line import catalogue_line
+
+    line = catalogue_line(config, name or None, source or None)
+    target = output or released_models.users_file()
+    released_models.append(target, line)
+    if as_json:
+        print_json({"file": str(target), **line})
+        return
+    what = f"the dimensions of {line['like']}" if "like" in line else "dimensions of its own"
+    console().print(f"{line['name']}: added to {target}, with {what}")

@@ -16,7 +16,6 @@ from typing import Any
 from windtunnel.errors import BadInput
 from windtunnel.files import reading
 from windtunnel.files.parsing import json_of
-from windtunnel.importers.checkpoint_folders import config_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, options
 
@@ -119,7 +118,6 @@ class AdapterNames:
 
 def base_model(launch: Launch, s: Settings, wanted: Wanted, *names: str) -> str | None:
     """Set the model that is tuned, by catalogue name; returns the format of its weights that the name says."""
-    from windtunnel import catalog
     from windtunnel.errors import BadInput
 
     given = s.get(*names)
@@ -130,18 +128,12 @@ def base_model(launch: Launch, s: Settings, wanted: Wanted, *names: str) -> str 
     if not isinstance(given, str) or not given or "$" in given:
         launch.wrong("--model", f"is required: the file names no model ({said})")
         return None
-    base, format = _format_of(given)
-    for spelling in dict.fromkeys((given, base, Path(base).name)):
-        try:
-            launch.set("model", catalog.model(spelling).name, said, line)
-            return format
-        except BadInput:
-            continue
-    if (config := config_of(given, launch.file)) is not None:
-        launch.named_model(str(config), said, line)
-        return format
-    launch.wrong(said, "names no model of the catalogue; --model names one, or its config.json", given, line)
-    return None
+    format = _format_of(given)[1]
+    try:
+        launch.checkpoint(given, said, line)
+    except BadInput as error:
+        launch.wrong(said, error.problems[0].rule, given, line)
+    return format
 
 
 def _format_of(name: str) -> tuple[str, str | None]:

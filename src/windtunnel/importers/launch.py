@@ -16,6 +16,7 @@ from typing import Any
 
 from windtunnel.errors import UNSET, BadInput, Problem, nearest_name
 from windtunnel.files import reading
+from windtunnel.importers.checkpoint_folders import config_of
 from windtunnel.specs.number_formats import MATRIX_FORMAT, multiplies, next_wider, trained_formats
 
 MODEL_RECORD = frozenset(
@@ -193,17 +194,45 @@ class Launch:
 
     def named_model(self, name: str, said: str, line: int | None = None) -> bool:
         """Use a catalogue model, or a Hugging Face config.json; a problem, and False, when there is none."""
-        from windtunnel import catalog
-
         path = Path(name)
         if path.suffix == ".json" or reading.is_file(path / "config.json"):
             return self._configured_model(path, said)
         try:
-            self.set("model", catalog.model(name).name, said, line)
+            self.checkpoint(name, said, line)
         except BadInput as error:
             self.problems.extend(error.problems)
             return False
         return True
+
+    def checkpoint(self, name: str, said: str, line: int | None = None) -> str | None:
+        """Use the model that a checkpoint's name leads to, and say what it was tuned from.
+
+        Where the catalogue does not have the name itself, a `config.json` in its folder or in the cache of Hugging Face
+        goes before the model that the name has in it.
+
+        Returns:
+            The format of weights that the name says.
+
+        Raises:
+            BadInput: no model follows from the name.
+        """
+        from windtunnel.catalog.model_names import checkpoint
+
+        found = unknown = None
+        try:
+            found = checkpoint(name)
+        except BadInput as error:
+            unknown = error
+        config = config_of(name, self.file) if found is None or found.why is not None else None
+        if config is not None:
+            self.named_model(str(config), said, line)
+            return None
+        if found is None:
+            raise unknown or BadInput([])
+        self.set("model", found.model.name, said, line)
+        if found.why is not None:
+            self.assumed.append(("model", found.model.name, found.why))
+        return found.format
 
     def _configured_model(self, path: Path, said: str) -> bool:
         """Use the model of a Hugging Face config, spelled out unless the catalogue has it."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def resolve_model(scenario: Scenario, folder: Path) -> ModelSpec:
     """The architecture that a scenario names, imports or spells out; paths are relative to `folder`."""
-    from windtunnel import catalog
+    from windtunnel.catalog.model_names import checkpoint
     from windtunnel.specs.model import ModelSpec
 
     model = scenario.model
@@ -26,4 +26,4 @@ def resolve_model(scenario: Scenario, folder: Path) -> ModelSpec:
         if model.num_hidden_layers:
             spec = spec.model_copy(update={"num_hidden_layers": model.num_hidden_layers})
         return spec
-    return catalog.model(model)
+    return checkpoint(model).model

@@ -6,7 +6,6 @@ import math
 import re
 from typing import Any
 
-from windtunnel.importers.checkpoint_folders import config_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import Command
 from windtunnel.importers.settings import Settings
@@ -68,8 +67,8 @@ class Pool(Settings):
 
 def model_of(launch: Launch, wanted: Wanted, name: str | None, said: str, line: int | None) -> None:
     """The catalogue's model of a checkpoint's name, and the format of weights that the name says."""
-    from windtunnel import catalog
-    from windtunnel.catalog.checkpoints import listed_format, named_format
+    from windtunnel.catalog import released_models
+    from windtunnel.catalog.checkpoints import listed_format
     from windtunnel.errors import BadInput
 
     if wanted.model is not None:
@@ -79,21 +78,12 @@ def model_of(launch: Launch, wanted: Wanted, name: str | None, said: str, line: 
         return
     checkpoint = name or wanted.model or ""
     if wanted.model is None:
-        base, format = named_format(checkpoint)
-        found = False
-        for spelling in dict.fromkeys((checkpoint, base)):
-            try:
-                launch.set("model", catalog.model(spelling).name, said, line)
-                found = True
-                break
-            except BadInput:
-                continue
-        if not found and (config := config_of(checkpoint, launch.file)) is not None:
-            found = launch.named_model(str(config), said, line)
-        if not found:
-            launch.wrong(said, "names no model of the catalogue; --model names one, or its config.json", name, line)
+        try:
+            format = launch.checkpoint(checkpoint, said, line)
+        except BadInput as error:
+            launch.wrong(said, error.problems[0].rule, name, line)
             return
-        if format is not None:
+        if format is not None and released_models.formats(checkpoint) is None:
             launch.set("serving.precision.weights", format, f"{said}: the checkpoint's name", line)
     for kind, stored in launch.stored_formats.items():
         place = f"serving.precision.{kind}"
