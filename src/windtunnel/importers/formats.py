@@ -16,11 +16,12 @@ from windtunnel.errors import BadInput
 from windtunnel.files import reading
 from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.launch_text import Block, container_text, fenced_blocks, is_page
+from windtunnel.importers.launch_text import Block, fenced_blocks, is_page
+from windtunnel.importers.manifests import container_text
 from windtunnel.importers.severity import judge
 
 HF_CONFIG = "hf"
-ENGINES = frozenset({"vllm", "sglang", "trtllm"})
+ENGINES = frozenset({"vllm", "sglang", "trtllm", "lmdeploy", "tgi"})
 STARTER = "serve.sh"
 """What starts the scripts of a folder that `export` wrote, one a pool."""
 

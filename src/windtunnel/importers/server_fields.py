@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import Command
 from windtunnel.importers.settings import Settings
 
-_POOL = re.compile(r"^# pool \S+: (\d+) of \d+ devices", re.MULTILINE)
+_POOL = re.compile(
+    r"^# pool \S+: (?P<copies>\d+) of (?P<devices>\d+) devices"
+    r"(?:, (?P<part>prefill|decode))?(?:, (?P<nodes>\d+) nodes)?",
+    re.MULTILINE,
+)
 _POLICY = re.compile(
     r"(?:vllm-router|sglang_router\.launch_router|sglang-router)[^\n]*?(?:\\\n[^\n]*?)*?--policy[ =](\w+)"
 )
@@ -95,9 +100,10 @@ def model_of(launch: Launch, wanted: Wanted, name: str | None, said: str, line: 
             launch.assume(f"serving.precision.{kind}", stored, "as the checkpoint is published")
 
 
-def cluster_of(launch: Launch, wanted: Wanted, nodes: int, said: str, line: int | None) -> None:
+def cluster_of(launch: Launch, wanted: Wanted, nodes: tuple[int, str, int | None], per_node: int | None = None) -> None:
     """The cluster: from the options of the import, the nodes of the largest server, and the devices of all."""
-    devices = launch.cluster(wanted, (nodes, said, line), None)
+    stated = (per_node, "devices of a pod that is one of several", None) if per_node else None
+    devices = launch.cluster(wanted, nodes, stated)
     if devices is None or wanted.nodes is not None:
         return
     pools = launch.scenario().get("serving", {}).get("pools", [])
@@ -133,10 +139,35 @@ def alike(launch: Launch, number: int) -> None:
             return
 
 
-def written_copies(text: str, commands: int) -> list[int]:
-    """Instances by command, where the scripts are ones that `export` wrote; empty elsewhere."""
-    found = [int(count) for count in _POOL.findall(text)]
-    return found if len(found) == commands else []
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the comment above a command says: how many there are of it, with how many devices, in which part."""
+
+    line: int
+    copies: int
+    devices: int
+    part: str
+    nodes: int
+
+
+def written_pools(text: str) -> list[Written]:
+    """The comments of a script that `export` wrote, or of the containers of a YAML file."""
+    return [
+        Written(
+            text.count("\n", 0, match.start()) + 1,
+            int(match["copies"]),
+            int(match["devices"]),
+            match["part"] or "",
+            int(match["nodes"] or 1),
+        )
+        for match in _POOL.finditer(text)
+    ]
+
+
+def written_above(pools: list[Written], command: Command) -> Written | None:
+    """The comment above a command; None where there is none."""
+    line = command.program.line or min(command.lines.values(), default=0)
+    return max((pool for pool in pools if pool.line <= line), key=lambda pool: pool.line, default=None)
 
 
 def router(launch: Launch, text: str) -> None:

@@ -16,6 +16,7 @@ from windtunnel.importers.server_command import Command, Starts, commands
 VLLM = re.compile(r"(^|/| )vllm bench serve\b|benchmark_serving\.py\b")
 SGLANG = re.compile(r"-m sglang\.(bench_serving|benchmark\.serving)\b")
 AIPERF = re.compile(r"(^|/| )aiperf profile\b")
+TRTLLM = re.compile(r"(^|[/\s])trtllm-bench\b", re.MULTILINE)
 GUIDELLM = re.compile(r"(^|[/\s])guidellm benchmark\b( run\b)?", re.MULTILINE)
 GENAI_PERF = re.compile(r"(^|[/\s])genai-perf( profile)?\b", re.MULTILINE)
 STAND_IN_INPUT, STAND_IN_OUTPUT = 1024, 128
@@ -31,7 +32,7 @@ def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
     """
     loads = []
     short = {"-m": "--model", "-u": "--url", "-c": "--concurrency"}
-    for program, own in ((GUIDELLM, _guidellm), (GENAI_PERF, _genai_perf)):
+    for program, own in ((GUIDELLM, _guidellm), (GENAI_PERF, _genai_perf), (TRTLLM, _trtllm_bench)):
         notes = Launch(format=launch.format, title=launch.title, file=launch.file)
         for command in commands(text, Starts(patterns=(program,), short=short), notes, env)[:1]:
             own(_Options(launch, command))
@@ -131,6 +132,33 @@ def _guidellm(options: _Options) -> None:
         options.put("shared_prefix_tokens", prefix, said)
     if data.get("turns", 1) > 1:
         options.put("sessions", {"turns": {"mean": float(data["turns"])}}, said)
+
+
+def _trtllm_bench(options: _Options) -> None:
+    """`trtllm-bench`: all requests at once, or so many at a time; lengths are those of a data set."""
+    count, said = options.first("num-requests")
+    slots, slots_said = options.first("concurrency")
+    if isinstance(slots, int) and slots > 0:
+        options.put("concurrency", slots, slots_said)
+    else:
+        options.put("offline", True, slots_said)
+    if isinstance(count, int) and count > 0:
+        options.put("num_requests", count, said)
+    else:
+        options.launch.assume("serving.traffic.num_requests", 500, "those of a data set: a stand-in")
+    named = re.search(r"isl[_=-]*(\d+)[_-]*osl[_=-]*(\d+)", str(options.first("dataset")[0]))
+    sizes = (int(named[1]), int(named[2])) if named else (None, None)
+    for field, name, stand_in, size in (
+        ("input_tokens", "target-input-len", STAND_IN_INPUT, sizes[0]),
+        ("output_tokens", "target-output-len", STAND_IN_OUTPUT, sizes[1]),
+    ):
+        length, own = options.first(name)
+        if isinstance(length, int):
+            options.put(field, length, own)
+        elif size:
+            options.put(field, size, "dataset")
+        else:
+            options.launch.assume(f"serving.traffic.{field}", stand_in, "lengths come from a data set: a stand-in")
 
 
 def _genai_perf(options: _Options) -> None:

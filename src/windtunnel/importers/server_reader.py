@@ -9,7 +9,16 @@ from windtunnel.importers import server_load
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import tidy
 from windtunnel.importers.server_command import Command, Starts, beside, commands, from_yaml
-from windtunnel.importers.server_fields import Pool, alike, cluster_of, router, traffic, written_copies
+from windtunnel.importers.server_fields import (
+    Pool,
+    Written,
+    alike,
+    cluster_of,
+    router,
+    traffic,
+    written_above,
+    written_pools,
+)
 
 Place = tuple[str, int | None]
 """What states something, and its line."""
@@ -25,6 +34,8 @@ class Program:
     signs: frozenset[str]
     """Options that a YAML file of this engine has; a dot and what follows it do not count."""
     least_signs: int = 2
+    engine: str = ""
+    """Engine of a scenario; empty: the one of the format's name."""
     files: tuple[str, ...] = ("config",)
     """Options that name a YAML file next to the script."""
 
@@ -51,11 +62,14 @@ class Program:
         found: list[Command] = commands(text, self.starts, launch, wanted.env)
         if not found and (made := from_yaml(text)) is not None:
             found = [made]
-        found = _together(found, launch, one_by_one=not written_copies(text, len(found)))
-        launch.set("serving.engine", self.format, "the program")
+        written = written_pools(text)
+        found = _together(found, launch, one_by_one=not written)
+        launch.set("serving.engine", self.engine or self.format, "the program")
         nodes = 0
         place: Place = (self.title, None)
-        copies = written_copies(text, len(found))
+        stated = [written_above(written, command) for command in found]
+        split = {own.part for own in stated if own is not None} >= {"prefill", "decode"}
+        seen: set[int] = set()
         for i, command in enumerate(found):
             number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
             for option in self.files:
@@ -65,15 +79,27 @@ class Program:
             own, said = fill(launch, pool, number)
             if own > nodes:
                 nodes, place = own, said or place
-            if copies and copies[i] > 1:
-                launch.set(f"{pool.path}.replicas", copies[i], "the pool's own line")
+            comment = stated[i]
+            if comment is not None and comment.line not in seen:
+                seen.add(comment.line)
+                _as_written(launch, pool, comment, split=split)
             pool.rest()
             alike(launch, number)
-        cluster_of(launch, wanted, max(nodes, 1), *place)
+        per_node = next((own.devices for own in stated if own is not None and own.nodes > 1 and own.devices > 1), None)
+        cluster_of(launch, wanted, (max(nodes, 1), *place), per_node)
         server_load.read(launch, text, wanted.env)
         router(launch, text)
         traffic(launch)
         return launch
+
+
+def _as_written(launch: Launch, pool: Pool, written: Written, *, split: bool) -> None:
+    """Copies of a server, and its part where a deployment is split and the command does not say it."""
+    if written.copies > 1:
+        launch.set(f"{pool.path}.replicas", written.copies, "the pool's own line")
+    role = f"{pool.path}.role"
+    if split and written.part and launch.fields.get(role, "mixed") == "mixed":
+        launch.set(role, written.part, "the name of its part")
 
 
 def nodes_of(pool: Pool) -> tuple[int, Place | None]:

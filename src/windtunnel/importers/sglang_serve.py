@@ -16,7 +16,10 @@ from windtunnel.importers.server_reader import Place, Program, nodes_of
 
 FORMAT = "sglang"
 TITLE = "sglang.launch_server"
-PROGRAMS = (re.compile(r"\bsglang[./]launch_server\b"), re.compile(r"(^|[/\s\"'])sglang serve\b", re.MULTILINE))
+PROGRAMS = (
+    re.compile(r"\b(sglang[./]launch_server|dynamo\.sglang(\.worker|\.decode_worker)?)\b"),
+    re.compile(r"(^|[/\s\"'])sglang serve\b", re.MULTILINE),
+)
 SHORT = {"--tp": "--tp-size", "--pp": "--pp-size", "--dp": "--dp-size", "--ep": "--ep-size", "--model": "--model-path"}
 SIGNS = frozenset({"model-path", "tp-size", "mem-fraction-static", "chunked-prefill-size", "max-running-requests"})
 WEIGHTS = {

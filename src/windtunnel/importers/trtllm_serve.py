@@ -16,11 +16,15 @@ from windtunnel.importers.server_reader import Place, Program
 
 FORMAT = "trtllm"
 TITLE = "trtllm-serve"
-PROGRAMS = (re.compile(r"(^|[/\s\"'])trtllm-serve( serve)?(?! disaggregated)\b", re.MULTILINE),)
+PROGRAMS = (
+    re.compile(r"\bdynamo\.trtllm\b"),
+    re.compile(r"(^|[/\s\"'])trtllm-bench\b(?!.*\bbuild\b)", re.MULTILINE),
+    re.compile(r"(^|[/\s\"'])trtllm-serve( serve)?(?! disaggregated)\b", re.MULTILINE),
+)
 SIGNS = frozenset(
     {"kv-cache-config", "cuda-graph-config", "enable-attention-dp", "cache-transceiver-config", "moe-config"}
 )
-SHORT = {"--tp": "--tp-size", "--pp": "--pp-size", "--ep": "--ep-size"}
+SHORT = {"-m": "--model", "--tp": "--tp-size", "--pp": "--pp-size", "--ep": "--ep-size"}
 METHODS = {"MTP": "mtp", "Eagle": "eagle", "Eagle3": "eagle", "NGram": "ngram", "DraftTarget": "draft"}
 POLICIES = {"GUARANTEED_NO_EVICT": None, "MAX_UTILIZATION": "trtllm_max_utilization", "STATIC_BATCH": "static"}
 
@@ -46,7 +50,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     def fill(launch: Launch, pool: Pool, number: int) -> tuple[int, Place | None]:
         if number == 0:
             words = pool.positional
-            name = str(pool.get("model") or (words[0].text if words else "")) or None
+            name = str(pool.get("model", "model-path") or (words[0].text if words else "")) or None
             model_of(launch, wanted, name, "the model", words[0].line if words else None)
         ranks = _plan(pool)
         _limits(pool, ranks)
@@ -82,6 +86,7 @@ def _limits(pool: Pool, devices: int) -> None:
         "limits.free_gpu_memory_fraction",
         "kv-cache-config.free-gpu-memory-fraction",
         "kv-cache-free-gpu-memory-fraction",
+        "kv-cache-free-gpu-mem-fraction",
         "free-gpu-memory-fraction",
     )
     pool.count("kv.block_size", "kv-cache-config.tokens-per-block")

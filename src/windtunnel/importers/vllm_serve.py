@@ -17,6 +17,7 @@ FORMAT = "vllm"
 TITLE = "vllm serve"
 PROGRAMS = (
     re.compile(r"(^|[/\s\"'])vllm serve\b", re.MULTILINE),
+    re.compile(r"\bdynamo\.vllm\b"),
     re.compile(r"\bvllm\.entrypoints\.(openai\.|anthropic\.)?api_server\b|\bvllm/entrypoints/openai/api_server\.py\b"),
 )
 IMAGES = re.compile(r"\S*vllm[-/][\w-]*openai[\w.-]*(:\S+)?|(docker\.io/)?(rocm|vllm)/vllm[\w.-]*(:\S+)?")
@@ -153,6 +154,10 @@ def _precision(pool: Pool, launch: Launch) -> None:
 
 
 def _split(pool: Pool) -> None:
+    if pool.get("is-prefill-worker") is True:  # Dynamo's own option
+        pool.field("role", "prefill", "is-prefill-worker")
+    elif pool.get("disaggregation-mode") in ("prefill", "decode"):
+        pool.field("role", pool.get("disaggregation-mode"), "disaggregation-mode")
     role = ROLES.get(str(pool.get("kv-transfer-config.kv-role")))
     pool.get("kv-transfer-config.kv-connector")
     if role and role != "mixed":

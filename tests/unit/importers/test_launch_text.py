@@ -11,7 +11,8 @@ import pytest
 from windtunnel.cli.main import run
 from windtunnel.importers import formats
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.launch_text import container_text, tidy, written_files
+from windtunnel.importers.launch_text import tidy, written_files
+from windtunnel.importers.manifests import container_text
 
 
 def taken(text: str, file: str = "x.sh", **wanted: Any) -> Launch:
