@@ -250,7 +250,7 @@ class Style:
     unfused_softmax: tuple[float, float] = (2.0, 2.5)
     """Passes over the score matrix: softmax (and mask), then dropout."""
     unfused_dropout: tuple[float, float] = (2.5, 3.0)
-    layer_kernels: tuple[float, float] = (16.0, 30.0)
+    layer_kernels: tuple[float, float] = (24.0, 45.0)
     """Launches of one attention + MLP layer, forward and backward, for the host."""
     saved_bytes_per_logit: float = 4.0
     saved_per_norm: float = 2.0

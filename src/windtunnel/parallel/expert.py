@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windtunnel.graph import Kind, Operator
+from windtunnel.graph.operators import pointwise
 from windtunnel.parallel.expert_masks import masked_gate
 from windtunnel.parallel.resolve import ResolvedPlan
 
@@ -75,6 +76,7 @@ def expert_parallel(
             out += _to_experts(operators, plan, hidden, imbalance)
             continue
         if op.name == "unpermute":
+            out += _stashed(operators, plan, hidden, imbalance)
             out += _from_experts(operators, plan, hidden, imbalance)
             out += [*_masked("combine", operators, plan, hidden), op]
             if plan.expert_tokens == "dropped" and plan.tp > 1:
@@ -83,6 +85,22 @@ def expert_parallel(
             continue
         out.append(op)
     return out
+
+
+def _stashed(operators: list[Operator], plan: ResolvedPlan, hidden: float, imbalance: float) -> list[Operator]:
+    """Copies of what experts keep for backward, out of buffers of a fixed size into pages and back.
+
+    A graph over the whole step gives experts that drop nothing buffers for the worst case; only rows that are there are
+    kept. Inputs of both products are kept in eight bits with their scales (33 bytes for 32 elements), the first
+    product's output in 16 bits. Source: Megatron-Core `transformer/moe/paged_stash.py`; recipes that capture the full
+    iteration set `moe_paged_stash` (NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/perf_recipes, 2026-06).
+    """
+    if not (plan.fused_experts and plan.cuda_graphs == "full"):
+        return []
+    first, second = (op for op in operators if op.kind == Kind.GROUPED_GEMM)
+    rows = first.m * imbalance
+    kept = rows * ((hidden + second.k) * 33.0 / 32.0 + first.n * first.element_bytes)
+    return [pointwise("expert_stash", "moe_act", "full", (2.0 * kept, 2.0 * kept), (1.0, 1.0))]
 
 
 def _masked(step: str, operators: list[Operator], plan: ResolvedPlan, hidden: float) -> list[Operator]:

@@ -75,14 +75,14 @@ class Recipe:
         return self.other
 
 
-def recipe(precision: str, coefficients: Coefficients, *, compiled: bool, fused_quantise: bool = False) -> Recipe:
+def recipe(precision: str, coefficients: Coefficients, *, compiled: bool) -> Recipe:
     """The recipe of a training precision: low precision in linear layers only, as the frameworks do."""
     linear = MATRIX_FORMAT[precision]
     other = linear if precision in ("fp32", "tf32", "fp16", "bf16") else "bf16"
     extra = coefficients.quantise_bytes.get(precision, 0.0)
     if compiled and extra and precision not in _TWO_SCALINGS:
         extra = min(extra, 4.0)  # one cast serves both layouts
-    return Recipe(precision, linear, other, extra * (0.5 if fused_quantise else 1.0))
+    return Recipe(precision, linear, other, extra)
 
 
 def low_precision(precision: str) -> Recipe:

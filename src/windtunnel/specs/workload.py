@@ -272,6 +272,7 @@ class TrainingSpec(Spec):
     """`masks`: the router's choices become one-hot masks over tokens, experts and places, operator by operator
     (DeepSpeed)."""
     fused_permute: Annotated[bool | None, Switch(ignored_when=no_experts, exported=WRITTEN_BY_TARGETS)] = None
+    """Whether one kernel puts tokens in the order of experts, and one back; absent: yes."""
     fused_experts: Annotated[
         bool | None,
         Switch(

@@ -127,7 +127,6 @@ def _pricing(case: BlockCase) -> Pricing:
             training.precision,
             inputs.coefficients,
             compiled=is_compiled(behaviour, training),
-            fused_quantise=bool(training.fused_permute),
         ),
         attention=plan.attention,
         network=case.network,

@@ -89,10 +89,19 @@ def _routed_imbalance(training: TrainingSpec, plan: ResolvedPlan, model: ModelSp
     return load.imbalance if plan.ep > 1 else 1.0
 
 
+UNFUSED_PERMUTE = (3.5, 4.0)
+"""Passes over routed tokens of one permutation in single operators, mean of both. There: rows are selected (2), their
+gradients added where they came from (3). Back: rows are scaled (2) and added to zeros (3); gradients are selected,
+scaled, and multiplied with the rows for those of the probabilities (5). Source: Megatron-Core
+`transformer/moe/moe_utils.py`, `permute` and `unpermute` without `fused`."""
+
+
 def style_of(behaviour: Behaviour, training: TrainingSpec, plan: ResolvedPlan) -> Style:
     """How element-wise work is fused and what layers keep."""
     name = "compiled" if is_compiled(behaviour, training) and behaviour.style == "eager" else behaviour.style
     style = replace(STYLES[name], expands_kv=behaviour.expands_kv)
+    if training.fused_permute is False:
+        style = replace(style, permute=UNFUSED_PERMUTE)
     return replace(style, rope=STYLES["eager"].rope) if rotates_by_operators(behaviour, plan) else style
 
 
