@@ -32,7 +32,7 @@ from windtunnel.importers.huggingface.known_types import (
     TRAITS,
 )
 from windtunnel.importers.huggingface.network import Config
-from windtunnel.importers.huggingface.towers import tower_parameters
+from windtunnel.importers.huggingface.towers import counted_towers
 from windtunnel.importers.huggingface.value_kinds import value_problems
 from windtunnel.scenarios.explain import explain
 from windtunnel.scenarios.read import lines_of
@@ -103,15 +103,46 @@ def read_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = No
     wrong = [problem.under("model") for problem in value_problems(config)]
     if wrong:
         raise _at_lines(BadInput(wrong), file)
-    reader = reader_of(config)
+    config = _thinker(config)
+    reader, part = reader_of(config), config
+    if reader is None and (inner := _text_part(config)):
+        reader, part = reader_of(inner), inner
     if reader is not None:
-        fields = Config(config, name or str(config.get("_name_or_path") or config.get("model_type")))
+        fields = Config(part, name or str(config.get("_name_or_path") or config.get("model_type")))
         try:
             model = reader(fields)
         except BadInput as error:
             raise _at_lines(error, file) from None
-        return HfImport(model, tuple(fields.assumed))
+        return HfImport(*_with_towers(model, config, fields.assumed))
     return _Reader(config, name, file).read()
+
+
+def _thinker(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of an omni model that reads and writes text, which holds its towers too."""
+    thinker = config.get("thinker_config")
+    if not isinstance(thinker, Mapping) or not isinstance(thinker.get("text_config"), Mapping):
+        return config
+    return {"tie_word_embeddings": config.get("tie_word_embeddings"), **thinker}
+
+
+def _text_part(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The text part of a composed model with the switches that the whole file sets; empty where it has none."""
+    inner = next((dict(part) for key in _NESTED if isinstance(part := config.get(key), Mapping)), {})
+    if inner and config.get("tie_word_embeddings") is not None:
+        inner["tie_word_embeddings"] = config["tie_word_embeddings"]
+    return inner
+
+
+def _with_towers(
+    model: ModelSpec, config: Mapping[str, Any], assumed: list[tuple[str, str, str]]
+) -> tuple[ModelSpec, tuple[tuple[str, str, str], ...]]:
+    """A model whose reader knows its text part alone, with the towers that the whole file describes."""
+    if model.tower_parameters:
+        return model, tuple(assumed)
+    towers = counted_towers(config, model.hidden_size)
+    if towers.why:
+        assumed = [*assumed, ("model.tower_parameters", str(towers.count), towers.why)]
+    return model.model_copy(update={"tower_parameters": towers.count}), tuple(assumed)
 
 
 def _at_lines(error: BadInput, file: str | None) -> BadInput:
@@ -142,14 +173,24 @@ def load_hf_config(path: Path) -> dict[str, Any]:
     raise BadInput(Problem("model.config", rule, str(path)))
 
 
+def _known_type(kind: str) -> str:
+    """A type without `_text` at its end where the table knows it by that name alone."""
+    short = kind.removesuffix("_text")
+    known = kind in TRAITS or kind in READ_BY_MEANING
+    return short if not known and (short in TRAITS or short in READ_BY_MEANING) else kind
+
+
 class _Reader:
     """One reading of one config."""
 
     def __init__(self, config: Mapping[str, Any], name: str | None, file: str | None) -> None:
         outer = self.outer = dict(config)
         inner: dict[str, Any] = next((dict(outer[k]) for k in _NESTED if isinstance(outer.get(k), Mapping)), {})
-        self.config = {**{k: v for k, v in outer.items() if k not in _NESTED}, **inner} if inner else outer
-        self.model_type = str(self.config.get("model_type") or outer.get("model_type") or "")
+        around = {
+            k: v for k, v in outer.items() if k not in (*_NESTED, "head_dim")
+        }  # a head of the whole is none of it
+        self.config = {**around, **inner} if inner else outer
+        self.model_type = _known_type(str(self.config.get("model_type") or outer.get("model_type") or ""))
         self.name = name or outer.get("_name_or_path") or self.model_type or "unnamed"
         self.file = file
         self.nested = bool(inner)
@@ -213,7 +254,12 @@ class _Reader:
         if kind in REFUSED:
             problems.add("model_type", kind, REFUSED[kind])
         elif kind not in READ_BY_MEANING and self.outer.get("model_type") not in READ_BY_MEANING:
-            given = (k for k, v in self.config.items() if k not in HARMLESS and (v or k in TOLD_BY_ABSENCE))
+            towers = ("vision_config", "audio_config") if self.nested and self._is_gated() else ()
+            given = (
+                k
+                for k, v in self.config.items()
+                if k not in HARMLESS and k not in towers and (v or k in TOLD_BY_ABSENCE)
+            )
             foreign = sorted(k for k in given if any(stem in k for stem in FOREIGN))
             spoken = {s for names in SPELLINGS.values() for s in names}
             foreign = [k for k in foreign if k not in spoken or k.startswith(("mamba", "ssm"))]
@@ -294,6 +340,10 @@ class _Reader:
             fields["head_dim"] = fields["hidden_size"] // (fields.get("num_attention_heads") or 1)
         if kind == "moshi" and isinstance(fields.get("intermediate_size"), int):
             fields["intermediate_size"] //= 2  # `ffn_dim` counts gate and input together
+        if kind in ("gemma4", "gemma4_text") and "full_attention" in (c.get("layer_types") or ()):
+            fields["global_head_dim"] = c.get("global_head_dim")
+            fields["num_global_key_value_heads"] = c.get("num_global_key_value_heads")
+            fields["attention_k_eq_v"] = bool(c.get("attention_k_eq_v"))
         of_layers = c.get("per_layer_config")
         if isinstance(of_layers, Mapping) and not fields.get("global_head_dim"):
             sizes = {each.get("head_dim") for each in of_layers.values() if isinstance(each, Mapping)} - {None}
@@ -360,6 +410,12 @@ class _Reader:
             fields["n_shared_experts"] = 1
             fields["shared_expert_intermediate_size"] = fields.get("intermediate_size")
             fields["intermediate_size"] = c.get("intermediate_size_mlp") or fields.get("intermediate_size")
+        if isinstance(dense := c.get("dense_intermediate_size"), int) and not fields.get("moe_intermediate_size"):
+            fields["moe_intermediate_size"], fields["intermediate_size"] = fields.get("intermediate_size"), dense
+        if kind in ("gemma4", "gemma4_text"):  # a dense network beside the experts of every layer
+            fields["n_shared_experts"], fields["shared_expert_intermediate_size"] = 1, fields.get("intermediate_size")
+        if kind.startswith("ernie4_5") and isinstance(widths := fields.get("moe_intermediate_size"), list) and widths:
+            fields["moe_intermediate_size"] = widths[0]  # those of images are counted with the towers
         if kind == "hunyuan_v1_moe" and isinstance(fields.get("intermediate_size"), int):
             fields["n_shared_experts"] = fields.get("n_shared_experts") or 1
             fields["shared_expert_intermediate_size"] = fields["n_shared_experts"] * fields["intermediate_size"]
@@ -415,11 +471,10 @@ class _Reader:
         hidden = fields.get("hidden_size")
         if not isinstance(hidden, int) or isinstance(hidden, bool):
             return
-        count = tower_parameters(self.outer, hidden)
-        fields["tower_parameters"] = count or 0
-        if count is None:
-            why = "the towers of this type, or their dimensions in this file, are not known; they are not counted"
-            self.assumed.append(("model.tower_parameters", "0", why))
+        towers = counted_towers(self.outer, hidden)
+        fields["tower_parameters"] = towers.count
+        if towers.why:
+            self.assumed.append(("model.tower_parameters", str(towers.count), towers.why))
         if self.outer.get("model_type") == "moss_transcribe_diarize":
             fields["tie_word_embeddings"] = bool(self.outer.get("tie_word_embeddings", True))
 

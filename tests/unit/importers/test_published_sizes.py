@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from windtunnel import catalog
 from windtunnel.catalog.parameters import count_parameters
 from windtunnel.errors import BadInput
 from windtunnel.importers.hf_config import read_hf_config
@@ -309,6 +310,144 @@ def test_published_files_give_published_sizes(name: str) -> None:
         assert counted.active / 1e9 == pytest.approx(published.active, rel=0.06), published.source
 
 
-def test_fields_of_a_later_kimi_are_refused() -> None:
-    with pytest.raises(BadInput, match="routed_expert_hidden_size"):
-        read_hf_config(PUBLISHED["Kimi-Linear-48B-A3B"].fields | {"routed_expert_hidden_size": 3584})
+KIMI_K3: dict[str, Any] = {
+    "model_type": "kimi_k3",
+    "text_config": {
+        "attn_res_block_size": 12,
+        "first_k_dense_replace": 1,
+        "hidden_act": "situ",
+        "hidden_size": 7168,
+        "intermediate_size": 33792,
+        "kv_lora_rank": 512,
+        "latent_moe_use_norm": True,
+        "mla_use_output_gate": True,
+        "model_type": "kimi_linear",
+        "moe_intermediate_size": 3072,
+        "moe_layer_freq": 1,
+        "num_attention_heads": 96,
+        "num_experts": 896,
+        "num_experts_per_token": 16,
+        "num_hidden_layers": 93,
+        "num_key_value_heads": 96,
+        "num_shared_experts": 2,
+        "q_lora_rank": 1536,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "routed_expert_hidden_size": 3584,
+        "v_head_dim": 128,
+        "vocab_size": 163840,
+    }
+    | {
+        "linear_attn_config": {
+            "full_attn_layers": [*range(4, 93, 4), 93],
+            "head_dim": 128,
+            "num_heads": 96,
+            "short_conv_kernel_size": 4,
+            "use_full_rank_gate": True,
+        }
+    },
+}
+"""Fields of ai-dynamo/aiconfigurator, model_configs/moonshotai--Kimi-K3_config.json (095f58a)."""
+
+
+def test_kimi_k3_has_experts_in_a_latent_and_gates_at_full_rank() -> None:
+    model = read_hf_config(KIMI_K3, "Kimi-K3").model
+    count = count_parameters(model)
+    assert count.total / 1e12 == pytest.approx(2.78, rel=0.01)  # 896 experts of 3 x 3,584 x 3,072 in 92 layers: 2.72
+    assert model.num_experts == 896 and model.num_experts_per_tok == 16
+    low_rank = {**KIMI_K3["text_config"], "mla_use_output_gate": False}
+    without = count_parameters(read_hf_config(KIMI_K3 | {"text_config": low_rank}, "Kimi-K3").model)
+    assert count.total - without.total == 24 * 7168 * 96 * 128
+
+
+def _block(groups: int | None, factor: float | None) -> dict[str, dict[str, object]]:
+    return {
+        "attention": {"n_heads_in_group": groups, "no_op": groups is None, "replace_with_linear": False},
+        "ffn": {"ffn_mult": factor, "no_op": factor is None, "replace_with_linear": False},
+    }
+
+
+def test_blocks_of_a_search_have_shapes_of_their_own() -> None:
+    """Llama-3.3-Nemotron-Super-49B-v1: 49.87 billion (model card), 31 of its 80 layers without attention."""
+    h, heads = 8192, 64
+    shapes = [_block(8, 5.25), _block(None, 2.625), _block(16, 0.5), _block(None, None)]
+    shapes.append({"attention": {"replace_with_linear": True}, "ffn": {"intermediate_size": 1024}})
+    fields = {"model_type": "nemotron-nas", "hidden_size": h, "num_attention_heads": heads, "vocab_size": 1000}
+    model = read_hf_config(fields | {"num_hidden_layers": 5, "block_configs": shapes}, "searched").model
+    assert model.num_hidden_layers == 4  # one of them is nothing
+    wide, half, small = 28672, 14336, 2816  # 2 / 3 of the factor, to the next 256
+    mixers = 2 * h * h + 2 * h * 8 * 128 + 2 * h * h + 2 * h * 4 * 128 + h * h
+    networks = 3 * h * (wide + half + small + 1024)
+    norms = (2 + 1 + 2 + 2) * h
+    assert count_parameters(model).total == 2 * 1000 * h + h + mixers + networks + norms
+
+
+def test_blocks_that_are_no_mappings_are_a_problem() -> None:
+    fields = {"model_type": "deci", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
+    with pytest.raises(BadInput, match="block_configs"):
+        read_hf_config(fields | {"num_hidden_layers": 1, "block_configs": [7]}, "bad")
+
+
+def test_text_parts_are_read_by_the_reader_of_their_type() -> None:
+    """A composed file counts as its text part alone does, with its tower beside it."""
+    text = PUBLISHED["LFM2-8B-A1B"].fields
+    vision = {"model_type": "siglip2_vision_model", "hidden_size": 768, "num_hidden_layers": 12, "patch_size": 16}
+    alone = read_hf_config(text, "text").model
+    joined = read_hf_config({"model_type": "new_vl", "text_config": text, "vision_config": vision}, "joined").model
+    assert joined.layers == alone.layers
+    assert joined.tower_parameters > 80e6
+
+
+def test_omni_models_are_their_thinker() -> None:
+    text = {
+        "model_type": "qwen3",
+        "hidden_size": 1024,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+    }
+    text |= {"intermediate_size": 2048, "vocab_size": 1000, "head_dim": 128}
+    thinker = {"model_type": "new_thinker", "text_config": text}
+    model = read_hf_config({"model_type": "new_omni", "thinker_config": thinker, "talker_config": {}}, "omni").model
+    assert (model.hidden_size, model.num_hidden_layers) == (1024, 4)
+
+
+def test_gemma_4_with_experts_has_a_dense_network_beside_them() -> None:
+    """Gemma 4 26B-A4B: 25.2 billion in its text model (model card); fields of aiconfigurator's copy (095f58a)."""
+    text = {
+        "model_type": "gemma4_text", "hidden_size": 2816, "num_hidden_layers": 30, "num_attention_heads": 16,
+        "num_key_value_heads": 8, "head_dim": 256, "global_head_dim": 512, "num_global_key_value_heads": 2,
+        "attention_k_eq_v": True, "enable_moe_block": True, "num_experts": 128, "top_k_experts": 8,
+        "moe_intermediate_size": 704, "intermediate_size": 2112, "vocab_size": 262144, "sliding_window": 1024,
+        "hidden_size_per_layer_input": 0, "tie_word_embeddings": True, "hidden_activation": "gelu_pytorch_tanh",
+        "layer_types": ["full_attention" if i % 6 == 5 else "sliding_attention" for i in range(30)],
+    }  # fmt: skip
+    model = read_hf_config({"model_type": "gemma4", "text_config": text}, "gemma").model
+    assert count_parameters(model).total / 1e9 == pytest.approx(25.2, rel=0.01)
+    assert count_parameters(model).total == pytest.approx(
+        count_parameters(catalog.model("google/gemma-4-26b-a4b")).total, rel=0.001
+    )
+
+
+def test_minimax_m3_and_step_3_7() -> None:
+    """Fields of aiconfigurator's copies (095f58a): 428 billion with the tower and 196 billion (model cards)."""
+    m3 = {
+        "model_type": "minimax_m3", "hidden_act": "swigluoai", "hidden_size": 6144, "intermediate_size": 3072,
+        "dense_intermediate_size": 12288, "num_hidden_layers": 60, "num_attention_heads": 64, "num_key_value_heads": 4,
+        "head_dim": 128, "num_local_experts": 128, "num_experts_per_tok": 4, "n_shared_experts": 1,
+        "shared_intermediate_size": 3072, "moe_layer_freq": [0] * 3 + [1] * 57, "vocab_size": 200064,
+        "use_qk_norm": True,
+    }  # fmt: skip
+    model = read_hf_config(m3, "MiniMax-M3").model
+    assert (model.first_k_dense_replace, model.intermediate_size, model.moe_intermediate_size) == (3, 12288, 3072)
+    assert count_parameters(model).total / 1e9 == pytest.approx(426, rel=0.01)
+    step = {
+        "model_type": "step3p7", "num_hidden_layers": 45, "hidden_size": 4096, "num_attention_heads": 64,
+        "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128896, "intermediate_size": 11264,
+        "sliding_window": 512, "first_k_dense_replace": 3, "num_experts": 288, "num_experts_per_tok": 8,
+        "moe_intermediate_size": 1280, "share_expert_dim": 1280,
+        "layer_types": ["sliding_attention" if i % 4 else "full_attention" for i in range(45)],
+    }  # fmt: skip
+    read = read_hf_config(step, "Step-3.7-Flash").model
+    assert count_parameters(read).total / 1e9 == pytest.approx(196, rel=0.01)
+    assert read.layers[0].blocks[0].window == 0 and read.layers[1].blocks[0].window == 512

@@ -18,6 +18,8 @@ READERS: dict[str, str] = {
     "blenderbot": "decoders_with_cross_attention.decoder",
     "blenderbot-small": "decoders_with_cross_attention.decoder",
     "cpmant": "single_types.cpm_ant",
+    "deci": "searched_blocks.nemotron_nas",
+    "deepseek_ref": "latent.deepseek_v4",
     "deepseek_v4": "latent.deepseek_v4",
     "doge": "single_types.doge",
     "dots3_note": "latent.dots3",
@@ -30,6 +32,7 @@ READERS: dict[str, str] = {
     "granitemoehybrid": "state_space.granite_hybrid",
     "hrm_text": "single_types.hrm",
     "hy_v4": "latent.hunyuan_4",
+    "hy_v4_vl_text": "latent.hunyuan_4",
     "inkling2_text": "inkling.inkling_2",
     "inkling_text": "inkling.inkling",
     "jamba": "state_space.jamba",
@@ -45,10 +48,14 @@ READERS: dict[str, str] = {
     "mbart": "decoders_with_cross_attention.decoder",
     "mimo_v2": "single_types.mimo_v2",
     "mimo_v2_flash": "single_types.mimo_v2",
+    "mistral_large4_text": "latent.mistral_large_4",
+    "step3p5": "single_types.step_3_5",
+    "step3p7": "single_types.step_3_5",
     "minimax": "linear_attention.minimax",
     "minimax_m1": "linear_attention.minimax",
     "minimax_text_01": "linear_attention.minimax",
     "mvp": "decoders_with_cross_attention.decoder",
+    "nemotron-nas": "searched_blocks.nemotron_nas",
     "pegasus": "decoders_with_cross_attention.decoder",
     "plbart": "decoders_with_cross_attention.decoder",
     "prophetnet": "decoders_with_cross_attention.prophetnet",
@@ -71,6 +78,8 @@ READERS: dict[str, str] = {
 def reader_of(config: Mapping[str, Any]) -> Callable[[Config], ModelSpec] | None:
     """The reader of a configuration's type, or None where it is read by its traits."""
     kind = str(config.get("model_type") or "")
+    if kind not in READERS and isinstance(config.get("block_configs"), list):
+        return _load("searched_blocks.nemotron_nas")
     text = config.get("text_config")
     text = text if isinstance(text, Mapping) else config
     if (
@@ -81,6 +90,8 @@ def reader_of(config: Mapping[str, Any]) -> Callable[[Config], ModelSpec] | None
         return _load("gemma.gemma_4")
     if kind == "nemotron_h" and (not config.get("hybrid_override_pattern") or config.get("moe_latent_size")):
         return _load("state_space.nemotron_h")
+    if isinstance(config.get("text_config"), Mapping) and kind == "step3p7":
+        return None
     return _load(READERS[kind]) if kind in READERS else None
 
 

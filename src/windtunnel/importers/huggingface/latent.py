@@ -63,6 +63,21 @@ def dots3(c: Config) -> ModelSpec:
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
 
 
+def mistral_large_4(c: Config) -> ModelSpec:
+    """Mistral Large 4: latent attention without a latent of queries, with an indexer that layers may share."""
+    h, depth = c.need("hidden_size"), c.need("num_hidden_layers")
+    heads, dims, rank = c.need("num_attention_heads"), _dims(c), c.need("kv_lora_rank")
+    made = {}
+    for kind in ("full", "shared"):
+        indexer = _indexer(c) if kind == "full" else None
+        mixer = latent_attention(h, heads, rank, dims, indexer=indexer, window=c.need("index_topk"))
+        made[kind] = mixer.model_copy(update={"picked": True}).plus(h)
+    kinds = c.kinds("indexer_types", depth, ["full"] * depth)
+    networks = feed_forward_layers(c, h, depth)
+    layers = [(made["shared" if k == "shared" else "full"], n.plus(h)) for k, n in zip(kinds, networks, strict=True)]
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
+
+
 def _mixed(block: SubBlock, hidden: int, streams: int, made: int) -> SubBlock:
     """A sub-block with the mixing of residual streams in front of it (hyper-connections, arXiv 2409.19606).
 

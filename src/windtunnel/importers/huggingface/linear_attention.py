@@ -17,11 +17,12 @@ def _latent(c: Config, h: int, heads: int, gate: int = 0) -> SubBlock:
 
 
 def kimi_linear(c: Config) -> ModelSpec:
-    """Kimi-Linear: delta attention with low-rank decays and gates, latent attention in between."""
+    """Kimi-Linear and Kimi K3: delta attention with low-rank decays, latent attention in between.
+
+    Kimi K3 gates both at full rank, runs its routed experts in a latent, and joins earlier layers to the inputs of a
+    sub-block by a vector (vllm/transformers_utils/configs/kimi_k3.py and models of Kimi K3 in MLX, 2026-08).
+    """
     h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
-    for field in ("routed_expert_hidden_size", "mla_use_output_gate", "attn_res_block_size"):
-        if c.fields.get(field):
-            c.problems.add(field, c.fields[field], "belongs to a later Kimi, whose layers are not read yet")
     linear = c.part("linear_attn_config")
     size = linear.number("head_dim", c.number("linear_head_dim", 128))
     scans = linear.number("num_heads", c.number("linear_num_heads", 32))
@@ -31,10 +32,13 @@ def kimi_linear(c: Config) -> ModelSpec:
         kinds = ["full_attention" if i + 1 in attended else "linear_attention" for i in range(depth)]
     else:
         kinds = c.kinds("layer_types", depth)
-    delta = delta_attention(h, scans, size, conv=taps, decay_rank=size, gate_rank=size).plus(h)
-    mixers = (delta, _latent(c, h, heads).plus(h))
+    gate_rank = 0 if linear.flag("use_full_rank_gate") else size
+    gate = heads * c.need("v_head_dim") if c.flag("mla_use_output_gate") else 0
+    joined = 2 * h if c.fields.get("attn_res_block_size") else 0
+    delta = delta_attention(h, scans, size, conv=taps, decay_rank=size, gate_rank=gate_rank)
+    mixers = (delta.plus(h + joined), _latent(c, h, heads, gate=gate).plus(h + joined))
     networks = feed_forward_layers(c, h, depth)
-    layers = [(mixers[k == "full_attention"], n.plus(h)) for k, n in zip(kinds, networks, strict=True)]
+    layers = [(mixers[k == "full_attention"], n.plus(h + joined)) for k, n in zip(kinds, networks, strict=True)]
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
 
 

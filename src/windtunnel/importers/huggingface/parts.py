@@ -18,7 +18,9 @@ def feed_forward_layers(c: Config, hidden: int, depth: int) -> list[SubBlock]:
     shared = c.number("n_shared_experts", c.number("num_shared_experts", 0))
     shared_width = c.number("shared_experts_intermediate_size", width)
     per_token = c.need("num_experts_per_tok", "num_experts_per_token")
-    routed = mixture(hidden, experts, per_token, width, shared=shared * shared_width)
+    latent = c.number("routed_expert_hidden_size", 0)
+    normed = latent if c.flag("latent_moe_use_norm") else 0
+    routed = mixture(hidden, experts, per_token, width, shared=shared * shared_width, vectors=normed, latent=latent)
     kinds = c.fields.get("mlp_layer_types")
     flags = c.fields.get("moe_layer_freq")  # some files list a 1 for each layer with a mixture
     if not isinstance(kinds, list) and isinstance(flags, list):

@@ -1,6 +1,8 @@
-"""Readers of types that stand alone: JetMoE, Doge, HRM, MiMo-V2, CPM-Ant, XLNet, ZAYA."""
+"""Readers of types that stand alone: JetMoE, Doge, HRM, MiMo-V2, Step-3.5, CPM-Ant, XLNet, ZAYA."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from windtunnel.graph.mixers.attention import attention
 from windtunnel.graph.mixers.feed_forward import mixture, mlp
@@ -91,6 +93,44 @@ def mimo_v2(c: Config) -> ModelSpec:
     layers = [
         (full if kind == "full_attention" else local.plus(h + near), network.plus(h))
         for kind, network in zip(kinds, networks, strict=True)
+    ]
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
+
+
+def step_3_5(c: Config) -> ModelSpec:
+    """Step-3.5 and 3.7 Flash: windowed and full attention with heads of their own, gated by head; experts."""
+    h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    size = c.number("head_dim", h // heads)
+    kv_heads = c.number("num_key_value_heads", c.number("num_attention_groups", heads))
+    other = c.fields.get("attention_other_setting")
+    other = other if isinstance(other, Mapping) else {}
+    near = c.number("num_sliding_attention_heads", other.get("num_attention_heads") or heads)
+    gated = c.flag("use_head_wise_attn_gate", True)
+    mixers = {
+        kind: attention(h, own, kv_heads, size, gate=own * gated, window=window).plus(h + 2 * size)
+        for kind, own, window in (
+            ("full_attention", heads, 0),
+            ("sliding_attention", near, c.number("sliding_window", 512)),
+        )
+    }
+    shared = c.number("share_expert_dim", c.number("share_expert_dims", 0))
+    experts = mixture(
+        h,
+        c.need("n_routed_experts", "num_experts", "moe_num_experts"),
+        c.need("num_experts_per_tok", "moe_top_k"),
+        c.need("moe_intermediate_size"),
+        shared=shared,
+    )
+    first = c.number("first_k_dense_replace", 3)
+    usual = ["dense" if i < first else "sparse" for i in range(depth)]
+    networks = {"dense": mlp(h, c.need("intermediate_size")).plus(h), "sparse": experts.plus(h)}
+    layers = [
+        (mixers.get(kind, mixers["full_attention"]), networks["dense" if network == "dense" else "sparse"])
+        for kind, network in zip(
+            c.kinds("layer_types", depth, ["full_attention"] * depth),
+            c.kinds("mlp_layer_types", depth, usual),
+            strict=True,
+        )
     ]
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
 

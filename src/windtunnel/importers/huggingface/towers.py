@@ -7,9 +7,11 @@ scenario does not describe.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.graph.mixers.attention import attention
+from windtunnel.importers.huggingface.joined_towers import JOINED
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.parts import bert_layer
 from windtunnel.importers.huggingface.vision_towers import TOWERS, encoder_layers, siglip, whisper_encoder
@@ -62,13 +64,17 @@ def _phi_4(c: Config, text: int) -> int:
     return vision + _phi_4_audio(c.part("audio_config"), text)
 
 
-_TOWERS: dict[str, Callable[[Config, int], int | None]] = TOWERS | {
-    "shieldgemma2": lambda c, text: _gemma_3(c.part("vision_config"), text),
-    "gemma3": lambda c, text: _gemma_3(c.part("vision_config"), text),
-    "got_ocr2": lambda c, text: _got_ocr2(c.part("vision_config"), text),
-    "moss_transcribe_diarize": lambda c, text: _moss(c.part("audio_config"), text),
-    "phi4_multimodal": _phi_4,
-}
+_TOWERS: dict[str, Callable[[Config, int], int | None]] = (
+    TOWERS
+    | JOINED
+    | {
+        "shieldgemma2": lambda c, text: _gemma_3(c.part("vision_config"), text),
+        "gemma3": lambda c, text: _gemma_3(c.part("vision_config"), text),
+        "got_ocr2": lambda c, text: _got_ocr2(c.part("vision_config"), text),
+        "moss_transcribe_diarize": lambda c, text: _moss(c.part("audio_config"), text),
+        "phi4_multimodal": _phi_4,
+    }
+)
 """`model_type` → weights of its towers, from the whole file and the width of the text model."""
 
 
@@ -93,6 +99,59 @@ def tower_parameters(config: Mapping[str, Any], text_hidden: int) -> int | None:
     c = Config(config, "")
     total = count(c, text_hidden)
     return None if c.problems else total
+
+
+@dataclass(frozen=True, slots=True)
+class Towers:
+    """Weights of the towers of a composed model."""
+
+    count: int
+    why: str
+    """What was taken for granted; empty where the type is known, or where there is no tower."""
+
+
+_WIDTHS = ("hidden_size", "embed_dim", "d_model", "encoder_dim", "vt_hidden_size", "width", "encoder_hidden_dim")
+_DEPTHS = (
+    "num_hidden_layers", "depth", "num_layers", "encoder_layers", "n_layers", "vt_num_hidden_layers", "num_blocks",
+    "layers",
+)  # fmt: skip
+_NETWORKS = ("intermediate_size", "mlp_dim", "encoder_ffn_dim", "ffn_dim", "vt_intermediate_size")
+
+
+def counted_towers(config: Mapping[str, Any], text_hidden: int) -> Towers:
+    """Weights of the towers of a configuration, as plain encoders where their type is not known.
+
+    Args:
+        config: the whole file.
+        text_hidden: width of the text model's residual stream.
+    """
+    known = tower_parameters(config, text_hidden)
+    if known is not None:
+        return Towers(known, "")
+    parts = [part for key in ("vision_config", "audio_config") if isinstance(part := config.get(key), Mapping) and part]
+    counts = [_plain_encoder(part, text_hidden) for part in parts]
+    if not counts or None in counts:
+        return Towers(
+            0, "the towers of this type, or their dimensions in this file, are not known; they are not counted"
+        )
+    why = "the towers of this type are counted as plain encoders of their width and depth with two layers behind them"
+    return Towers(sum(count or 0 for count in counts), why)
+
+
+def _plain_encoder(part: Mapping[str, Any], text: int) -> int | None:
+    def of(names: tuple[str, ...]) -> int | None:
+        found = next((value for name in names if isinstance(value := part.get(name), int) and value > 0), None)
+        return None if isinstance(found, bool) else found
+
+    hidden, depth, width = of(_WIDTHS), of(_DEPTHS), of(_NETWORKS)
+    if hidden is None or depth is None:
+        return None
+    ratio = part.get("mlp_ratio")
+    width = width or int(hidden * (ratio if isinstance(ratio, int | float) and 0 < ratio < 100 else 4))
+    side, patch = of(("image_size",)), of(("patch_size",))
+    front = 3 * patch * patch * hidden if patch else 3 * (of(("num_mel_bins",)) or 80) * hidden + 3 * hidden * hidden
+    positions = (side // patch) ** 2 * hidden if side and patch else 0
+    return front + positions + encoder_layers(hidden, width, depth) + hidden * text + text * text
 
 
 def git(c: Config) -> ModelSpec:

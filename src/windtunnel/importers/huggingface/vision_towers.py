@@ -11,21 +11,23 @@ from collections.abc import Callable
 from windtunnel.importers.huggingface.network import Config
 
 
-def _linear(inputs: int, outputs: int, bias: bool = True) -> int:
+def linear(inputs: int, outputs: int, bias: bool = True) -> int:
+    """Weights of a linear layer."""
     return inputs * outputs + outputs * bias
 
 
 def _attention(hidden: int, bias: bool = True) -> int:
     """Query, key, value and output projections of equal width."""
-    return 4 * _linear(hidden, hidden, bias)
+    return 4 * linear(hidden, hidden, bias)
 
 
 def _plain(hidden: int, width: int) -> int:
-    return _linear(hidden, width) + _linear(width, hidden)
+    return linear(hidden, width) + linear(width, hidden)
 
 
-def _gated(hidden: int, width: int, bias: bool) -> int:
-    return 2 * _linear(hidden, width, bias) + _linear(width, hidden, bias)
+def gated_network(hidden: int, width: int, bias: bool) -> int:
+    """Weights of a gated MLP."""
+    return 2 * linear(hidden, width, bias) + linear(width, hidden, bias)
 
 
 def encoder_layers(hidden: int, width: int, depth: int) -> int:
@@ -33,9 +35,10 @@ def encoder_layers(hidden: int, width: int, depth: int) -> int:
     return depth * (_attention(hidden) + _plain(hidden, width) + 4 * hidden)
 
 
-def _patches(v: Config, hidden: int, patch: int, *, frames: int = 1, bias: bool = True) -> int:
+def patches(v: Config, hidden: int, patch: int, *, frames: int = 1, bias: bool = True) -> int:
+    """Weights of the convolution that makes tokens of patches."""
     channels = v.number("in_channels", v.number("in_chans", v.number("num_channels", 3)))
-    return _linear(channels * frames * patch * patch, hidden, bias)
+    return linear(channels * frames * patch * patch, hidden, bias)
 
 
 def clip(v: Config) -> int:
@@ -43,7 +46,7 @@ def clip(v: Config) -> int:
     h, f, patch = v.number("hidden_size", 768), v.number("intermediate_size", 3072), v.number("patch_size", 32)
     side = v.number("image_size", 224) // patch
     layers = encoder_layers(h, f, v.number("num_hidden_layers", 12))
-    return h + _patches(v, h, patch, bias=False) + (side * side + 1) * h + layers + 4 * h
+    return h + patches(v, h, patch, bias=False) + (side * side + 1) * h + layers + 4 * h
 
 
 def siglip(v: Config) -> int:
@@ -52,14 +55,14 @@ def siglip(v: Config) -> int:
     side = v.number("image_size", v.number("crop_size", 224)) // patch
     pooled = encoder_layers(h, f, 1) - h if v.flag("vision_use_head", True) else 0
     layers = encoder_layers(h, f, v.number("num_hidden_layers", 12))
-    return _patches(v, h, patch) + side * side * h + layers + 2 * h + pooled
+    return patches(v, h, patch) + side * side * h + layers + 2 * h + pooled
 
 
 def pixtral(v: Config) -> int:
     """Pixtral's encoder: rotary positions, gated networks, norms by the root mean square."""
     h, f = v.number("hidden_size", 1024), v.number("intermediate_size", 4096)
-    layers = v.number("num_hidden_layers", 24) * (_attention(h, False) + _gated(h, f, False) + 2 * h)
-    return _patches(v, h, v.number("patch_size", 16), bias=False) + h + layers
+    layers = v.number("num_hidden_layers", 24) * (_attention(h, False) + gated_network(h, f, False) + 2 * h)
+    return patches(v, h, v.number("patch_size", 16), bias=False) + h + layers
 
 
 def _encoder(v: Config) -> int | None:
@@ -87,7 +90,7 @@ def llava(c: Config, text: int) -> int | None:
         return None
     normed = 2 * _width(v) * _features(c) if c.fields.get("model_type") == "vipllava" else 0
     new_line = text if c.fields.get("model_type") in ("llava_next", "llava_onevision", "llava_next_video") else 0
-    return encoder + _linear(_width(v) * _features(c), text, bias) + _linear(text, text, bias) + new_line + normed
+    return encoder + linear(_width(v) * _features(c), text, bias) + linear(text, text, bias) + new_line + normed
 
 
 def mistral_3(c: Config, text: int) -> int | None:
@@ -97,13 +100,13 @@ def mistral_3(c: Config, text: int) -> int | None:
     if encoder is None:
         return None
     merged = h * c.number("spatial_merge_size", 2) ** 2
-    return encoder + h + merged * h + _linear(h * _features(c), text, bias) + _linear(text, text, bias)
+    return encoder + h + merged * h + linear(h * _features(c), text, bias) + linear(text, text, bias)
 
 
 def paligemma(c: Config, text: int) -> int | None:
     """SigLIP without its head and one linear layer."""
     v = c.part("vision_config")
-    return siglip(v) + _linear(_width(v), v.number("projection_dim", text))
+    return siglip(v) + linear(_width(v), v.number("projection_dim", text))
 
 
 def idefics_3(c: Config, text: int) -> int:
@@ -113,7 +116,7 @@ def idefics_3(c: Config, text: int) -> int:
     side = v.number("image_size", 224) // patch
     layers = encoder_layers(h, f, v.number("num_hidden_layers", 12))
     shuffled = h * c.number("scale_factor", 2) ** 2
-    return _patches(v, h, patch) + side * side * h + layers + 2 * h + shuffled * text
+    return patches(v, h, patch) + side * side * h + layers + 2 * h + shuffled * text
 
 
 def qwen_2_vl(c: Config, text: int) -> int:
@@ -122,22 +125,20 @@ def qwen_2_vl(c: Config, text: int) -> int:
     h, patch = v.number("embed_dim", 1280), v.number("patch_size", 14)
     layers = encoder_layers(h, int(h * v.number("mlp_ratio", 4)), v.number("depth", 32))
     merged = h * v.number("spatial_merge_size", 2) ** 2
-    merger = 2 * h + _linear(merged, merged) + _linear(merged, v.number("hidden_size", text))
+    merger = 2 * h + linear(merged, merged) + linear(merged, v.number("hidden_size", text))
     frames = v.number("temporal_patch_size", 2)
-    return _patches(v, h, patch, frames=frames, bias=False) + layers + merger
+    return patches(v, h, patch, frames=frames, bias=False) + layers + merger
 
 
 def qwen_2_5_vl(c: Config, text: int) -> int:
     """As Qwen2-VL with gated networks and norms by the root mean square."""
     v = c.part("vision_config")
     h, f = v.number("hidden_size", 3584), v.number("intermediate_size", 3420)
-    layer = _attention(h) + _gated(h, f, True) + 2 * h
+    layer = _attention(h) + gated_network(h, f, True) + 2 * h
     merged = h * v.number("spatial_merge_size", 2) ** 2
-    merger = h + _linear(merged, merged) + _linear(merged, v.number("out_hidden_size", text))
+    merger = h + linear(merged, merged) + linear(merged, v.number("out_hidden_size", text))
     frames = v.number("temporal_patch_size", 2)
-    return (
-        _patches(v, h, v.number("patch_size", 14), frames=frames, bias=False) + v.number("depth", 32) * layer + merger
-    )
+    return patches(v, h, v.number("patch_size", 14), frames=frames, bias=False) + v.number("depth", 32) * layer + merger
 
 
 def exaone_4_5(c: Config, text: int) -> int:
@@ -145,7 +146,7 @@ def exaone_4_5(c: Config, text: int) -> int:
     v = c.part("vision_config")
     h, heads = v.number("hidden_size", 3584), v.number("num_heads", 16)
     kv_heads = v.number("num_key_value_heads", heads // 2)
-    return qwen_2_5_vl(c, text) - v.number("depth", 32) * _linear(h, 2 * h * (heads - kv_heads) // heads)
+    return qwen_2_5_vl(c, text) - v.number("depth", 32) * linear(h, 2 * h * (heads - kv_heads) // heads)
 
 
 def qwen_3_5(c: Config, text: int) -> int:
@@ -163,10 +164,10 @@ def qwen_3_vl(c: Config, text: int) -> int:
 def _qwen_3(v: Config, text: int, *, fed: int) -> int:
     h, f, out = v.number("hidden_size", 1152), v.number("intermediate_size", 4304), v.number("out_hidden_size", text)
     merged = h * v.number("spatial_merge_size", 2) ** 2
-    mlp = _linear(merged, merged) + _linear(merged, out)
+    mlp = linear(merged, merged) + linear(merged, out)
     positions = v.number("num_position_embeddings", 2304) * h
-    patches = _patches(v, h, v.number("patch_size", 16), frames=v.number("temporal_patch_size", 2))
-    return patches + positions + encoder_layers(h, f, v.number("depth", 27)) + 2 * h + mlp + fed * (2 * merged + mlp)
+    front = patches(v, h, v.number("patch_size", 16), frames=v.number("temporal_patch_size", 2))
+    return front + positions + encoder_layers(h, f, v.number("depth", 27)) + 2 * h + mlp + fed * (2 * merged + mlp)
 
 
 def glm_4v(c: Config, text: int) -> int:
@@ -175,11 +176,11 @@ def glm_4v(c: Config, text: int) -> int:
     h, patch, out = v.number("hidden_size", 1536), v.number("patch_size", 14), v.number("out_hidden_size", text)
     side, merge = v.number("image_size", 336) // patch, v.number("spatial_merge_size", 2)
     biased = v.flag("attention_bias")
-    layer = 4 * h * h + 3 * h * biased + _gated(h, out, False) + 2 * h
-    projector = out * out + 2 * out + _gated(out, v.number("intermediate_size", 13696), False)
-    merged = _linear(h * merge * merge, out)
-    patches = _patches(v, h, patch, frames=v.number("temporal_patch_size", 2))
-    return patches + side * side * h + v.number("depth", 24) * layer + 2 * h + merged + projector
+    layer = 4 * h * h + 3 * h * biased + gated_network(h, out, False) + 2 * h
+    projector = out * out + 2 * out + gated_network(out, v.number("intermediate_size", 13696), False)
+    merged = linear(h * merge * merge, out)
+    front = patches(v, h, patch, frames=v.number("temporal_patch_size", 2))
+    return front + side * side * h + v.number("depth", 24) * layer + 2 * h + merged + projector
 
 
 def internvl_chat(c: Config, text: int) -> int:
@@ -203,12 +204,12 @@ def _intern_vit(v: Config, text: int, *, bias: bool, qk_norm: bool) -> int:
         side[0] if isinstance(side := v.fields.get(name), list) and side else v.number(name, usual)
         for name, usual in (("image_size", 448), ("patch_size", 14))
     )
-    attention = 3 * _linear(h, h, bias) + _linear(h, h) + 2 * h * qk_norm
+    attention = 3 * linear(h, h, bias) + linear(h, h) + 2 * h * qk_norm
     norms = 4 * h if v.fields.get("norm_type", "layer_norm") == "layer_norm" else 2 * h
     layers = depth * (attention + _plain(h, f) + norms + 2 * h)
     shuffled = 4 * h
-    projector = 2 * shuffled + _linear(shuffled, text) + _linear(text, text)
-    return h + _patches(v, h, patch) + ((image // patch) ** 2 + 1) * h + layers + projector
+    projector = 2 * shuffled + linear(shuffled, text) + linear(text, text)
+    return h + patches(v, h, patch) + ((image // patch) ** 2 + 1) * h + layers + projector
 
 
 def minimax_m3(c: Config, text: int) -> int:
@@ -217,16 +218,16 @@ def minimax_m3(c: Config, text: int) -> int:
     h, f = v.number("hidden_size", 1280), v.number("intermediate_size", 5120)
     layers = encoder_layers(h, f, v.number("num_hidden_layers", 32))
     merged = text * v.number("spatial_merge_size", 2) ** 2
-    projector = _linear(h, text) + _linear(text, text) + _linear(merged, text) + _linear(text, text)
+    projector = linear(h, text) + linear(text, text) + linear(merged, text) + linear(text, text)
     frames = v.number("temporal_patch_size", 2)
-    return _patches(v, h, v.number("patch_size", 14), frames=frames, bias=False) + 2 * h + layers + projector
+    return patches(v, h, v.number("patch_size", 14), frames=frames, bias=False) + 2 * h + layers + projector
 
 
 def cohere_2_vision(c: Config, text: int) -> int:
     """SigLIP, and a gated layer over patches that are shuffled together."""
     v, inner = c.part("vision_config"), c.number("alignment_intermediate_size", 36864)
     shuffled = _width(v) * c.number("downsample_factor", 2) ** 2
-    return siglip(v) + _linear(shuffled, inner) + _linear(inner // 2, text)
+    return siglip(v) + linear(shuffled, inner) + linear(inner // 2, text)
 
 
 def llama_4(c: Config, text: int) -> int:
@@ -237,7 +238,7 @@ def llama_4(c: Config, text: int) -> int:
     layers = encoder_layers(h, f, v.number("num_hidden_layers", 34))
     adapter = f * v.number("projector_input_dim", 4096) + v.number("projector_output_dim", 4096) ** 2
     return (
-        _patches(v, h, patch, bias=False)
+        patches(v, h, patch, bias=False)
         + h
         + (side * side + 1) * h
         + layers
@@ -255,13 +256,13 @@ def kimi_vl(c: Config, text: int) -> int:
     positions = high * wide * h
     layers = encoder_layers(h, f, v.need("num_hidden_layers", "vt_num_hidden_layers"))
     merged = 4 * h
-    projector = 2 * h + _linear(merged, merged) + _linear(merged, text)
-    return _patches(v, h, v.number("patch_size", 14)) + positions + layers + 2 * h + projector
+    projector = 2 * h + linear(merged, merged) + linear(merged, text)
+    return patches(v, h, v.number("patch_size", 14)) + positions + layers + 2 * h + projector
 
 
 def whisper_encoder(hidden: int, width: int, depth: int, bins: int, positions: int) -> int:
     """Two convolutions over spectra, positions, layers whose keys have no bias, and a last norm."""
-    front = _linear(3 * bins, hidden) + _linear(3 * hidden, hidden) + positions * hidden
+    front = linear(3 * bins, hidden) + linear(3 * hidden, hidden) + positions * hidden
     return front + encoder_layers(hidden, width, depth) - depth * hidden + 2 * hidden
 
 
@@ -274,7 +275,7 @@ def qwen_2_audio(c: Config, text: int) -> int:
         a.number("max_source_positions", 1500),
     )
     depth = a.number("encoder_layers", 32)
-    return whisper_encoder(h, a.number("encoder_ffn_dim", 5120), depth, bins, positions) + _linear(h, text)
+    return whisper_encoder(h, a.number("encoder_ffn_dim", 5120), depth, bins, positions) + linear(h, text)
 
 
 TOWERS: dict[str, Callable[[Config, int], int | None]] = {
