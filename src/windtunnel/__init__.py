@@ -26,6 +26,7 @@ __all__ = [
     "WindtunnelError",
     "__version__",
     "advise",
+    "ask",
     "compare",
     "explain",
     "explore",
@@ -43,6 +44,7 @@ __all__ = [
 _HOME = {
     "simulate_training": "windtunnel.api",
     "simulate_serving": "windtunnel.api",
+    "ask": "windtunnel.api",
     "fit": "windtunnel.api",
     "compare": "windtunnel.api",
     "explain": "windtunnel.api",

@@ -1,4 +1,5 @@
 from windtunnel.api import advise as advise
+from windtunnel.api import ask as ask
 from windtunnel.api import compare as compare
 from windtunnel.api import explain as explain
 from windtunnel.api import fit as fit

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from windtunnel.planner.serving.plan_deployment import Progress as ServingProgress
     from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.programs.result import ReasonResult
+    from windtunnel.questions.records import Answer
     from windtunnel.runs.results import RunResult
     from windtunnel.runs.search import RunSearchResult
     from windtunnel.serving.explanation import ServingExplanation
@@ -49,6 +50,7 @@ __all__ = [
     "FitResult",
     "Source",
     "advise",
+    "ask",
     "asks_for_any_device",
     "chosen_by_planner",
     "compare",
@@ -511,6 +513,13 @@ def rank_devices(
     from windtunnel.planner.rank_devices import rank_devices as rank
 
     return rank(source, overrides=tuple(overrides), report=report)
+
+
+def ask(words: str) -> Answer:
+    """Answer a question in words, such as `llama3-70b on 64 h100`; see `windtunnel.questions.ask.ask`."""
+    from windtunnel.questions.ask import ask as answered
+
+    return answered(words)
 
 
 def advise(

@@ -67,6 +67,20 @@ def duration(value: float) -> str:
     return seconds(value)
 
 
+def three(value: float) -> str:
+    """A number with three significant digits and thousands separators; whole numbers below a thousand as they are.
+
+    Example:
+        >>> three(64645.3), three(16.2237), three(0.123456), three(20.0)
+        ('64,600', '16.2', '0.123', '20')
+    """
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    return f"{rounded:,.0f}" if rounded == round(rounded) else f"{rounded:,.{max(digits, 0)}f}"
+
+
 def gib(value: float) -> str:
     """Bytes in GiB (MiB when small).
 

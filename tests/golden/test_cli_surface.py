@@ -22,6 +22,7 @@ from windtunnel.training.results.training_result import TrainingResult
 pytestmark = pytest.mark.golden
 
 OPTIONS = {
+    "ask": ["--json", "--output", "--verbose"],
     "train": [
         "--against",
         "--cite",
@@ -193,6 +194,7 @@ PUBLIC = [
     "WindtunnelError",
     "__version__",
     "advise",
+    "ask",
     "compare",
     "explain",
     "explore",

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from windtunnel.cli import (
     advise,
+    ask,
     batch,
     calibrate,
     catalog,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VERBS = {
+    "Ask": ("ask",),
     "Predict": ("train", "serve", "run", "cluster", "learn", "reason", "fit", "compare", "explain"),
     "Decide": ("plan", "advise", "sweep", "studio", "check"),
     "Catalogue": ("models", "devices", "clusters", "techniques", "laws", "stacks", "catalog"),
@@ -89,7 +91,7 @@ app = typer.Typer(
     name="windtunnel",
     cls=_Verbs,
     help="Predict how training and serving run on a cluster: time, memory, and why. No accelerator needed.",
-    epilog="Start with: windtunnel init my.yaml; windtunnel train my.yaml. Exit codes: 0 success, 1 a bug of ours, "
+    epilog='Start with a question: windtunnel "llama3-70b on 64 h100". Exit codes: 0 success, 1 a bug of ours, '
     "2 bad input, 3 no feasible answer, 4 a gate failed. WINDTUNNEL_DEBUG=1 shows tracebacks.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -116,6 +118,7 @@ def _root(
 
 
 for _verb in (
+    ask,
     train,
     serve,
     cluster,
@@ -152,6 +155,10 @@ app.add_typer(techniques.app, name="techniques")
 app.add_typer(sweep.app, name="sweep")
 
 
+COMMANDS = frozenset(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+"""Names of all commands; words that begin with none of them are a question."""
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
@@ -163,7 +170,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from windtunnel.versions import current_words
 
     before_s = compile_seconds()
-    words = current_words(typed_words() if arguments is None else list(arguments))
+    words = ask.as_command(current_words(typed_words() if arguments is None else list(arguments)), COMMANDS)
     as_json = "--json" in words
     PRINTED.clear()
     USAGE.message = ""

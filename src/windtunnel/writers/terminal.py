@@ -18,7 +18,7 @@ from windtunnel.views import view as v
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-_STYLES = {"": "", "good": "green", "bad": "bold red", "warn": "yellow", "dim": "dim", "accent": "cyan"}
+STYLES = {"": "", "good": "green", "bad": "bold red", "warn": "yellow", "dim": "dim", "accent": "cyan"}
 _BAR, _INDENT = 28, 2
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _LONGEST_WORD = 24
@@ -49,7 +49,7 @@ def styled(words: v.Words, style: str = "") -> Styled:
     """A text with its tone, its bar or small line before it."""
     if isinstance(words, str):
         return Styled(words, style=style)
-    own = _STYLES[words.tone] or style
+    own = STYLES[words.tone] or style
     out = Styled(style="bold" if words.strong else "")
     if words.share is not None:
         out.append(" " * round(words.start * _BAR) + bar(words.share), style=words.colour or own)
@@ -166,7 +166,7 @@ class _Rows:
         """One grid, or several below each other, each with the first column in front."""
         own = _shortened(self.table)
         cells = [
-            [styled(row[at], _STYLES[c.tone]) if at < len(row) else Styled() for row in own.rows]
+            [styled(row[at], STYLES[c.tone]) if at < len(row) else Styled() for row in own.rows]
             for at, c in enumerate(own.columns)
         ]
         least = [_least(own, at, texts) for at, texts in enumerate(cells)]

@@ -1,0 +1,117 @@
+"""Numbers with their units, as people write them in a question.
+
+In lengths of sequences `8k` is 8 × 1,024 tokens and `1M` is 1,024 × 1,024; in counts k, M, B and T are powers of ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from windtunnel.questions.tokens import Token, glued
+
+Read = tuple[float, int]
+"""A value, and the place of the token after it."""
+Amount = Callable[[tuple[Token, ...], int], Read | None]
+
+_IN_WORDS: Final = {
+    "a": 1, "an": 1, "one": 1, "single": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
+    "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16, "dozen": 12, "pair": 2,
+}  # fmt: skip
+_TENS: Final = {
+    "k": 1e3, "thousand": 1e3, "m": 1e6, "mio": 1e6, "million": 1e6, "b": 1e9, "bn": 1e9, "billion": 1e9, "g": 1e9,
+    "t": 1e12, "tn": 1e12, "trillion": 1e12,
+}  # fmt: skip
+_TWOS: Final = {"k": 1024.0, "ki": 1024.0, "m": 1024.0**2, "mi": 1024.0**2, "thousand": 1e3, "million": 1e6}
+_SECONDS: Final = {
+    "ms": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3, "msec": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0,
+    "second": 1.0, "seconds": 1.0,
+}  # fmt: skip
+_DAYS: Final = {
+    "min": 1 / 1440, "mins": 1 / 1440, "minute": 1 / 1440, "minutes": 1 / 1440, "h": 1 / 24, "hr": 1 / 24,
+    "hrs": 1 / 24, "hour": 1 / 24, "hours": 1 / 24, "d": 1.0, "day": 1.0, "days": 1.0, "week": 7.0, "weeks": 7.0,
+    "month": 365.25 / 12, "months": 365.25 / 12, "year": 365.25, "years": 365.25,
+}  # fmt: skip
+_WATTS: Final = {
+    "w": 1.0, "watt": 1.0, "watts": 1.0, "kw": 1e3, "kilowatt": 1e3, "kilowatts": 1e3, "mw": 1e6, "megawatt": 1e6,
+    "megawatts": 1e6,
+}  # fmt: skip
+_BYTES: Final = {"gb": 1e9, "gib": 2.0**30, "tb": 1e12, "tib": 2.0**40, "mb": 1e6, "mib": 2.0**20}
+
+
+def number(tokens: tuple[Token, ...], at: int) -> Read | None:
+    """A number in digits."""
+    if at >= len(tokens) or tokens[at].kind != "number" or tokens[at].text.count(".") > 1:
+        return None
+    return float(tokens[at].text.replace(",", "")), at + 1
+
+
+def _of_unit(units: Mapping[str, float], *, bare: bool = False, whole: bool = False) -> Amount:
+    """A number with one of these units; where `bare`, also one without; where `whole`, without a fraction."""
+
+    def read(tokens: tuple[Token, ...], at: int) -> Read | None:
+        found = number(tokens, at)
+        if found is None:
+            return None
+        value, after = found
+        if after < len(tokens) and tokens[after].text in units and not glued(tokens, after + 1):
+            value, after = value * units[tokens[after].text], after + 1
+        elif not bare:
+            return None
+        return None if whole and (value != round(value) or value < 1) else (value, after)
+
+    return read
+
+
+def in_digits(tokens: tuple[Token, ...], at: int) -> Read | None:
+    """A count in digits, k, M, B and T being powers of ten."""
+    return _of_unit(_TENS, bare=True, whole=True)(tokens, at)
+
+
+def count(tokens: tuple[Token, ...], at: int) -> Read | None:
+    """A count in digits or in words."""
+    if at < len(tokens) and tokens[at].text in _IN_WORDS:
+        return float(_IN_WORDS[tokens[at].text]), at + 1
+    return in_digits(tokens, at)
+
+
+def money(tokens: tuple[Token, ...], at: int) -> Read | None:
+    """Dollars: `$2M`, `2 million dollars`, `500 usd`."""
+    signed = at < len(tokens) and tokens[at].text == "$"
+    found = _of_unit(_TENS, bare=True)(tokens, at + signed)
+    if found is None or signed:
+        return found
+    value, after = found
+    named = after < len(tokens) and tokens[after].text in ("$", "dollar", "dollars", "usd", "bucks")
+    return (value, after + 1) if named else None
+
+
+def many(tokens: tuple[Token, ...], at: int) -> Read | None:
+    """Tokens of a whole run: at least ten million, which no sequence has."""
+    found = in_digits(tokens, at)
+    return found if found is not None and found[0] >= 1e7 else None
+
+
+def percent(tokens: tuple[Token, ...], at: int) -> Read | None:
+    """A percentage between 0 and 100, as a share: `99` is 0.99."""
+    found = number(tokens, at)
+    return (found[0] / 100, found[1]) if found is not None and 0 < found[0] < 100 else None
+
+
+AMOUNTS: Final[Mapping[str, Amount]] = {
+    "count": count,
+    "digits": in_digits,
+    "whole": _of_unit({}, bare=True, whole=True),
+    "number": number,
+    "rate": _of_unit(_TENS, bare=True),
+    "length": _of_unit(_TWOS, bare=True, whole=True),
+    "short": _of_unit({k: v for k, v in _TWOS.items() if k in ("k", "ki", "m", "mi")}, whole=True),
+    "seconds": _of_unit(_SECONDS),
+    "days": _of_unit(_DAYS),
+    "watts": _of_unit(_WATTS),
+    "bytes": _of_unit(_BYTES),
+    "money": money,
+    "many": many,
+    "percent": percent,
+}
+"""Name of a placeholder → what reads it. `short` is a length with its k or M; `whole` a number without unit."""

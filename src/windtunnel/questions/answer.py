@@ -1,0 +1,388 @@
+"""An answer in at most fourteen lines of eighty columns: what was read, the verdict, figures, and how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.quantities import count, dollars, gib, percent, probability, seconds, signed_percent, three
+from windtunnel.questions.reading import Reading
+from windtunnel.questions.records import MOST_LINES, Answer, Found, Row, lines
+from windtunnel.training.results.one_line import model_text, plan_line
+
+if TYPE_CHECKING:
+    from windtunnel.planner.rank_devices import DeviceRanking
+    from windtunnel.runs.results import RunResult
+    from windtunnel.serving.results.serving_result import ServingResult
+    from windtunnel.training.results.training_result import TrainingResult
+    from windtunnel.views.view import Tone
+
+_CELLS = 30
+"""Columns of the gauge."""
+
+
+_SHORT = {
+    "seq_len": "sequence", "global_batch": "batch", "input_tokens": "prompts", "output_tokens": "answers",
+    "ttft_s": "TTFT", "tpot_s": "TPOT", "rate_per_s": "requests/s",
+}  # fmt: skip
+"""End of a field → what it is called in an answer."""
+
+
+def answer_of(reading: Reading, found: Found) -> Answer:
+    """The answer of a question."""
+    if found.result is None:
+        verdict, rows = _nothing(found)
+    elif found.asked.command == "plan":
+        verdict, rows = _ranking(found.result)
+    elif found.asked.command == "serve":
+        verdict, rows = _serving(found, found.result)
+    elif found.asked.command == "run":
+        assert found.step is not None
+        verdict, rows = _run(found, found.result, found.step)
+    else:
+        verdict, rows = _step(found, found.result)
+    read = (*_read(found), *_assumed(found), verdict)
+    return Answer(
+        words=reading.words,
+        command=found.asked.command,
+        scenario=found.scenario,
+        verdict=verdict.text,
+        rows=tuple(_fitting([*read, *rows])),
+        assumed=found.asked.assumed,
+        result=found.result,
+    )
+
+
+def _fitting(rows: list[Row]) -> list[Row]:
+    """At most fourteen lines: the last row but one goes first."""
+    while len(lines(rows)) > MOST_LINES and len(rows) > 4:
+        rows = [*rows[:-2], rows[-1]]
+    return rows
+
+
+# -- what was read -----------------------------------------------------------------------------------------------------
+def _read(found: Found) -> Iterator[Row]:
+    """What was read, as fields of the scenario."""
+    data, words = found.scenario, {"train": "train", "finetune": "fine-tune", "serve": "serve"}[found.asked.task]
+    parts = [f"{words} {model_text(data['model'])} on {_devices(found)}"]
+    said = {name for name, _, _ in found.asked.assumed}
+    training, serving = data.get("training") or {}, data.get("serving") or {}
+    for name, text in _fields(data, training, serving):
+        if name not in said:
+            parts.append(text)
+    yield Row("read", " · ".join(parts), "", 2)
+
+
+def _fields(data: dict[str, Any], training: dict[str, Any], serving: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Field → the number that was taken."""
+    for name, text in (("seq_len", "sequence {:,}"), ("global_batch", "batch {:,}")):
+        if name in training:
+            yield f"training.{name}", text.format(training[name])
+    for name in ("precision", "framework", "optimizer"):
+        if name in training:
+            yield f"training.{name}", str(training[name])
+    if training.get("phase") == "lora":
+        lora = training.get("lora") or {}
+        rank = f" rank {lora['rank']}" if "rank" in lora else ""
+        yield "training.lora", ("QLoRA (nf4)" if lora.get("quantized_base") else "LoRA") + rank
+    elif training.get("phase") == "sft":
+        yield "training.phase", "all weights"
+    for name, value in (data.get("run") or {}).items():
+        yield f"run.{name}", f"{count(value)} {name}"
+    traffic, slo = serving.get("traffic") or {}, serving.get("slo") or {}
+    if "concurrency" in traffic:
+        yield "serving.traffic.concurrency", f"{traffic['concurrency']:,} requests in flight"
+    elif traffic.get("offline"):
+        yield "serving.traffic.offline", "offline"
+    elif "rate_per_s" in traffic and not _finds_load(data, slo):
+        yield "serving.traffic.rate_per_s", f"{three(traffic['rate_per_s'])} requests/s"
+    for name, text in (("input_tokens", "prompts {:,}"), ("output_tokens", "answers {:,} tokens")):
+        if name in traffic:
+            yield f"serving.traffic.{name}", text.format(traffic[name])
+    for name, text in (("ttft_s", "TTFT ≤ {}"), ("tpot_s", "TPOT ≤ {}"), ("e2e_s", "E2E ≤ {}")):
+        if slo.get(name) is not None:
+            yield f"serving.slo.{name}", text.format(seconds(slo[name]))
+    if "percentile" in slo:
+        yield "serving.slo.percentile", f"for {percent(slo['percentile'], 0)} of requests"
+    weights = (serving.get("precision") or {}).get("weights")
+    if weights:
+        yield "serving.precision.weights", f"weights {weights}"
+    if serving.get("engine"):
+        yield "serving.engine", str(serving["engine"])
+    cluster = data.get("cluster")
+    if isinstance(cluster, dict) and "power_cap_w" in cluster:
+        yield "cluster.power_cap_w", f"{cluster['power_cap_w']:,.0f} W a device"
+    if isinstance(cluster, dict) and "price_per_device_hour" in cluster:
+        yield "cluster.price_per_device_hour", f"{dollars(cluster['price_per_device_hour'])} a device hour"
+
+
+def _finds_load(data: dict[str, Any], slo: dict[str, Any]) -> bool:
+    """Whether the load was looked for."""
+    return bool((data.get("search") or {}).get("objective") == "goodput" and slo)
+
+
+def _devices(found: Found) -> str:
+    """How many devices of which kind."""
+    cluster = found.scenario["cluster"]
+    nodes, each = cluster["nodes"], cluster["devices_per_node"]
+    if cluster["device"] == "any":
+        return f"{nodes * each:,} devices, any that has a price"
+    if (
+        found.asked.devices is None
+        and _is_fewest(found)
+        and found.result is not None
+        and hasattr(found.result, "num_devices")
+    ):
+        return f"{found.result.num_devices:,} × {cluster['device']} (fewest)"
+    return f"{nodes * each:,} × {cluster['device']}" + (f" ({nodes:,} nodes of {each})" if nodes > 1 else "")
+
+
+def _is_fewest(found: Found) -> bool:
+    """Whether the number of devices is the smallest that does."""
+    return found.asked.task != "serve" or (found.asked.objective == "devices" and found.infeasible is None)
+
+
+def _assumed(found: Found) -> Iterator[Row]:
+    """What was not said, with the number taken."""
+    parts = []
+    for name, value, why in found.asked.assumed:
+        shown = (
+            seconds(value)
+            if name.endswith("_s") and "slo" in name
+            else f"{value:,}"
+            if isinstance(value, int)
+            else value
+        )
+        words = _SHORT.get(name.rpartition(".")[2])
+        note = "" if why == "not said" else f" ({why.removeprefix('not said; ')})"
+        parts.append(f"{words or name.rpartition('.')[2]} {shown}{note}")
+    if parts:
+        yield Row("assumed", ", ".join(parts), "dim", 2)
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+def fit_verdict(chance: float | None, fits: bool) -> Row:
+    """Whether memory suffices, coloured by the probability."""
+    chance = float(fits) if chance is None else chance
+    if chance >= 0.5:
+        certain = "Fits" if chance >= 0.95 else "Probably fits"
+        return Row("verdict", f"{certain} ({probability(chance)}).", "good" if chance >= 0.8 else "warn", 2)
+    certain = "Runs out of memory" if chance <= 0.05 else "Probably out of memory"
+    return Row("verdict", f"{certain} ({probability(1 - chance)}).", "bad", 2)
+
+
+def _step(found: Found, result: TrainingResult) -> tuple[Row, list[Row]]:
+    verdict = fit_verdict(result.memory.fit_probability, result.memory_fits)
+    if found.too_few and result.memory_fits:
+        verdict = Row("verdict", f"{verdict.text} {found.too_few:,} devices are too few.", verdict.tone, 2)
+    band = result.interval
+    rows = []
+    if result.memory_fits:
+        time = f"step {seconds(result.step_time_s)} (80 %: {seconds(band.low)} to {seconds(band.high)})"
+        rows = [
+            Row("time", f"{time} · {count(result.tokens_per_s)} tokens/s"),
+            Row("efficiency", f"MFU {percent(result.mfu)}{_money(result)}"),
+        ]
+    rows += [_memory(result), _plan(result)]
+    if result.memory_fits:
+        rows += [_bound(result), *_help(result)]
+    else:
+        largest = sorted(result.memory.at_peak.items(), key=lambda item: -item[1])[:3]
+        rows.append(Row("what binds", "memory: " + ", ".join(f"{kind} {gib(size)}" for kind, size in largest)))
+        rows.append(Row("would help", "more devices (`how many … do I need`), a smaller batch, lora or qlora", "", 2))
+    width = band.high / result.step_time_s - 1 if result.memory_fits else None
+    return verdict, [*rows, _sure(result.memory.fit_probability, width, band.grade)]
+
+
+def _money(result: TrainingResult) -> str:
+    cost = result.cost_per_million_tokens
+    watts = f" · {result.mean_power_w:,.0f} W a device" if result.mean_power_w else ""
+    return watts + ("" if cost is None else f" · {dollars(cost)} a million tokens")
+
+
+def gauge(used: float, capacity: float) -> str:
+    """A bar with what is used of what there is."""
+    full = min(round(_CELLS * used / capacity), _CELLS) if capacity > 0 else _CELLS
+    return f"{'█' * full}{'░' * (_CELLS - full)} {gib(used).removesuffix(' GiB')} of {gib(capacity)}"
+
+
+def _memory(result: TrainingResult) -> Row:
+    used, capacity = result.peak_memory_reserved_bytes, result.memory.capacity_bytes
+    return Row("memory", f"{gauge(used, capacity)} a device", "" if result.memory_fits else "bad")
+
+
+def _plan(result: TrainingResult) -> Row:
+    return Row("plan", plan_line(result.plan), "", 2)
+
+
+def _bound(result: TrainingResult) -> Row:
+    most = sorted(result.breakdown.items(), key=lambda item: -item[1])[:3]
+    parts = ", ".join(f"{name} {percent(value / result.step_time_s, 0)}" for name, value in most)
+    return Row("what binds", f"{result.bound_by} ({parts})")
+
+
+def _help(result: TrainingResult) -> Iterator[Row]:
+    """The resources of which 10 % more save most."""
+    best = sorted(result.sensitivities.items(), key=lambda item: item[1])[:2]
+    parts = [f"{name} {signed_percent(change)}" for name, change in best if change < -0.0005]
+    if parts:
+        yield Row("would help", f"10 % more of it: {', '.join(parts)}")
+
+
+def _sure(chance: float | None, width: float | None, grade: str) -> Row:
+    """How sure verdict and time are: by the probability, and by how far the interval reaches above."""
+    shown, width = width is not None, width or 0.0
+    likely = 1.0 if chance is None else max(chance, 1 - chance)
+    word = (
+        "sure" if likely >= 0.95 and width <= 0.1
+        else "likely" if likely >= 0.8 and width <= 0.3
+        else "uncertain" if likely >= 0.6 and width <= 1.0
+        else "open"
+    )  # fmt: skip
+    parts = [f"time up to {percent(width, 0)} longer"] if shown else []
+    parts += [] if chance is None else [f"verdict {probability(likely)}"]
+    return Row("how sure", f"{word}: {', '.join(parts)} ({grade})")
+
+
+# -- whole runs --------------------------------------------------------------------------------------------------------
+def _run(found: Found, result: RunResult, step: TrainingResult) -> tuple[Row, list[Row]]:
+    days, band = result.days["mean"], result.interval
+    text, tone = f"{three(days)} days for {count(result.tokens)} tokens", "good"
+    if found.asked.deadline_days is not None:
+        kept = days <= found.asked.deadline_days
+        text, tone = (
+            f"{text}: {'inside' if kept else 'misses'} {three(found.asked.deadline_days)} days",
+            ("good" if kept else "bad"),
+        )
+    if found.asked.budget is not None and result.cost is not None:
+        kept = result.cost <= found.asked.budget
+        text += f"; {dollars(result.cost)} {'is within' if kept else 'exceeds'} {dollars(found.asked.budget)}"
+        tone = tone if kept else "bad"
+    few = f" {found.too_few:,} devices are too few." if found.too_few else ""
+    chance = step.memory.fit_probability
+    verdict = Row("verdict", f"{text}. {fit_verdict(chance, step.memory_fits).text}{few}", _worse(tone, chance), 2)
+    spread = f"(80 %: {three(band['low'])} to {three(band['high'])})"
+    cost = "" if result.cost is None else f"{dollars(result.cost)} · "
+    rows = [
+        Row("time", f"{three(days)} days {spread}; goodput {percent(result.goodput)}"),
+        Row("cost", f"{cost}{count(result.energy_kwh)} kWh · {three(result.failures_mean)} failures expected"),
+        Row("step", f"{seconds(step.step_time_s)} · MFU {percent(step.mfu)}"),
+        _memory(step),
+        _plan(step),
+        _bound(step),
+    ]
+    best = sorted(result.sensitivities.items(), key=lambda item: item[1])[:2]
+    if parts := [f"{name} {signed_percent(change)}" for name, change in best if change < -0.0005]:
+        rows.append(Row("would help", f"{', '.join(parts)} of the days"))
+    return verdict, [*rows, _sure(chance, band["high"] / days - 1, step.interval.grade)]
+
+
+def _worse(tone: str, chance: float | None) -> Tone:
+    if tone == "bad" or (chance is not None and chance < 0.5):
+        return "bad"
+    return "warn" if chance is not None and chance < 0.8 else "good"
+
+
+# -- serving -----------------------------------------------------------------------------------------------------------
+def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
+    slo = (found.scenario["serving"].get("slo")) or {}
+    asked = any(slo.get(name) is not None for name in ("ttft_s", "tpot_s", "e2e_s"))
+    rate = f"{three(result.throughput_requests_per_s)} requests/s"
+    tone: Tone = "good"
+    if found.infeasible is not None and not found.too_few:
+        text, tone = f"No deployment keeps TTFT 1 s and TPOT 50 ms at this load. The most is {rate}.", "bad"
+    elif result.saturated and "rate_per_s" in found.scenario["serving"]["traffic"]:
+        text, tone = "Too slow: requests arrive faster than they are served.", "bad"
+    elif asked and not result.slo_met:
+        text, tone = f"Misses the objective: {percent(result.slo_attainment)} of requests keep it.", "bad"
+    elif asked and not found.upper:
+        text, tone = f"Keeps the objective at {rate}, with no margin for the error of the prediction.", "warn"
+    else:
+        text = f"Serves {rate}" + (f"; {percent(result.slo_attainment)} keep the objective." if asked else ".")
+    if found.too_few:
+        text += f" {found.too_few:,} devices are too few."
+    ttft, tpot = result.ttft_s, result.tpot_s
+    cost = result.cost_per_million_output_tokens
+    watts = (result.power or {}).get("mean_w_per_device")
+    money = "" if cost is None else f" · {dollars(cost)} a million output tokens"
+    power = "" if not watts else f" · {watts:,.0f} W a device"
+    rows = [
+        Row(
+            "latency",
+            f"TTFT {seconds(ttft.p50)} (p90 {seconds(ttft.p90)}) · TPOT {seconds(tpot.p50)} (p90 {seconds(tpot.p90)})",
+        ),
+        Row("throughput", f"{count(result.output_tokens_per_s)} output tokens/s{money}{power}"),
+        _served_memory(result),
+        Row("deployment", _deployment(found, result), "", 2),
+        Row("what binds", "; ".join(result.bound_by.split("; ")[:2]), "", 2),
+        *_served_help(result),
+    ]
+    band = result.intervals.get("tpot_s")
+    width = band["high"] / tpot.mean - 1 if band and tpot.mean else 1.0
+    return Row("verdict", text, tone, 2), [
+        *rows,
+        _sure(None if tone != "warn" else 0.6, width, str((band or {}).get("grade", "analytic"))),
+    ]
+
+
+def _served_memory(result: ServingResult) -> Row:
+    sizes = result.capacity
+    parts = {name: float(sizes.get(f"{name}_bytes") or 0) for name in ("weights", "activations", "other", "cache")}
+    used = sum(parts.values()) - parts["cache"] * (1 - result.kv_cache_usage_max)
+    return Row("memory", f"{gauge(used, sum(parts.values()))}, weights {gib(parts['weights'])}")
+
+
+def _deployment(found: Found, result: ServingResult) -> str:
+    serving = found.scenario["serving"]
+    pool = (serving.get("pools") or [{}])[0]
+    axes = " ".join(f"{name} {size}" for name, size in (pool.get("plan") or {}).items() if size > 1 or name == "tp")
+    limits = pool.get("limits") or {}
+    batch = f" · max_num_seqs {limits['max_num_seqs']:,}" if "max_num_seqs" in limits else ""
+    devices = f"{result.num_devices:,} device{'s' * (result.num_devices > 1)}"
+    return f"{pool.get('replicas', 1)} × ({axes}) on {devices} · {serving.get('engine', 'vllm')}{batch}"
+
+
+_FASTER = {
+    "weights": "fewer bits of weights (fp8), faster memory",
+    "matrix products": "more matrix throughput, fp8 weights",
+    "all-reduce": "a smaller tp, faster links",
+    "cached keys and values": "an fp8 KV cache, shorter prompts",
+    "kernel gaps": "CUDA graphs of more batch sizes, larger batches",
+    "host": "a faster host, larger batches",
+}
+"""Largest class of an iteration's time → what makes it smaller."""
+
+
+def _served_help(result: ServingResult) -> Iterator[Row]:
+    decode = result.composition.get("decode iteration") or next(iter(result.composition.values()), {})
+    if decode:
+        name, value = max(decode.items(), key=lambda item: item[1])
+        if name in _FASTER:
+            yield Row("would help", f"{_FASTER[name]}: {name} {percent(value / sum(decode.values()), 0)} of a step")
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+def _ranking(result: DeviceRanking) -> tuple[Row, list[Row]]:
+    best = result.ranked[0]
+    rows = []
+    for place, one in enumerate(result.ranked[:5], 1):
+        time = f"step {seconds(one.step_time_s)}" if one.step_time_s else f"TPOT {seconds(one.tpot_s or 0.0)}"
+        price = f"{dollars(one.cost_per_million_tokens)} a million tokens"
+        rows.append(
+            Row(
+                f"{place}.",
+                f"{one.num_devices:,} × {one.device} · {price} · {dollars(one.cost_per_hour)} an hour · {time}",
+            )
+        )
+    unpriced = f"{len(result.not_priced)} devices have no price; {len(result.without_plan)} have no plan"
+    return Row("verdict", f"Cheapest: {best.num_devices:,} × {best.device}.", "good"), [
+        *rows,
+        Row("left out", unpriced),
+        Row("how sure", "uncertain: list prices of the catalogue; intervals with -v"),
+    ]
+
+
+def _nothing(found: Found) -> tuple[Row, list[Row]]:
+    assert found.infeasible is not None
+    rows = [Row("nearest", found.infeasible.nearest_miss, "", 4)] if found.infeasible.nearest_miss else []
+    return Row("verdict", f"No: {found.infeasible.message}.", "bad", 3), rows

@@ -1,0 +1,96 @@
+"""Names of models, devices, clusters and software in a question, by the resolvers that every other input has."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, partial
+from typing import Any
+
+from windtunnel.catalog import store
+from windtunnel.questions.patterns import Placeholder
+from windtunnel.questions.tokens import Token, glued
+
+_MOST_TOKENS = 16
+"""Of a name: `Qwen3-Coder-480B-A35B-Instruct` has twelve."""
+_NO_NAME = re.compile(
+    r"(nodes?|servers?|gpus?|chips?|cards?|pods?|clusters?|boxes|racks?|systems?"
+    r"|(nv|mx)?fp(4|8|16|32)|bf16|int[48]|awq|gptq|w4a16|w4a8|w8a8)(?![^\W_])"
+)
+"""Words that the catalogue leaves out of a name and that mean something in a question: nodes, formats of numbers."""
+_NO_SOFTWARE = frozenset({"zero", "unknown", "generic", "fsdp", "bridge", "composer", "none"})
+"""Spellings of software that mean something else in a question."""
+_ENGINES = {
+    "vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "trt llm": "trtllm", "tensorrt llm": "trtllm",
+    "tensorrt": "trtllm", "lmdeploy": "lmdeploy",
+}  # fmt: skip
+_OPTIMIZERS = {
+    "adam": "adam", "adamw": "adam", "adafactor": "adafactor", "lion": "lion", "muon": "muon", "sgd": "sgd",
+    "8 bit adam": "adam8bit", "adam 8bit": "adam8bit", "adam8bit": "adam8bit",
+}  # fmt: skip
+
+
+def placeholders(words: str) -> dict[str, Placeholder]:
+    """What reads names in one question, by the kind of placeholder."""
+    reads = {
+        "model": partial(_catalogued, "models"),
+        "device": partial(_catalogued, "devices"),
+        "cluster": partial(_catalogued, "clusters"),
+        "framework": _framework,
+        "engine": lambda name: _ENGINES.get(_plain(name)),
+        "optimizer": lambda name: _OPTIMIZERS.get(_plain(name)),
+    }
+    return {kind: partial(_longest, words, read) for kind, read in reads.items()} | {"path": _path}
+
+
+def _longest(words: str, read: Any, tokens: tuple[Token, ...], at: int) -> tuple[str, int] | None:
+    """The longest name that begins at a token, and the place after it."""
+    if at >= len(tokens) or not tokens[at].solid or glued(tokens, at):
+        return None
+    lower = words.lower()
+    stop = at
+    while stop < min(len(tokens), at + _MOST_TOKENS) and not _NO_NAME.match(lower, tokens[stop].start):
+        stop += 1
+    for end in range(stop, at, -1):
+        if tokens[end - 1].solid and not glued(tokens, end):
+            found = read(words[tokens[at].start : tokens[end - 1].end])
+            if found is not None:
+                return found, end
+    return None
+
+
+def _path(tokens: tuple[Token, ...], at: int) -> tuple[str, int] | None:
+    return (tokens[at].text, at + 1) if at < len(tokens) and tokens[at].kind == "path" else None
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+@cache
+def _catalogued(kind: str, name: str) -> str | None:
+    """Display name of a model, id of a device or cluster; the s of a plural is left out."""
+    for spelling in dict.fromkeys((name, name.removesuffix("s"))):
+        if any(letter.isalpha() or kind == "devices" for letter in spelling) and len(spelling) > 1:
+            stem = store.stem_of(kind, spelling)
+            if stem is not None:
+                return store.headings(kind)[stem][0] if kind == "models" else stem
+    return None
+
+
+@cache
+def _framework(name: str) -> str | None:
+    from windtunnel.stacks.names import framework_named
+
+    return None if _plain(name) in _NO_SOFTWARE else framework_named(name)
+
+
+def nearest(text: str) -> str | None:
+    """The model or device of the catalogue that is closest to a spelling that it does not know."""
+    found = [store.unknown(kind, text).problems[0].nearest for kind in ("models", "devices")]
+    named = [name for name in found if name is not None]
+    if not named:
+        return None
+    import difflib
+
+    like = store.key(text)
+    return max(named, key=lambda n: difflib.SequenceMatcher(None, like, store.key(n.rsplit("/", 1)[-1])).ratio())

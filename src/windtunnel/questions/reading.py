@@ -1,0 +1,207 @@
+"""A question's words as fields: the phrases that cover most of it, and a refusal of every word that none covers."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from windtunnel.data_files import read_yaml
+from windtunnel.errors import BadInput, Problem
+from windtunnel.questions.amounts import AMOUNTS
+from windtunnel.questions.names import nearest, placeholders
+from windtunnel.questions.patterns import Piece, Placeholder, Values, Word, matches, parsed
+from windtunnel.questions.tokens import SILENT, Token, glued, tokens_of
+
+MOST_CHARACTERS = 600
+EXAMPLES = (
+    "llama3-70b on 64 h100",
+    "serve llama3-8b on 2 a100 at 20 requests/s of 3k/300",
+    "lora of qwen2.5 7b on a 4090",
+)
+_LIST = "wants", "perhaps", "task"
+"""Fields that may be set several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What phrases mean."""
+
+    sets: Mapping[str, Any]
+    """Field → a value, or `{placeholder}`."""
+    phrases: tuple[tuple[Piece, ...], ...]
+    times: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """All rules, and words without a meaning of their own."""
+
+    rules: tuple[Rule, ...]
+    idle: frozenset[str]
+
+    @property
+    def vocabulary(self) -> frozenset[str]:
+        """Words that stand in phrases."""
+        return frozenset(_words_in(tuple(phrase for rule in self.rules for phrase in rule.phrases)))
+
+
+def _words_in(ways: tuple[tuple[Piece, ...], ...]) -> Iterator[str]:
+    for way in ways:
+        for piece in way:
+            if isinstance(piece, Word):
+                yield piece.text
+            elif hasattr(piece, "ways"):
+                yield from _words_in(piece.ways)
+
+
+@cache
+def grammar() -> Grammar:
+    """The grammar that comes with the package."""
+    data = read_yaml("questions/grammar.yaml")
+    rules = []
+    for one in data["rules"]:
+        phrases = tuple(parsed(_expanded(phrase, data["short"])) for phrase in one["phrases"])
+        rules.append(Rule(one["sets"], phrases, one.get("times", 1.0)))
+    return Grammar(tuple(rules), frozenset(data["idle"].split()))
+
+
+def _expanded(phrase: str, short: Mapping[str, str]) -> str:
+    """A phrase with what stands behind each `$name`."""
+    return re.sub(r"\$(\w+)", lambda found: short[found[1]], phrase)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A part of the question that a rule covers."""
+
+    start: int
+    """Place of its first token."""
+    end: int
+    sets: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a question."""
+
+    words: str
+    phrases: tuple[Phrase, ...]
+
+    def all(self, field: str) -> list[Any]:
+        """Every value that a field was set to, in order, equal ones once."""
+        found = [phrase.sets[field] for phrase in self.phrases if field in phrase.sets]
+        return [value for at, value in enumerate(found) if value not in found[:at]]
+
+    def get(self, field: str, default: Any = None) -> Any:
+        """The value of a field."""
+        return next(iter(self.all(field)), default)
+
+    def __contains__(self, field: str) -> bool:
+        return any(field in phrase.sets for phrase in self.phrases)
+
+
+def read(words: str) -> Reading:
+    """The fields of a question.
+
+    Raises:
+        BadInput: words that no phrase covers, each with what is near to it; a field that is given two values.
+    """
+    if not words.strip() or len(words) > MOST_CHARACTERS:
+        raise BadInput(f"a question has 1 to {MOST_CHARACTERS} characters; for example: {EXAMPLES[0]}")
+    tokens = tuple(token for token in tokens_of(words) if token.text not in SILENT)
+    found, unread = _covered(words, tokens)
+    problems = [*_unread(words, tokens, unread), *_twice(words, tokens, found)]
+    if problems:
+        raise BadInput([*problems, Problem("", f"questions that are read: {'; '.join(EXAMPLES)}")])
+    return Reading(words, tuple(found))
+
+
+def _covered(words: str, tokens: tuple[Token, ...]) -> tuple[list[Phrase], list[int]]:
+    """The phrases that leave fewest words unread and, of those, are fewest; and the places of unread words."""
+    kinds: dict[str, Placeholder] = {**AMOUNTS, **placeholders(words)}
+    idle = grammar().idle
+    best: list[tuple[int, int, Phrase | None]] = [(0, 0, None)] * (len(tokens) + 1)
+    for at in range(len(tokens) - 1, -1, -1):
+        unread, parts, _ = best[at + 1]
+        best[at] = (unread + (tokens[at].text not in idle or glued(tokens, at)), parts + 1, None)
+        if glued(tokens, at):
+            continue
+        for phrase in _phrases_at(tokens, at, kinds):
+            unread, parts, _ = best[phrase.end]
+            if (unread, parts + 1) < best[at][:2]:
+                best[at] = unread, parts + 1, phrase
+    found: list[Phrase] = []
+    left: list[int] = []
+    at = 0
+    while at < len(tokens):
+        taken = best[at][2]
+        if taken is not None:
+            found.append(taken)
+        elif tokens[at].text not in idle or glued(tokens, at):
+            left.append(at)
+        at = at + 1 if taken is None else taken.end
+    return found, left
+
+
+def _phrases_at(tokens: tuple[Token, ...], at: int, kinds: Mapping[str, Placeholder]) -> Iterator[Phrase]:
+    for rule in grammar().rules:
+        for pieces in rule.phrases:
+            for end, values in matches(pieces, tokens, at, kinds):
+                if end > at and not glued(tokens, end):
+                    yield Phrase(at, end, _filled(rule, values))
+
+
+def _filled(rule: Rule, values: Values) -> dict[str, Any]:
+    """The fields that a rule sets; where it has `times`, numbers are multiplied by it."""
+    filled = {}
+    for field, value in rule.sets.items():
+        if isinstance(value, str) and value.startswith("{"):
+            value = values[value[1:-1]] if value[1:-1] in values else None
+            value = value * rule.times if isinstance(value, float) else value
+        filled[field] = value
+    return filled
+
+
+def _unread(words: str, tokens: tuple[Token, ...], places: list[int]) -> Iterator[Problem]:
+    """A problem for each run of words that were not read, with the nearest reading."""
+    at = 0
+    while at < len(places):
+        end = at + 1
+        while end < len(places) and places[end] == places[end - 1] + 1:
+            end += 1
+        first, last = tokens[places[at]], tokens[places[end - 1]]
+        text = words[first.start : last.end]
+        yield Problem("", "was not read", text, _near(text))
+        at = end
+
+
+def _near(text: str) -> str | None:
+    """The nearest word of the grammar, or name of the catalogue."""
+    known = [word for word in grammar().vocabulary | grammar().idle if len(word) > 2]
+    close = difflib.get_close_matches(text.lower(), known, n=1, cutoff=0.75)
+    return close[0] if close else nearest(text)
+
+
+def _twice(words: str, tokens: tuple[Token, ...], found: list[Phrase]) -> Iterator[Problem]:
+    """Fields of one value that have two."""
+    several = {*_LIST, "device", "cluster", "count", "nodes", "pernode"} if _two_devices(found) else {*_LIST}
+    seen: dict[str, tuple[Any, Phrase]] = {}
+    for phrase in found:
+        for field, value in phrase.sets.items():
+            if field not in seen or field in several or seen[field][0] == value:
+                seen.setdefault(field, (value, phrase))
+                continue
+            one, two = (_text(words, tokens, part) for part in (seen[field][1], phrase))
+            yield Problem("", f"and '{two}' exclude each other; ask one question at a time", one)
+
+
+def _two_devices(found: list[Phrase]) -> bool:
+    return any("versus" in phrase.sets or "compare" in phrase.sets for phrase in found)
+
+
+def _text(words: str, tokens: tuple[Token, ...], phrase: Phrase) -> str:
+    return words[tokens[phrase.start].start : tokens[phrase.end - 1].end]

@@ -1,0 +1,96 @@
+"""Records of an answer: its rows of text, and what they stand on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.errors import Infeasible
+from windtunnel.questions.to_scenario import Asked
+
+if TYPE_CHECKING:
+    from windtunnel.training.results.training_result import TrainingResult
+    from windtunnel.views.view import Tone
+
+WIDTH, MOST_LINES = 80, 14
+_NAME = 12
+"""Columns of the names of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A named line of an answer."""
+
+    name: str
+    text: str
+    tone: Tone = ""
+    most: int = 1
+    """Lines that it may take; what is longer ends in an ellipsis."""
+
+
+def lines(rows: Sequence[Row], width: int = WIDTH) -> list[str]:
+    """The rows as lines of text, none wider than `width`."""
+    return [line for row in rows for line in row_lines(row, width)]
+
+
+def row_lines(row: Row, width: int = WIDTH) -> list[str]:
+    """One row as lines of text."""
+    room = max(width - _NAME, 20)
+    parts = textwrap.wrap(row.text, room, break_on_hyphens=False) or [""]
+    if len(parts) > row.most:
+        kept = textwrap.shorten(" ".join(parts[row.most - 1 :]), room, placeholder=" …", break_on_hyphens=False)
+        parts = [*parts[: row.most - 1], kept]
+    return [f"{row.name if at == 0 else '':{_NAME}}{part}" for at, part in enumerate(parts)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a question's scenario gave."""
+
+    asked: Asked
+    scenario: dict[str, Any]
+    """With the plan that was found; what `-o` writes."""
+    result: Any
+    """What the command returns for that scenario; None where nothing is feasible."""
+    step: TrainingResult | None = None
+    """Of a whole run, its step."""
+    infeasible: Infeasible | None = None
+    upper: bool = True
+    """Of a deployment: whether it keeps the objective at the upper end of the interval too."""
+    too_few: int = 0
+    """The largest number of devices that was tried and did not do; 0 where none was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer of at most fourteen lines, and all that it stands on."""
+
+    words: str
+    command: str
+    scenario: dict[str, Any]
+    verdict: str
+    rows: tuple[Row, ...]
+    assumed: tuple[tuple[str, Any, str], ...]
+    result: Any
+
+    @property
+    def exit_code(self) -> int:
+        """3 where nothing is feasible."""
+        return Infeasible.exit_code if self.result is None else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return {
+            "words": self.words,
+            "command": self.command,
+            "scenario": self.scenario,
+            "verdict": self.verdict,
+            "answer": [{"name": row.name, "text": row.text, "tone": row.tone} for row in self.rows],
+            "assumed": [{"field": name, "value": value, "why": why} for name, value, why in self.assumed],
+            "result": None if self.result is None else self.result.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join(lines(self.rows))

@@ -1,0 +1,72 @@
+"""Answers: fourteen lines, what was read first, and the result of the command for the scenario that is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from windtunnel.commands import COMMANDS
+from windtunnel.questions.answer import fit_verdict, gauge
+from windtunnel.questions.ask import ask
+from windtunnel.questions.records import MOST_LINES, WIDTH, Row, lines
+
+WORDS = (
+    "qlora llama3-8b on a 4090",
+    "train llama3-8b on 1 4090",
+    "serve llama3-8b on 1 h100 at 2 requests/s of 256/32 under 50 ms tpot",
+    "train llama3-8b on 8 h100 on 100B tokens in 30 days",
+)
+
+
+@pytest.fixture(scope="module", params=WORDS)
+def answer(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
+    """One answer of each kind."""
+    return ask(request.param)
+
+
+def test_an_answer_has_few_lines_of_eighty_columns(answer) -> None:  # type: ignore[no-untyped-def]
+    shown = lines(answer.rows)
+    assert len(shown) <= MOST_LINES
+    assert max(map(len, shown)) <= WIDTH
+    assert answer.rows[0].name == "read"
+
+
+def test_the_result_is_that_of_the_command_for_the_scenario(answer) -> None:  # type: ignore[no-untyped-def]
+    again = COMMANDS.get(answer.command).run(answer.scenario).to_dict()
+    timed = ("simulated_in_s",)
+    told = answer.to_dict()["result"]
+    assert {k: v for k, v in told.items() if k not in timed} == {k: v for k, v in again.items() if k not in timed}
+
+
+def test_what_does_not_fit_is_a_probability_and_bad() -> None:
+    found = ask("train llama3-8b on 1 4090")
+    assert found.verdict == "Runs out of memory (over 99 %)."
+    assert found.rows[[row.name for row in found.rows].index("verdict")].tone == "bad"
+
+
+@pytest.mark.parametrize(
+    ("chance", "text", "tone"),
+    [
+        (0.345, "Probably out of memory (66 %).", "bad"),
+        (0.73, "Probably fits (73 %).", "warn"),
+        (0.9, "Probably fits (90 %).", "good"),
+        (0.999, "Fits (over 99 %).", "good"),
+    ],
+)
+def test_words_and_colour_follow_the_probability(chance: float, text: str, tone: str) -> None:
+    row = fit_verdict(chance, chance > 0.3)
+    assert (row.text, row.tone) == (text, tone)
+
+
+def test_a_deployment_that_cannot_be_is_no_result() -> None:
+    found = ask("serve llama3-70b on 2 l4")
+    assert (found.result, found.exit_code) == (None, 3)
+    assert found.verdict.startswith("No: ")
+
+
+def test_a_gauge_is_full_at_most() -> None:
+    assert gauge(40 * 2**30, 80 * 2**30).count("█") == gauge(40 * 2**30, 80 * 2**30).count("░")
+    assert gauge(160 * 2**30, 80 * 2**30).count("░") == 0
+
+
+def test_long_rows_end_in_an_ellipsis() -> None:
+    assert lines([Row("name", "word " * 40)])[0].endswith(" …")
