@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 
-from public_files import Outcome, Snapshots, entries, outcome  # noqa: E402
+from public_files import NOTHING, Outcome, Snapshots, entries, outcome  # noqa: E402
 
 PAGE = HERE.parents[1] / "docs" / "accuracy" / "imports.md"
 BEGIN, END = "<!-- corpus: begin -->", "<!-- corpus: end -->"
@@ -105,12 +105,14 @@ def _limits(read: Sequence[Outcome]) -> str:
     """Shares beside what is asked of them."""
     wrong = [x for x in read if x.result == "wrong"]
     named = [x for x in read if x.resolved is not None]
+    launches = [x for x in read if x.entry.kind != NOTHING]
     slowest = max((x.cpu_s for x in read), default=0.0)
     return "\n".join(
         [
             "| share of the files read | is | asked |",
             "|---|---|---|",
             _share("right, or right with the option that the message names", _good(read), read, "≥ 80 %"),
+            _share("the same of files that start a training or a server", _good(launches), launches, "–"),
             _share("silently wrong: imported, and one of the ten fields differs", wrong, read, "≤ 1 %"),
             _share("vLLM and SGLang", _good(_of(read, SERVERS)), _of(read, SERVERS), "≥ 90 %"),
             _share("Megatron-LM and Megatron-Bridge", _good(_of(read, MEGATRON)), _of(read, MEGATRON), "≥ 90 %"),

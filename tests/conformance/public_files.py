@@ -37,8 +37,23 @@ LIMIT_S = 60
 TEXTS = re.compile(r"\.(sh|slurm|sbatch|sub|ya?ml|toml|json|env|conf|txt|md|py|args|bash)$|(^|/)[^./]+$")
 MOST_BYTES = 1 << 20
 _OPTION = re.compile(
-    r"--(device|nodes|devices-per-node|model|seq-len|global-batch|mbs|vocab-size|framework|format|block|env)\b"
+    r"--(device|nodes|devices-per-node|model|seq-len|global-batch|mbs|vocab-size|framework|format|env)(?![\w-])"
 )
+NOTHING = "none"
+"""Format of a file that starts no training and no server that is known: right is any message and exit code 2."""
+OTHER_NAMES = {
+    "transformers": ("trl", "accelerate", "hftrainer"),
+    "ms_swift": ("swift", "megatronswift"),
+    "nemo_automodel": ("automodel",),
+    "kserve": ("vllm",),
+    "ray_serve": ("vllm",),
+    "srt_slurm": ("sglang", "trtllm", "vllm"),
+    "flagscale": ("megatron", "vllm"),
+    "primus": ("megatron", "maxtext", "torchtitan"),
+}
+"""Format → other names for its files: the trainer or engine whose settings they hold."""
+SIZES = re.compile(r"\d+x\d+")
+"""Layers and hidden size, for a model that the file spells out."""
 _PLACES = {
     "tp": "plan.tp",
     "pp": "plan.pp",
@@ -163,12 +178,13 @@ def outcome(entry: Entry, file: Path | None) -> Outcome:
     if file is None:
         return Outcome(entry, "missing")
     options: dict[str, list[str]] = {}
-    slowest, resolved = 0.0, _resolved(entry.expected["model"])
+    slowest, known = 0.0, _resolved(entry.expected["model"])
     while True:
         words = [word for name, values in options.items() for value in values for word in (f"--{name}", value)]
         code, out, err, cpu_s = _imported(file, words)
         slowest = max(slowest, cpu_s)
         named = tuple(f"--{name}" for name in options)
+        resolved = known if known is None else known or (code == 0 and "model" not in options)
         if code == 0:
             wrong = differences(entry, json.loads(out))
             if wrong:
@@ -176,10 +192,11 @@ def outcome(entry: Entry, file: Path | None) -> Outcome:
             return Outcome(entry, "given" if named else "right", "", named, slowest, resolved)
         if code not in (2, 3):
             return Outcome(entry, "failed", f"exit code {code}: {_last(err)}", named, slowest, resolved)
-        text = _message(out, err)
+        text = _message(out, err).replace(str(file), "")
         if any(word.lower() in text.lower() for word in entry.refused):
             return Outcome(entry, "right", "", named, slowest, resolved)
-        more = _asked(entry, text, options)
+        more = _chosen_block(entry, file, out) if "--block" in text else _asked(entry, text, options)
+        more = {} if "block" in more and "block" in options else more
         if not more:
             return Outcome(entry, "refused", text, named, slowest, resolved)
         options |= more
@@ -187,12 +204,12 @@ def outcome(entry: Entry, file: Path | None) -> Outcome:
 
 def differences(entry: Entry, result: Any) -> list[str]:
     """Fields in which the result of an import differs from what the file says."""
-    if entry.refused and entry.expected["task"] not in ("serve", "pretrain", "sft", "lora", "qlora"):
-        got = _task(result.get("scenario", {}))
-        if got != entry.expected["task"]:
-            return [f"task: the file says {entry.expected['task']}, the import {got}"]
     if isinstance(result, list):
         result = result[0]
+    if entry.refused and entry.expected["task"] not in ("pretrain", "sft", "lora", "qlora"):
+        task = _task(result.get("scenario", {}))
+        if task != entry.expected["task"]:
+            return [f"task: the file says {' or '.join(entry.refused)}, the import {task}"]
     got = reading(result, entry.expected)
     claimed = {place for place, origin in result.get("origin", {}).items() if origin.get("line") is not None}
     found = []
@@ -201,7 +218,8 @@ def differences(entry: Entry, result: Any) -> list[str]:
         if wanted == ABSENT:
             places = _PLACES.get(name, ())
             places = (places,) if isinstance(places, str) else places
-            if any(claim.endswith(place) for claim in claimed for place in places) and got[name] not in (None, 1):
+            stated = any(f".{claim}".endswith(f".{place}") for claim in claimed for place in places)
+            if stated and got[name] not in (None, 1):
                 found.append(f"{name}: the file does not say, the import {got[name]}")
         elif not _same(name, wanted, got[name]):
             found.append(f"{name}: the file says {wanted}, the import {got[name]}")
@@ -285,7 +303,7 @@ def _same(name: str, wanted: Any, got: Any) -> bool:
     if name == "model":
         return _same_model(str(wanted), got)
     if name == "format":
-        return bool(got) and _plain(wanted) == _plain(got)
+        return bool(got) and _plain(got) in (_plain(wanted), *OTHER_NAMES.get(str(wanted), ()))
     if name == "devices":
         total = _total(wanted)
         return total == _total(got) and ("x" not in str(wanted) or "x" not in str(got) or str(wanted) == str(got))
@@ -302,8 +320,8 @@ def _same(name: str, wanted: Any, got: Any) -> bool:
 
 
 def _same_model(wanted: str, got: Any) -> bool:
-    if re.fullmatch(r"\d+x\d+", wanted):
-        if isinstance(got, str) and not re.fullmatch(r"\d+x\d+", got):
+    if SIZES.fullmatch(wanted):
+        if isinstance(got, str) and not SIZES.fullmatch(got):
             spec = catalog.model(got)
             got = f"{spec.num_hidden_layers}x{spec.hidden_size}"
         elif isinstance(got, dict):
@@ -314,12 +332,12 @@ def _same_model(wanted: str, got: Any) -> bool:
         return _plain(wanted.rsplit("/", maxsplit=1)[-1]) in _plain(got)
     try:
         return got is not None and bool(catalog.model(wanted).name == catalog.model(got).name)
-    except BadInput:
-        return False
+    except BadInput:  # a name that says its format: the import reads it as the model and the format
+        return _plain(str(got).rsplit("/", maxsplit=1)[-1]) in _plain(wanted)
 
 
 def _resolved(model: Any) -> bool | None:
-    if model == ABSENT or re.fullmatch(r"\d+x\d+", str(model)):
+    if model == ABSENT or SIZES.fullmatch(str(model)):
         return None
     try:
         catalog.model(str(model))
@@ -339,26 +357,38 @@ def _plain(name: Any) -> str:
 
 def _asked(entry: Entry, text: str, options: dict[str, list[str]]) -> dict[str, list[str]]:
     """Options that a message names and that can be given, with their values."""
-    expected, more = entry.expected, {}
+    more: dict[str, list[str]] = {}
     for name in dict.fromkeys(_OPTION.findall(text)):
         value = _value(entry, name, text)
         if name == "env":
-            pairs = [f"{key}={value}" for key, value in entry.given.get("env", {}).items() if key in text]
+            pairs = [f"{key}={value}" for key, value in entry.given.get("env", {}).items() if str(key) in text]
             known = options.get("env", [])
             if set(pairs) - set(known):
                 more["env"] = [*known, *(pair for pair in pairs if pair not in known)]
         elif name not in options and value is not None:
             more[name] = [str(value)]
-    if "device" in more and "devices-per-node" not in more and expected["devices"] == ABSENT:
-        more.pop("devices-per-node", None)
     return more
+
+
+def _chosen_block(entry: Entry, file: Path, out: str) -> dict[str, list[str]]:
+    """Which of the blocks of a page holds the text that an entry names, by the lines that the message lists."""
+    wanted = str(entry.given.get("block", ""))
+    try:
+        listed = [p for p in json.loads(out)["error"]["problems"] if p["field"].startswith("--block ")]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    text = file.read_text("utf-8", "replace")
+    for found in re.finditer(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", text, re.S | re.M):
+        if wanted and wanted in " ".join(found[1].replace("\\\n", " ").split()):
+            line = text.count("\n", 0, found.start()) + 1
+            nearest = min(listed, key=lambda p: abs((p["line"] or 0) - line))
+            if abs((nearest["line"] or 0) - line) <= 1:
+                return {"block": [nearest["field"].split()[1]]}
+    return {}
 
 
 def _value(entry: Entry, name: str, text: str) -> Any:
     expected, given = entry.expected, entry.given
-    if name == "block":
-        chosen = [line for line in text.splitlines() if str(given.get("block", "\0")) in line]
-        return chosen[0].split("--block ")[1].split()[0] if chosen else None
     if name in given:
         return given[name]
     if name == "device":
@@ -370,7 +400,7 @@ def _value(entry: Entry, name: str, text: str) -> Any:
         return per_node or nodes or 8
     return {
         "nodes": nodes if per_node else 1,
-        "model": stated.get("model"),
+        "model": None if SIZES.fullmatch(str(stated.get("model"))) else stated.get("model"),
         "seq-len": stated.get("length", 4096),
         "global-batch": batch.get("gbs"),
         "mbs": batch.get("mbs", 1),
