@@ -104,8 +104,8 @@ def _row(name: str, found: Sequence[Outcome]) -> str:
 def _limits(read: Sequence[Outcome]) -> str:
     """Shares beside what is asked of them."""
     wrong = [x for x in read if x.result == "wrong"]
-    named = [x for x in read if x.resolved is not None]
     launches = [x for x in read if x.entry.kind != NOTHING]
+    named = [x for x in launches if x.resolved is not None]
     slowest = max((x.cpu_s for x in read), default=0.0)
     return "\n".join(
         [

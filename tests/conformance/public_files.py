@@ -54,6 +54,8 @@ OTHER_NAMES = {
 """Format → other names for its files: the trainer or engine whose settings they hold."""
 SIZES = re.compile(r"\d+x\d+")
 """Layers and hidden size, for a model that the file spells out."""
+_WITHOUT = re.compile(r"--without (?!rest\b|rollouts\b)([\w.-]+) goes on without it")
+"""A setting that an import goes on without when it is told so; never most of a file."""
 _PLACES = {
     "tp": "plan.tp",
     "pp": "plan.pp",
@@ -188,7 +190,8 @@ def outcome(entry: Entry, file: Path | None) -> Outcome:
         if code == 0:
             wrong = differences(entry, json.loads(out))
             if wrong:
-                return Outcome(entry, "wrong", "; ".join(wrong), named, slowest, resolved)
+                result = "refused" if "without" in options else "wrong"  # what was given up on purpose is not silent
+                return Outcome(entry, result, "; ".join(wrong), named, slowest, resolved)
             return Outcome(entry, "given" if named else "right", "", named, slowest, resolved)
         if code not in (2, 3):
             return Outcome(entry, "failed", f"exit code {code}: {_last(err)}", named, slowest, resolved)
@@ -367,7 +370,8 @@ def _asked(entry: Entry, text: str, options: dict[str, list[str]]) -> dict[str, 
                 more["env"] = [*known, *(pair for pair in pairs if pair not in known)]
         elif name not in options and value is not None:
             more[name] = [str(value)]
-    return more
+    left = [name for name in dict.fromkeys(_WITHOUT.findall(text)) if name not in options.get("without", [])]
+    return more or ({"without": [*options.get("without", []), *left]} if left else {})
 
 
 def _chosen_block(entry: Entry, file: Path, out: str) -> dict[str, list[str]]:

@@ -92,6 +92,16 @@ def test_a_file_that_is_not_as_it_was_is_missing(snapshots: Snapshots) -> None:
     assert result(snapshots, entry("gone.sh", SERVE, **SAYS)).result == "missing"
 
 
+def test_options_are_taken_from_a_message_and_from_no_longer_name(snapshots: Snapshots) -> None:
+    asked = entry("serve.sh", SERVE, **SAYS)
+    text = "--model-path is read; quant decides the precision, --set serving.precision…=VALUE states it, "
+    text += "--without quant goes on without it"
+    assert public_files._asked(asked, text, {}) == {"without": ["quant"]}
+    assert public_files._asked(asked, f"{text}; --device is required", {}) == {"device": [public_files.DEVICE]}
+    assert public_files._asked(asked, text, {"without": ["quant"]}) == {}
+    assert public_files._asked(asked, "--without rest goes on without them", {}) == {}
+
+
 def test_the_batch_follows_from_accumulation_and_devices() -> None:
     says = {"format": "axolotl", "task": "sft", "devices": "1x8", "batch": {"mbs": 2, "acc": 4}, "split": {"zero": 3}}
     scenario: dict[str, Any] = {
