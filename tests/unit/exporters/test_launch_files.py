@@ -187,3 +187,21 @@ def test_techniques_and_named_collectives_are_told_with_what_there_is_for_them(t
     dense = {**scenario, "model": "meta-llama/Llama-3.1-8B", "plan": {"tp": 2, "pp": 2}}
     told = " ".join(export(dense, "torchtitan", None, tmp_path / "t").unsupported)
     assert "torchtitan has it under compile.enable_async_tensor_parallel" in told and "collectives" not in told
+
+
+@pytest.mark.parametrize(
+    ("recipe", "module"),
+    [
+        ("qwen3_30b_a3b_pretrain_8gpu_gb200_fp8mx_config", "perf_recipes.qwen.gb200.qwen3_moe"),
+        ("qwen3_30b_a3b_pretrain_8gpu_gb200_fp8mx_functional_config", "recipes.qwen.gb200.qwen3_moe"),
+    ],
+)
+def test_a_recipe_that_a_scenario_names_is_launched(recipe: str, module: str, tmp_path: Path) -> None:
+    scenario = {
+        "model": "Qwen/Qwen3-30B-A3B",
+        "cluster": {"device": "gb200", "nodes": 2, "devices_per_node": 4},
+        "training": {"framework": "megatron_bridge", "recipe": recipe},
+    }
+    export(scenario, "megatron_bridge", None, tmp_path)
+    text = "\n".join(path.read_text() for path in tmp_path.iterdir() if path.is_file())
+    assert f"megatron.bridge.{module}:{recipe}" in text

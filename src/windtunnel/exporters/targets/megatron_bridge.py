@@ -13,6 +13,7 @@ from windtunnel.exporters.switches import write_switches
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, check, layout, recompute_modules
 from windtunnel.exporters.wrappers import comment
+from windtunnel.stacks.recipes import recipe_asked
 
 if TYPE_CHECKING:
     from windtunnel.training.step_setup import PreparedStep
@@ -95,7 +96,8 @@ def write(prepared: PreparedStep, known: OptionList) -> Draft:
     write_switches(prepared, "megatron_bridge", draft, to.set)
     unsaid(prepared, draft)
     draft.megatron_environment(prepared)
-    recipe = next((entry["recipe"] for entry in known.models if entry["id"] == prepared.model.name), None)
+    recipe = _stated_recipe(prepared)
+    recipe = recipe or next((entry["recipe"] for entry in known.models if entry["id"] == prepared.model.name), None)
     if recipe is None:
         draft.lacks(
             f"model {prepared.model.name}: no recipe of this name is known here; set RECIPE to one of its shape"
@@ -114,6 +116,16 @@ def write(prepared: PreparedStep, known: OptionList) -> Draft:
     )
     draft.files["plan_overrides.py"] = text
     return draft
+
+
+def _stated_recipe(prepared: PreparedStep) -> str | None:
+    """The recipe that the scenario names, as module:function; None where its file is a script and no module."""
+    training = prepared.training
+    named = recipe_asked(training.recipe, "megatron_bridge", training.framework_version) if training.recipe else None
+    path = named.source.split()[1] if named else ""
+    if named is None or not path.startswith("src/") or not path.endswith(".py"):
+        return None
+    return f"{path.removeprefix('src/').removesuffix('.py').replace('/', '.')}:{named.name}"
 
 
 def _work(prepared: PreparedStep, to: _Settings) -> None:

@@ -27,6 +27,7 @@ from windtunnel.specs.plan import Offload, Overlap, PlanSpec, Recompute
 from windtunnel.specs.search import SearchSpec, Space, is_balanced, recompute_of
 from windtunnel.specs.switches import searched
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.defaults import scenario_defaults
 from windtunnel.stacks.rules import Runnable
 
 LAYOUT_AXES = ("tp", "cp", "pp", "vpp", "ep", "etp", "mbs")
@@ -327,8 +328,7 @@ def _policies(
     either = {"moe_a2a": (None, True)} if overlapped_experts(model, plan, space) else {}
     overlaps = [listed(f"overlap_{name}", getattr(plan.overlap, name), either.get(name, (None,))) for name in OVERLAPS]
     schedules_tried = (None, V_SHAPED) if v_shaped(model, plan, space, can) else (None,)
-    usual = (3,) if behaviour.param_bytes == 4.0 else (1,)
-    zero = (plan.zero,) if "zero" in plan.model_fields_set else can.kept("zero", usual) or (0,)
+    zero = (plan.zero,) if "zero" in plan.model_fields_set else _usual_stages(behaviour, can)
     switches: dict[str, Iterable[Any]] = {
         "schedule": space.schedule or ((plan.schedule,) if plan.schedule else schedules_tried),
         "recompute": listed(
@@ -348,6 +348,14 @@ def _policies(
     }
     choices = (dict(zip(switches, values, strict=True)) for values in product(*switches.values()))
     return tuple(dict.fromkeys(_policy(chosen) for chosen in choices))
+
+
+def _usual_stages(behaviour: Behaviour, can: Runnable) -> tuple[int, ...]:
+    """Stages of ZeRO that are tried where nobody names one: the framework's own; where it is 0, a sharded one too."""
+    own = scenario_defaults("plan", can.framework, can.release).get("zero")
+    sharded = (3,) if behaviour.param_bytes == 4.0 else (1,)
+    stages = sharded if own is None else (int(own.value),) if own.value else (0, *sharded)
+    return can.kept("zero", stages) or (0,)
 
 
 def _context_exchanges(plan: PlanSpec, space: Space, cp: Ints, can: Runnable) -> list[tuple[str, int]]:
