@@ -61,7 +61,7 @@ def test_formats_and_folders_in_names(name: str, model: str, format: str | None)
         "nvidia/Llama-3.1-Minitron-4B-Width-Base",  # pruned to another size
         "someone/Qwen3-30B-A3B-REAP-25B",
         "someone/falcon-mamba-7b-tuned",  # another architecture
-        "someone/Qwen2.5-VL-7B-tuned-hard",  # a tower, and a generation that is not there in this size without it
+        "someone/Qwen2.5-VL-14B-tuned",  # a tower, before a model that has that size without one
         "trl-internal-testing/tiny-Qwen2ForCausalLM-2.5",
         "my-org/my-model",
         "Llama-3.9-8B",  # another generation
