@@ -333,10 +333,14 @@ def _same_model(wanted: str, got: Any) -> bool:
     if isinstance(got, dict):
         got = got.get("name", "")
         return _plain(wanted.rsplit("/", maxsplit=1)[-1]) in _plain(got)
+    if got is None:
+        return False
+    if _plain(str(got).rsplit("/", maxsplit=1)[-1]) in _plain(wanted):  # a name that says its format: the model and it
+        return True
     try:
-        return got is not None and bool(catalog.model(wanted).name == catalog.model(got).name)
-    except BadInput:  # a name that says its format: the import reads it as the model and the format
-        return _plain(str(got).rsplit("/", maxsplit=1)[-1]) in _plain(wanted)
+        return bool(catalog.model(wanted).name == catalog.model(got).name)
+    except BadInput:
+        return False
 
 
 def _resolved(model: Any) -> bool | None:
