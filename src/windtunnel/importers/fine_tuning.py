@@ -125,6 +125,8 @@ def base_model(launch: Launch, s: Settings, wanted: Wanted, *names: str) -> str 
     if wanted.model is not None:
         launch.named_model(wanted.model, "--model of windtunnel import")
         return _format_of(str(given or ""))[1]
+    if isinstance(given, str) and "$" in given and "$" not in (last := given.rstrip("/").rsplit("/", 1)[-1]):
+        given = last  # a folder that is not known, and the name of the checkpoint in it
     if not isinstance(given, str) or not given or "$" in given:
         launch.wrong("--model", f"is required: the file names no model ({said})")
         return None

@@ -53,14 +53,19 @@ def detect(text: str, file: str) -> str:
     if text.lstrip().startswith("{") and _is_model_config(text):
         return HF_CONFIG
     started = container_text(text)
-    claims = (_claims(started) if started else []) or _claims(text)
+    claims = (_claims(_joined(started)) if started else []) or _claims(text) or _claims(_joined(text))
     if len(claims) > 1 and set(claims) <= ENGINES:  # the engine that a page starts first
         text = started or text
-        claims = sorted(claims, key=lambda name: _readers()[name].PROGRAM.place(text))[:1]
+        claims = sorted(claims, key=lambda name: _readers()[name].PROGRAM.place(_joined(text)) or 0)[:1]
     if len(claims) == 1:
         return claims[0]
     which = f"looks like {' and '.join(claims)}" if claims else "is in no format that is recognised"
     raise BadInput(f"{file}: {which}; --format says which of {', '.join(names())} it is")
+
+
+def _joined(text: str) -> str:
+    """A script whose continued lines are one line each: how a list of words in YAML comes out."""
+    return re.sub(r"[ \t]*\\[ \t]*\n[ \t]*", " ", text)
 
 
 def _claims(text: str) -> list[str]:
@@ -77,7 +82,7 @@ def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
     """
     reader = _readers()[format]
     started = container_text(text)
-    text = started if started and (format in ENGINES or reader.detect(started)) else text
+    text = started if started and (format in ENGINES or reader.detect(_joined(started))) else text
     wanted = replace(wanted, env={**_slurm(text), **wanted.env})
     launch = cast("Launch", reader.read(text, file, wanted))
     for path, value in wanted.fields.items():

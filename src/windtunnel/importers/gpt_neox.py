@@ -6,6 +6,8 @@ Names and defaults: EleutherAI/gpt-neox `megatron/neox_arguments/neox_args.py` a
 
 from __future__ import annotations
 
+import re
+
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings
@@ -41,6 +43,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     s = settings_of(text, launch)
     if launch.problems:
         return launch
+    objective = ""
     devices = launch.cluster(wanted, None, None)
     if wanted.model is not None:
         launch.named_model(wanted.model, "--model of windtunnel import")
@@ -64,12 +67,24 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     again = s.get("checkpoint_activations") is True
     launch.set("plan.recompute.policy", "full" if again else "none", *s.said("checkpoint_activations"))
     tune.optimizer(launch, s, "optimizer.type")
+    unlike = re.search(r"mamba|rwkv|gmlp|amlp", str(s.get("attention_config")))
+    if unlike is not None and wanted.model is None:
+        line = s.line("attention_config")
+        launch.leave("attention_config", unlike[0], line, "layers that are no attention are not read", "model")
+    kind = str(s.get("train_impl") or "normal")
+    if kind not in ("normal", "None"):
+        if kind in tune.PAIRED or kind in tune.REFERENCED or kind == "kto":
+            objective = kind
+        else:
+            launch.leave("train_impl", kind, s.line("train_impl"), "no such objective here", "algorithm")
     if "flash" in str(s.get("attention_config")):
         s.put("training.attention", "flash2", "attention_config")
     rates = [s.get(name) for name in ("hidden_dropout", "attention_dropout")]
     if any(isinstance(rate, int | float) and rate > 0 for rate in rates):
         s.put("training.dropout", True, "hidden_dropout", "attention_dropout")
     _batch(launch, s, wanted, devices, tp * pp)
+    if objective:
+        tune.objective(launch, objective, *s.said("train_impl"))
     s.rest()
     return launch
 

@@ -74,7 +74,10 @@ def find(text: str, launch: Launch, env: Mapping[str, str], program: re.Pattern[
     joined = " ".join(word.text for word in words)
     match = program.search(joined)
     assert match is not None
-    begin = len(joined[: match.end()].split())
+    begin, length = 0, 0
+    while begin < len(words) and length < match.end():
+        length += len(words[begin].text) + 1
+        begin += 1
     own = words[max(begin - 1, 0)]
     found = Launched(program=own.text, line=own.line, script=script)
     found.launcher = [(word.text, word.line) for word in words[: max(begin - 1, 0)]]

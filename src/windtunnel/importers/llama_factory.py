@@ -18,7 +18,7 @@ from windtunnel.importers.yaml_settings import read_mapping, top_level_keys
 
 FORMAT = "llama_factory"
 TITLE = "LLaMA-Factory settings"
-SIGNS = frozenset({"stage", "finetuning_type", "cutoff_len", "do_train", "template", "export_dir", "infer_backend"})
+SIGNS = frozenset({"stage", "finetuning_type", "cutoff_len", "template", "export_dir", "infer_backend"})
 FIRST_SIGNS = frozenset({"train_dataset", "model_class", "peft_config", "dist_config", "kernel_config", "dataset"})
 COMMAND = re.compile(r"\bllamafactory-cli\s+train\b|\bsrc/train(_bash)?\.py\b|\bllamafactory(\.cli|/launcher\.py)\b")
 ADAPTERS = tune.AdapterNames(

@@ -15,7 +15,7 @@ from windtunnel.importers.server_reader import Place, Program, nodes_of
 
 FORMAT = "lmdeploy"
 TITLE = "lmdeploy serve api_server"
-PROGRAMS = (re.compile(r"(^|[/\s\"'])lmdeploy serve api_server\b", re.MULTILINE),)
+PROGRAMS = (re.compile(r"(^|[/\s\"'])lmdeploy\s+serve\s+api_server\b", re.MULTILINE),)
 WEIGHTS = {"awq": "w4a16", "gptq": "w4a16", "fp8": "fp8", "mxfp4": "mxfp4"}
 CACHE = {4: "int4", 8: "int8"}
 PROGRAM = Program(format=FORMAT, title=TITLE, starts=Starts(patterns=PROGRAMS), signs=frozenset({"(none)"}))

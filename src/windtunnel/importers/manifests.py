@@ -51,7 +51,11 @@ def container_text(text: str) -> str:
     sheet = _Sheet()
     for document in documents:
         _walk(document, sheet, _Place(model=_model_of(document)))
-    return sheet.text()
+    shell = sheet.text()
+    slices = dict(re.findall(r"gke-tpu-(accelerator|topology)[\"']?:\s*[\"']?([\w-]+)", text))
+    return (
+        shell and f"{shell}# accelerator {slices['accelerator']}-{slices['topology']}\n" if len(slices) == 2 else shell
+    )
 
 
 def _documents(text: str) -> list[yaml.Node]:

@@ -21,12 +21,14 @@ FORMAT = "maxtext"
 TITLE = "MaxText overrides"
 OVER = ("megatron_bridge", "trl", "torchtune", "verl")
 PROGRAM = re.compile(
-    r"-m\s+(?:MaxText|maxtext)\.(?:trainers\.\w+\.)?(?:train|sft\S*|train_\w+)(?=\s|$)|\bMaxText/train\.py\b|\bmaxtext/train\.py\b"
+    r"-m\s+(?:MaxText|maxtext)\.(?:trainers\.\w+\.)?(?:train|sft\S*|train_\w+)(?=\s|$)"
+    r"|\bMaxText/train\.py\b|\bmaxtext/train\.py\b|\bMaxText/configs/\w+\.yml\b"
 )
 MARKS = re.compile(r"\b(per_device_batch_size|ici_fsdp_parallelism|max_target_length|base_output_directory)=")
 TPU = re.compile(
     r"--(?:device-type|tpu-type|compute-type)[= ]\"?"
     r"(?P<kind>tpu7x|v6e|v5p|v5litepod|v5e|v4|ct6e-standard|ct5p-hightpu)-?(?P<size>\d+(?:x\d+)*)?"
+    r"|# accelerator (?:tpu-)?(?P<named>\w+?)(?:-slice|-podslice)?-(?P<topology>\d+(?:x\d+)+)"
 )
 TOPOLOGY = re.compile(r"--topology[= ]\"?(\d+(?:x\d+)+)")
 SLICES = re.compile(r"--num-slices[= ]\"?(\d+)")
@@ -107,17 +109,20 @@ def _tpu(text: str, wanted: Wanted, file: str) -> tuple[str, int] | None:
     found = TPU.search(words) or TPU.search(text)
     if found is None:
         return None
-    size = found["size"]
-    if found["kind"].startswith("ct") or size is None:
+    kind = found["kind"] or found["named"]
+    if kind not in DEVICES:
+        return None
+    size = found["size"] or found["topology"]
+    if kind.startswith("ct") or size is None:
         topology = TOPOLOGY.search(words)
         size = topology[1] if topology else None
     if size is None:
         return None
     chips = math.prod(int(part) for part in size.split("x"))
-    if found["kind"] in CORES and "x" not in size:
+    if kind in CORES and "x" not in size:
         chips //= 2
     slices = SLICES.search(words)
-    return DEVICES[found["kind"]], max(chips, 1) * (int(slices[1]) if slices else 1)
+    return DEVICES[kind], max(chips, 1) * (int(slices[1]) if slices else 1)
 
 
 def fill(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, split: int) -> None:

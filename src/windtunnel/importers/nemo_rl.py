@@ -5,6 +5,9 @@ Names and defaults: NVIDIA-NeMo/RL `examples/configs/sft.yaml` (commit 00455ac08
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from windtunnel.files import reading
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers import launched
 from windtunnel.importers.launch import Launch, Wanted
@@ -15,6 +18,8 @@ FORMAT = "nemo_rl"
 TITLE = "NeMo-RL configuration"
 OVER = ("trl", "axolotl", "megatron_bridge", "llama_factory", "nemo_automodel")
 OWN = frozenset({"policy.train_global_batch_size", "policy.max_total_sequence_length", "policy.train_micro_batch_size"})
+_DEEPEST = 4
+"""Files that build on each other, at most."""
 ALGORITHMS = ("grpo", "distillation", "ppo", "dapo", "rloo", "rm", "opd")
 MEGATRON = "policy.megatron_cfg."
 DTENSOR = "policy.dtensor_cfg."
@@ -34,9 +39,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     s = settings_of(text, launch)
     if launch.problems:
         return launch
-    if "defaults" in s.values:
-        why = "settings of the file that it builds on are not in it"
-        launch.leave("defaults", str(s.get("defaults")), s.line("defaults"), why, "parallelism")
+    _defaults(launch, s, file)
     sizes = []
     for name in ("cluster.num_nodes", "cluster.gpus_per_node"):
         value = s.number(name)
@@ -66,6 +69,25 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         tune.objective(launch, "dpo", "dpo", s.line("dpo.reference_policy_kl_penalty"))
     s.rest()
     return launch
+
+
+def _defaults(launch: Launch, s: Settings, file: str) -> None:
+    """Settings of the files that a file builds on, where they lie by its path; else they are asked."""
+    at, given = file, s.get("defaults")
+    for _ in range(_DEEPEST):
+        names = [name for name in (given if isinstance(given, list) else [given]) if isinstance(name, str)]
+        name = next((name for name in names if name.endswith((".yaml", ".yml"))), None)
+        if name is None:
+            return
+        path = Path(at).parent / name
+        if at == "-" or not reading.is_file(path):
+            why = f"settings of {name}, which the file builds on, are not there"
+            launch.leave("defaults", name, s.line("defaults"), why, "parallelism")
+            return
+        below = settings_of(reading.read_text(path, most_bytes=1 << 20), launch)
+        for key, value in below.values.items():
+            s.values.setdefault(key, value)
+        at, given = str(path), below.values.get("defaults")
 
 
 def _plan(launch: Launch, s: Settings, p: str, *, megatron: bool) -> None:

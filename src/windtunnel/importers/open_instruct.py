@@ -73,6 +73,12 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         "training.framework", wanted.framework or ("deepspeed" if started.deepspeed else "transformers"), "the program"
     )
     launch.set("plan.zero", started.zero or 0, started.said)
+    if isinstance(s.get("deepspeed_stage"), int):
+        s.put("plan.zero", s.get("deepspeed_stage"), "deepspeed_stage")
+        launch.set("training.framework", wanted.framework or "deepspeed", "deepspeed_stage")
+    if (size := s.number("sequence_parallel_size") or 1) > 1:
+        s.put("plan.cp", size, "sequence_parallel_size")
+        launch.set("plan.cp_kind", "all_to_all", "Ulysses")
     if started.offload:
         launch.set("plan.offload.optimizer", 1.0, started.said)
     launch.set("plan.dp", "auto", "devices")
@@ -86,7 +92,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         samples = s.get("num_samples_per_prompt_rollout")
         what = f"rollouts of {samples or 'several'} samples by vLLM beside the step"
         launched.post_training(launch, wanted, kind, what, (found.program, found.line))
+        s.get("loss_type", "num_learners_per_node", "single_gpu_mode")
     elif "dpo" in program:
+        s.get("loss_type", "dpo_loss_type")
         tune.objective(launch, "dpo", found.program, found.line)
     elif "reward" in program:
         launch.leave(found.program, "", found.line, "a reward model on pairs of answers", "algorithm")

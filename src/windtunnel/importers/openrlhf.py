@@ -54,6 +54,7 @@ RENAMED = {
     "micro_batch_size": "micro_train_batch_size",
     "gradient_checkpointing_enable": "gradient_checkpointing",
     "rank": "lora_rank",
+    "lora.rank": "lora_rank",
 }
 
 
@@ -71,8 +72,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         return launch
     for name in list(found.values):
         section, dot, own = name.partition(".")
-        if dot and section in SECTIONS[:6]:
-            plain = RENAMED.get(own, own)
+        if dot and (section in SECTIONS[:6] or name in RENAMED):
+            plain = RENAMED.get(name, RENAMED.get(own, own))
             found.values.setdefault(plain, found.values.pop(name))
             found.lines.setdefault(plain, found.lines.get(name, 0))
     s = found.settings(launch)
@@ -80,13 +81,13 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     kind = next((part for part in (program.groups() if program else ()) if part), "train_sft").removeprefix("train_")
     started = launched.started_by(found, launch, wanted)
     if kind.startswith("ppo"):
-        for name, attribute in (("actor_num_nodes", "nodes"), ("actor_num_gpus_per_node", "per_node")):
-            value = s.get(name)
-            if isinstance(value, int):
-                setattr(started, attribute, (value, f"--{name}", s.line(name)))
+        for name, attribute in (("num_nodes", "nodes"), ("num_gpus_per_node", "per_node")):
+            names = (f"actor_{name}", f"actor.{name}")
+            if isinstance(value := s.get(*names), int):
+                setattr(started, attribute, (value, *s.said(*names)))
     devices = launched.cluster(launch, wanted, found, started)
     stored = tune.base_model(launch, s, wanted, "pretrain")
-    parts = [s.get("prompt_max_len"), s.get("generate_max_len")]
+    parts = [s.get("prompt_max_len", "data.prompt_max_len"), s.get("generate_max_len", "rollout.generate_max_len")]
     if all(isinstance(part, int) for part in parts):
         s.values.setdefault("max_len", sum(parts))
     usual = (2048 if kind == "sft" else 512, "no max_len: OpenRLHF's default")
@@ -112,10 +113,10 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     if devices is not None and devices % inner:
         launch.wrong("cluster", f"tp · ring = {inner} must divide the {devices} devices; --nodes changes them")
     if kind.startswith("ppo"):
-        samples = s.get("n_samples_per_prompt") or 1
-        estimator = str(s.get("advantage_estimator") or "gae")
+        samples = s.get("n_samples_per_prompt", "rollout.n_samples_per_prompt") or 1
+        estimator = str(s.get("advantage_estimator", "algo.advantage.estimator") or "gae")
         name = {"gae": "PPO", "group_norm": "GRPO"}.get(estimator, estimator.upper())
-        engines = s.get("vllm_num_engines") or 0
+        engines = s.get("vllm_num_engines", "vllm.num_engines") or 1
         what = f"rollouts of {samples} samples by {engines} engines of vLLM beside the step"
         launched.post_training(launch, wanted, name, what, (found.program, found.line))
     elif kind in ("rm", "prm"):

@@ -79,7 +79,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
             launch.set("training.lora.quantized_base", stored, "the checkpoint's name")
     names = (p + "training_args.per_device_train_batch_size", p + "training_args.gradient_accumulation_steps")
     tune.batch(launch, s, wanted, devices, inner, names, 1)
-    if not supervised:
+    if not supervised and not any(name.startswith(("actor_infer.", "rollout_batch_size")) for name in s.values):
+        tune.objective(launch, "dpo", *s.said("beta"))
+    elif not supervised:
         samples = s.get("num_return_sequences_in_group") or 1
         engine = s.get("actor_infer.strategy_args.strategy_name") or "an engine"
         kind = str(s.get("adv_estimator") or "ppo").upper()

@@ -52,6 +52,8 @@ class Starts:
             return None
         for i, word in enumerate(words[:-1]):
             if self.images.fullmatch(word.text):  # with options after it; without them it opens a shell
+                if not re.match(r"-|serve$|\$|[\w.-]+/[\w.-]+$|/(data|models?|mnt)/", words[i + 1].text):
+                    return None
                 return i + 2 if words[i + 1].text == "serve" else i + 1
         return None
 

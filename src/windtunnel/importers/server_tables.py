@@ -63,7 +63,7 @@ def _options(settings: Mapping[str, Any], left_out: frozenset[str] | set[str] = 
         if value is True:
             words.append(option)
         elif value is False:
-            words.append(option.replace("--enable-", "--no-enable-") if "--enable-" in option else f"{option}=false")
+            words.append(f"{option}=false")
         elif isinstance(value, Mapping):
             words += [option, shlex.quote(json.dumps(value))]
         elif isinstance(value, list):

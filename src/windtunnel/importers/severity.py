@@ -20,6 +20,8 @@ _OFF: tuple[Any, ...] = (False, None, "", 0, "none", "None", "null", "no", "off"
 """Values that leave a setting off."""
 _LEAST = 3
 """Unknown settings from which on a file counts as mostly unread."""
+_ROLLOUTS = re.compile(r"(^|_)(vllm|sglang|trtllm|rollouts?|rewards?|rm|ref|critic|teacher|generation|infer|algo)(_|$)")
+"""Settings of what post-training has beside its step, which follows with the reading of post-training."""
 REST = "rest"
 """What `--without` calls all settings that no reader knows."""
 
@@ -113,6 +115,8 @@ def judge(launch: Launch, wanted: Wanted) -> None:
         if not isinstance(topic, Topic):
             topic = _topics().get(str(topic)) if topic else None
         if topic is None or _plain(left.name) in without or topic.settled(wanted):
+            continue
+        if launch.post_training and _ROLLOUTS.search(_words(left.name)):
             continue
         name = left.name.lstrip("-")
         ways = f"{topic.ways()} states it, --without {name} goes on without it"

@@ -18,9 +18,16 @@ FORMAT = "sglang"
 TITLE = "sglang.launch_server"
 PROGRAMS = (
     re.compile(r"\b(sglang[./]launch_server|dynamo\.sglang(\.worker|\.decode_worker)?)\b"),
-    re.compile(r"(^|[/\s\"'])sglang serve\b", re.MULTILINE),
+    re.compile(r"(^|[/\s\"'])sglang\s+serve\b", re.MULTILINE),
 )
-SHORT = {"--tp": "--tp-size", "--pp": "--pp-size", "--dp": "--dp-size", "--ep": "--ep-size", "--model": "--model-path"}
+SHORT = {
+    "--tp": "--tp-size",
+    "--pp": "--pp-size",
+    "--dp": "--dp-size",
+    "--ep": "--ep-size",
+    "--model": "--model-path",
+    "--speculative-algo": "--speculative-algorithm",
+}
 SIGNS = frozenset({"model-path", "tp-size", "mem-fraction-static", "chunked-prefill-size", "max-running-requests"})
 WEIGHTS = {
     "fp8": "fp8",

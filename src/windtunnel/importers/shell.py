@@ -42,6 +42,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "-ge": operator.ge,
     "-le": operator.le,
 }
+_EXPR = re.compile(r"\$\(\s*expr\s+([^()`]+)\)|`\s*expr\s+([^()`]+)`")
 _PREFIXES = (
     "then",
     "do",
@@ -248,7 +249,8 @@ class _Reader:
             return self._arithmetic(match["arith"], match.group(), line)
         name = match["braced"] or match["bare"]
         if not name:
-            return match.group()
+            plain = _EXPR.fullmatch(match.group())
+            return match.group() if plain is None else self._arithmetic(plain[1] or plain[2], match.group(), line)
         known: str | None = self.given.get(name)
         if known is None and name in self.script.variables:
             known = " ".join(word.text for word in self.script.variables[name]).replace("\n", " ")
@@ -271,7 +273,7 @@ class _Reader:
         return known if known is not None else f"${name}"
 
     def _arithmetic(self, text: str, whole: str, line: int) -> str:
-        plain = _EXPANSION.sub(lambda m: self._value(m, line), text)
+        plain = _EXPANSION.sub(lambda m: self._value(m, line), text).replace("\\*", "*")
         for name, words in {**self.script.variables, **{k: [Word(v, 0)] for k, v in self.given.items()}}.items():
             value = " ".join(word.text for word in words)
             plain = re.sub(rf"\b{re.escape(name)}\b", lambda _, value=value: value, plain)  # type: ignore[misc]
@@ -332,7 +334,8 @@ class _Reader:
             self._source(command)
             return
         if joint in ("&&", "||") and self.last is not (joint == "&&") and command[0].literal != "[":
-            if self.last is None and any(_ASSIGN.match(raw.literal) for raw in command):
+            own = command[command[0].literal in _PREFIXES :]
+            if self.last is None and own and all(raw.array is not None or _ASSIGN.match(raw.literal) for raw in own):
                 why = "depends on a condition that cannot be decided from the script"
                 self.script.notes.append((command[0].literal, command[0].line, why))
             elif self.last is None:
@@ -350,8 +353,8 @@ class _Reader:
         while command and (command[0].array is not None or _ASSIGN.match(command[0].literal)):
             self._assign(command[0])
             command = command[1:]
-        if command:
-            self.last = None
+        if command:  # what is no test is taken to succeed
+            self.last = True
             self._keep(command)
 
     def _skipped(self, command: list[_Raw]) -> None:

@@ -95,7 +95,13 @@ def _model(launch: Launch, flags: Flags, wanted: Wanted, script: Script, words: 
     from windtunnel import catalog
     from windtunnel.errors import BadInput
 
-    if wanted.model is not None or "num-layers" in flags.given:
+    known = {
+        "use-gated-attention",
+        "attention-output-gate",
+        "spec",
+        "experimental-attention-variant",
+    } & flags.given.keys()
+    if wanted.model is not None or ("num-layers" in flags.given and not known):
         return wanted
     checkpoint = flags.given.get("hf-checkpoint", ([], None))[0]
     sourced = [Path(name).stem for name, _ in script.missing if "models" in Path(name).parts]
@@ -105,7 +111,8 @@ def _model(launch: Launch, flags: Flags, wanted: Wanted, script: Script, words: 
             found = catalog.model(name).name
         except BadInput:
             continue
-        launch.assumed.append(("model", found, f"by the name of the file that the script sources, {name}"))
+        launch.assumed.append(("model", found, f"by the name {name}, of the sourced file or the checkpoint"))
+        flags.set_aside(*known)
         return replace(wanted, model=found)
     if script.missing:
         missing, line = script.missing[0]

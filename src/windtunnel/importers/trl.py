@@ -128,7 +128,7 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
         values, _ = read_mapping(text, launch)
         launch.title = "Accelerate configuration"
         return Settings(launch, {}, {}), accelerate.of_settings(values, "the file"), ""
-    if "model_name_or_path" in keys and not COMMAND.search(text):
+    if "model_name_or_path" in keys:
         return Settings(launch, *read_mapping(text, launch)), accelerate.Started(), ""
     script = read_script(text, wanted.env, file=launch.file)
     spelled = [[(word.text, word.line) for word in command] for command in script.commands]

@@ -16,7 +16,7 @@ from windtunnel.importers.server_reader import Place, Program, nodes_of
 FORMAT = "vllm"
 TITLE = "vllm serve"
 PROGRAMS = (
-    re.compile(r"(^|[/\s\"'])vllm serve\b", re.MULTILINE),
+    re.compile(r"(^|[/\s\"'])vllm\s+serve\b", re.MULTILINE),
     re.compile(r"\bdynamo\.vllm\b"),
     re.compile(r"\bvllm\.entrypoints\.(openai\.|anthropic\.)?api_server\b|\bvllm/entrypoints/openai/api_server\.py\b"),
 )

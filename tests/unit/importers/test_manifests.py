@@ -271,3 +271,32 @@ def test_trtllm_bench_is_a_server_and_its_load() -> None:
     assert (pool["plan"]["tp"], pool["limits"]["max_num_seqs"]) == (4, 64)
     traffic = launch.scenario()["serving"]["traffic"]
     assert (traffic["concurrency"], traffic["input_tokens"], traffic["output_tokens"]) == (16, 1024, 256)
+
+
+def test_a_list_of_words_is_a_command() -> None:
+    words = ["vllm", "serve", "--model", "Qwen/Qwen3-8B", "--max-num-seqs", "'32'"]
+    text = "kind: Deployment\nspec:\n  replicas: 2\n  template:\n    spec:\n      containers:\n        - name: a\n"
+    text += "          command:\n" + "".join(f"            - {word}\n" for word in words)
+    launch = imported(text)
+    [pool] = pools(launch)
+    assert launch.fields["model"] == "Qwen/Qwen3-8B"
+    assert (pool["replicas"], pool["limits"]["max_num_seqs"]) == (2, 32)
+
+
+def test_an_image_of_an_engine_that_runs_something_else_serves_nothing() -> None:
+    text = "kind: Pod\nspec: {containers: [{name: a, image: 'vllm/vllm-openai:v1', command: [sleep, '5']}]}\n# vllm\n"
+    launch = formats.read("vllm", text, "x", Wanted(device="h100-sxm-80gb"))
+    assert "nowhere that can be read" in launch.problems[0].rule
+
+
+def test_slices_of_tpus_in_a_manifest() -> None:
+    text = "kind: Job\nspec:\n  template:\n    spec:\n      nodeSelector:\n"
+    text += (
+        "        cloud.google.com/gke-tpu-accelerator: tpu-v6e-slice\n        cloud.google.com/gke-tpu-topology: 4x4\n"
+    )
+    text += "      containers:\n        - name: a\n          image: b\n          command:\n            - bash\n"
+    text += "            - -c\n            - |\n              (set -e && export A=1 && python3 -m MaxText.train c.yml "
+    text += "model_name=llama3.1-8b per_device_batch_size=2)\n"
+    fields = formats.read(formats.detect(text, "x"), text, "x", Wanted()).fields
+    assert fields["cluster.nodes"] * fields["cluster.devices_per_node"] == 16
+    assert fields["training.global_batch"] == 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -347,6 +348,16 @@ def test_grpo_of_nemo_rl_is_said() -> None:
 def test_a_file_that_builds_on_another_stops() -> None:
     problems = imported("defaults: ../sft.yaml\n" + RL).problems
     assert any(problem.field == "defaults" for problem in problems)
+
+
+def test_a_file_that_builds_on_one_by_its_path_takes_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(RL)
+    own = "defaults: base.yaml\npolicy: {train_global_batch_size: 64, max_total_sequence_length: 512}\nsft: {seed: 1}\n"
+    (tmp_path / "own.yaml").write_text(own)
+    launch = formats.read("nemo_rl", own, str(tmp_path / "own.yaml"), Wanted(device="h100-sxm-80gb"))
+    assert not launch.problems
+    assert launch.fields["training.global_batch"] == 64
+    assert launch.fields["plan.tp"] == 2
 
 
 def test_sizes_of_a_recipe_that_are_not_in_the_file_are_asked() -> None:
