@@ -104,8 +104,9 @@ def latency_s(
         out = nccl.NVLS_TREE_OUT_HOP_S if name == "nvls_tree" else nccl.NVLS_OUT_HOP_S
         return 0.0, np.asarray(traffic.up_hops * c.up.switch_hop_s + traffic.out_hops * (out + extra))
     if op in ("send_recv", "all_to_all"):
-        hops = traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * (c.out.hop_s[2] + extra)
-        posts = np.maximum(place.size - 2.0, 0.0) * c.peer_s if op == "all_to_all" else 0.0
+        own = c.out.p2p_hop_s if op == "send_recv" else c.out.exchange_hop_s
+        hops = traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * ((c.out.hop_s[2] if own is None else own) + extra)
+        posts = np.maximum(place.size - 2.0, 0.0) * c.peer_s + _sent_s(place, cluster, c) if op == "all_to_all" else 0.0
         return c.p2p_base_s, np.asarray(hops + posts)
     if name in nccl.COLLNET_HOP_S:
         up_hop, out_hop = nccl.COLLNET_HOP_S[name]
@@ -116,14 +117,24 @@ def latency_s(
     if name == "torus":
         return c.torus_base_s, np.asarray(traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (c.out.hop_s[i] + extra))
     if name == "tree":
-        up = nccl.TREE_UP_HOP_S if cluster.scale_up.family.startswith("nvlink") else nccl.TREE_UP_HOP_PCIE_S
+        family = cluster.scale_up.family
+        up = nccl.TREE_UP_HOP_S if family.startswith("nvlink") else nccl.TREE_UP_HOP_PCIE_S
+        up = c.up.hop_s if family in nccl.THROUGH_HOST else up
         return nccl.TREE_BASE_S[i], np.asarray(
             traffic.up_hops * up[i] + traffic.out_hops * ((c.out.tree_hop_s or nccl.TREE_OUT_HOP_S)[i] + extra)
         )
     if op == "broadcast":  # chunks fill the whole chain one after the other: NCCL counts a network hop for every rank
         steps, hop = traffic.up_hops + traffic.out_hops, c.out.hop_s[i] + extra
         return c.base_s[i], np.asarray(steps * np.where(traffic.out_hops > 0, hop, c.up.hop_s[i]))
-    return c.base_s[i], np.asarray(traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (c.out.hop_s[i] + extra))
+    inside = np.where(traffic.out_hops > 0, np.maximum(c.up.hop_s[i], c.out.message_s), c.up.hop_s[i])
+    return c.base_s[i], np.asarray(traffic.up_hops * inside + traffic.out_hops * (c.out.hop_s[i] + extra))
+
+
+def _sent_s(place: GroupPlacement, cluster: ClusterSpec, c: NetworkCoefficients) -> Floats:
+    """Seconds in which the ranks behind one NIC post their messages to other nodes, beyond `peer_s` of each."""
+    remote = np.maximum(place.size - place.ranks_per_domain, 0.0)
+    sharing = np.maximum(place.ranks_per_domain / max(cluster.scale_out.nics_per_node, 1), 1.0)
+    return np.asarray(remote * sharing * max(c.out.message_s - c.peer_s, 0.0))
 
 
 def oversubscription(cluster: ClusterSpec, place: GroupPlacement, op: str, leaf_domains: int) -> Floats:

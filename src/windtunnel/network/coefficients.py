@@ -41,6 +41,12 @@ class LinkFamily:
     """Further factor for all-to-all (many small peers)."""
     net_latency_s: float = 0.0
     """Latency that the network plugin reports on top of the hop (NCCL's table counts it twice under Simple)."""
+    message_s: float = 1e-6
+    """Posting one network message: every step of a ring between nodes takes at least that (NCCL's `netOverhead`)."""
+    p2p_hop_s: float | None = None
+    """Latency of the message of a pair; absent: a Simple hop."""
+    exchange_hop_s: float | None = None
+    """Latency of an all-to-all, beside what each message costs; absent: a Simple hop."""
     tree_hop_s: tuple[float, float, float] | None = None
     """Latency of a message of a tree between nodes; absent: as NCCL's table has it."""
     protocols: tuple[str, ...] = ("ll", "ll128", "simple")

@@ -87,6 +87,8 @@ _TREE_CORRECTION = np.array(
 TREE_BASE_S = (6.8 * _US, 14.0 * _US, 8.4 * _US)
 TREE_UP_HOP_S = (0.6 * _US, 1.25 * _US, 4.0 * _US)
 TREE_UP_HOP_PCIE_S = (1.0 * _US, 1.9 * _US, 4.0 * _US)
+THROUGH_HOST = frozenset({"pcie_vm", "pcie_host"})
+"""Families of links without peer access: every hop goes through host memory."""
 TREE_OUT_HOP_S = (5.0 * _US, 8.5 * _US, 14.0 * _US)
 NVLS_HOP_S, NVLS_OUT_HOP_S, NVLS_TREE_OUT_HOP_S = 25.0 * _US, 18.0 * _US, 20.9 * _US
 COLLNET_HOP_S = {"collnet_direct": (3.7 * _US, 31.0 * _US), "collnet_chain": (2.8 * _US, 30.0 * _US)}

@@ -19,6 +19,7 @@ from windtunnel.cost.streamed import both_roofs_s, distinct_experts, filled
 from windtunnel.graph import Batch, Kind, Operator
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
+from windtunnel.network.nccl import THROUGH_HOST
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.serving.iteration import sparse_weights
@@ -371,7 +372,8 @@ class Layers:
         """One all-reduce over the tensor axis.
 
         Inside a domain the engine's own kernel or the library's, whichever is sooner, or the one that is asked for;
-        the library's across.
+        the library's across, and over PCIe but between two peers (vLLM `custom_all_reduce.py`: more than two devices
+        without NVLink have none).
         """
         t, c = self.shape.tp, self.c
         size = rows * self.model.hidden_size * 2.0
@@ -379,10 +381,15 @@ class Layers:
             return c.in_switch_s + size / (c.in_switch_fraction * self.cluster.scale_up.bytes_per_s)
         where = placement(t, 1, self.cluster.scale_up_domain)
         library = np.asarray(self.network.collective("all_reduce", size, where, software=self.shape.library).alone_s)
-        if t > self.cluster.scale_up_domain:
+        if t > self.cluster.scale_up_domain or not self._own_kernel(t):
             return library
         rate = c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s
         return np.minimum(library, c.all_reduce_s + 2.0 * (t - 1) / t * size / rate)
+
+    def _own_kernel(self, ranks: int) -> bool:
+        """Whether the engine's own all-reduce works between so many devices of a domain."""
+        family = self.cluster.scale_up.family
+        return not family.startswith("pcie") or (ranks == 2 and family not in THROUGH_HOST)
 
     def _exchange(self, n: Floats) -> Floats:
         """What brings expert results home: an all-reduce where every rank has all tokens, else two exchanges.
@@ -406,6 +413,8 @@ class Layers:
         inside = min(self.cluster.scale_up_domain, ranks)
         up = c.all_to_all_fraction * self.cluster.scale_up.bytes_per_s
         seconds = 2.0 * c.all_to_all_s + sent / up
+        if self.cluster.scale_up.family.startswith("pcie"):
+            seconds = np.maximum(seconds, self._library_exchange(sent, inside))
         if ranks > inside:
             nic = c.all_to_all_fraction * self.cluster.nic_bytes_per_s_per_device
             across = sent * (ranks - inside) / (ranks - 1.0) / nic
@@ -415,6 +424,12 @@ class Layers:
         if shape.tp > 1:
             seconds = seconds + 0.5 * self._all_reduce(n / shape.dp)
         return np.asarray(seconds)
+
+    def _library_exchange(self, sent: Floats, ranks: int) -> Floats:
+        """Two all-to-alls of the library, there and back, which move so many bytes of each rank."""
+        whole = sent / 2.0 * ranks / max(ranks - 1.0, 1.0)
+        where = placement(ranks, 1, self.cluster.scale_up_domain)
+        return 2.0 * np.asarray(self.network.collective("all_to_all", whole, where).alone_s)
 
     def _other_ranks(self) -> float:
         """Ranks next to its own that have an expert of a token, on average, experts drawn alike."""

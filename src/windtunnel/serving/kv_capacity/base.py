@@ -102,11 +102,12 @@ def visible_bytes(device: DeviceSpec) -> float:
 
 
 def outside_bytes(ranks: int) -> float:
-    """Communicators, handles and workspaces: 0.05–0.16 GiB on one device (logs of vLLM); each further rank adds.
+    """Communicators, handles and workspaces: 0.05–0.16 GiB on one device, 0.55 on two (logs of vLLM); others add.
 
-    Assumed beyond one device: 0.25 GiB were logged on two devices without peer access, about 1 GiB on eight.
+    Source: 0.13 and 0.54 to 0.55 GiB (llm-d-incubation/llm-d-planner docs/empirical-vllm-memory-results.md); each rank
+    beyond two is assumed: about 1 GiB was logged on eight.
     """
-    return (0.1 + (0.12 * ranks if ranks > 1 else 0.0)) * GIB
+    return (0.13 + (0.42 + 0.1 * (ranks - 2) if ranks > 1 else 0.0)) * GIB
 
 
 def activation_bytes(model: ModelSpec, shape: Shape, tokens: int, seqs: int, sampler_bytes: float) -> float:

@@ -10,10 +10,10 @@ from windtunnel.serving.deployment import Pool
 from windtunnel.serving.iteration.attention import cached_bytes, layer_counts, state_bytes
 from windtunnel.serving.kv_capacity.base import GIB
 
-DERIVED_TOKENS_SINCE = (0, 20)
+DERIVED_TOKENS_SINCE = (0, 20, 1)
 """Release of vLLM since which "GPU KV cache size" is concurrency times max_model_len (kv_cache_utils.py,
 _report_kv_cache_config); before, blocks are shared out evenly to the groups of layers (vllm-project/vllm issue 40691:
-0.19; noonghunna/club-3090 issue 612: 0.24)."""
+0.19; noonghunna/club-3090 issue 91: 0.20.1)."""
 V1, V0_BLOCK = (0, 8), 16
 NEAR = 1.25
 """Numbers of layers of two kinds below this ratio make groups of the larger size (kv_cache_utils.py)."""
@@ -30,7 +30,7 @@ class EngineLog:
     available_kv_gib: float
     kv_tokens: int
     max_concurrency: float
-    """Requests of max_model_len tokens that fit at once."""
+    """Requests of max_model_len tokens that fit at once; infinite where no length is known."""
     starts: bool
     words: tuple[str, ...]
     """The lines as the engine writes them."""
@@ -52,8 +52,8 @@ def engine_log(pool: Pool) -> EngineLog:
     own = pool.instance
     engine = own.defaults.memory_rule
     tokens = own.capacity.tokens // max(own.shape.dp, 1)
-    longest = max(own.max_model_len, 1)
-    concurrency = tokens / longest
+    longest = own.max_model_len
+    concurrency = tokens / longest if longest else math.inf
     if engine == "vllm" and (counted := _vllm_tokens(pool)) is not None:
         tokens, concurrency = counted
     starts = tokens > 0 and (not own.defaults.fits_longest or bool(pool.spec.kv.lending) or concurrency >= 1.0)
@@ -121,6 +121,8 @@ def _vllm_tokens(pool: Pool) -> tuple[int, float] | None:
     """
     own, model = pool.instance, pool.model
     full, windowed, recurrent = layer_counts(model)
+    if own.drafting and own.drafting.network and own.drafting.network.reads_hidden:
+        full += sum(own.drafting.network.kinds.values())
     counts = [n for n in (full, windowed, recurrent) if n]
     mixed = own.capacity.window_share > 0.0 or own.capacity.sequence_blocks > 0
     if len(counts) < 2 or not mixed or not full or own.capacity.cache_bytes <= 0.0:
@@ -135,7 +137,7 @@ def _vllm_tokens(pool: Pool) -> tuple[int, float] | None:
     groups = sum(math.ceil(n / size) for n in counts)
     stage = max(pool.spec.plan.pp, 1)
     blocks = int(own.capacity.cache_bytes // (per_token * block * math.ceil(size / stage)))
-    longest, budget = max(own.max_model_len, 1), own.limits.budget // max(own.shape.dp, 1)
+    longest, budget = own.max_model_len or own.capacity.tokens, own.limits.budget // max(own.shape.dp, 1)
     request = math.ceil(full / size) * math.ceil(longest / block)
     if windowed:
         kept = min(model.attended_window - 1 + budget, longest)
