@@ -68,8 +68,9 @@ def released_format(*names: str) -> ReleasedFormat | None:
     for name in names:
         if released_models.formats(name) is not None:
             return listed_format(name)
-        _, said = named_format(name)
-        if said is not None and (exact := listed_format(name)) is not None and exact.formats.get("weights") == said:
+        base, said = named_format(name)
+        exact = listed_format(name) if said is not None else None
+        if exact is not None and exact != listed_format(base):  # an entry of its own, not that of the base
             return exact
         if said is not None:
             return ReleasedFormat({"weights": said}, f"not stated; the checkpoint's name {name} says it")

@@ -173,6 +173,23 @@ def test_configurations_tell_the_format(own: object, formats: dict[str, str] | N
     assert stored_formats({"quantization_config": own, "num_experts": 8}) == formats
 
 
+def test_attention_that_is_left_out_of_every_layer_has_16_bits_in_a_dense_model() -> None:
+    own = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+    for names in (["*self_attn*", "lm_head"], [f"model.layers.{i}.self_attn*" for i in range(60)]):
+        found = stored_formats({"quantization_config": own | {"ignore": names}})
+        assert found == {"weights": "nvfp4", "attention": "bf16"}
+
+
+def test_norms_indexers_and_towers_that_are_left_out_are_no_attention() -> None:
+    """As GLM-5-FP8 and Llama-4-Scout list them (copies in ai-dynamo/aiconfigurator and inference-sim)."""
+    layers = [f"model.layers.{i}.self_attn.{part}" for i in range(79) for part in ("q_a_layernorm", "indexers_proj")]
+    own = {"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": layers}
+    assert stored_formats({"quantization_config": own, "num_experts": 8}) == {"weights": "fp8_block"}
+    towers = [f"vision_model.model.layers.{i}.self_attn.q_proj" for i in range(34)]
+    own = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": towers}
+    assert stored_formats({"quantization_config": own, "num_experts": 8}) == {"weights": "nvfp4"}
+
+
 def test_a_dense_model_has_no_format_of_experts() -> None:
     own = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["model.layers.0.self_attn*"]}
     assert stored_formats({"quantization_config": own}) == {"weights": "nvfp4"}

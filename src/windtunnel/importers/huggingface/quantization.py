@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -67,8 +68,11 @@ def stored_formats(config: Mapping[str, Any]) -> Formats | None:
     method = str(own.get("quant_method") or own.get("quant_type") or "").lower()
     found = _by_method(method, own)
     experts = config.get("expert_dtype") or own.get("expert_dtype")
-    if found is not None and "experts" in found and not has_experts:  # a dense model, whose attention was left out
-        found = {name: value for name, value in found.items() if name != "experts"} | {"weights": found["experts"]}
+    found_experts = (found or {}).get("experts", "")
+    if found is not None and found_experts and not has_experts:  # a dense model, whose attention was left out
+        apart = {"attention": "bf16"} if _leaves_attention_out(own, ("ignore", "exclude_modules", "exclude")) else {}
+        found = {name: value for name, value in found.items() if name != "experts"}
+        found |= {"weights": found_experts} | apart
     if found is not None and isinstance(experts, str) and (stored := _DTYPES.get(experts.lower())) is not None:
         found = found | {"experts": stored}
     return found
@@ -78,7 +82,9 @@ def _by_method(method: str, own: Mapping[str, Any]) -> Formats | None:
     if method == "mxfp4":  # transformers and vLLM convert the experts of gpt-oss alone
         return {"weights": "bf16", "experts": "mxfp4"}
     if method in ("fp8", "fbgemm_fp8", "finegrained_fp8"):
-        apart = {"attention": "bf16"} if _leaves_attention_out(own) else {}
+        apart = (
+            {"attention": "bf16"} if _leaves_attention_out(own, ("modules_to_not_convert", "ignored_layers")) else {}
+        )
         return {"weights": "fp8_block" if own.get("weight_block_size") else "fp8"} | apart
     if method in _GROUPWISE:
         return _groupwise(own)
@@ -97,10 +103,22 @@ def _by_method(method: str, own: Mapping[str, Any]) -> Formats | None:
     return _compressed(own) if method in ("compressed-tensors", "compressed_tensors") else None
 
 
-def _leaves_attention_out(own: Mapping[str, Any]) -> bool:
+_OWN_ATTENTION = re.compile(
+    r"(?<![a-z_])(self_)?attn\W*$|(?<![a-z_])(self_)?attn\W+(q|k|v|o|qkv|out|kv_b|q_b)_proj\W*$"
+)
+"""Names of a layer's attention or of a matrix of it, not of its norms or its indexer."""
+_TOWERS = ("vision", "visual", "audio")
+
+
+def _attention_of(names: Any) -> list[str]:
+    """Those of the modules left out that are attention of the text model."""
+    listed = [str(name) for name in names] if isinstance(names, list | tuple) else [str(names)]
+    return [name for name in listed if _OWN_ATTENTION.search(name) and not any(tower in name for tower in _TOWERS)]
+
+
+def _leaves_attention_out(own: Mapping[str, Any], lists: tuple[str, ...]) -> bool:
     """Whether modules that stay in 16 bits are the attention of most layers, not of a first, last or drafting one."""
-    names = own.get("modules_to_not_convert") or own.get("ignored_layers") or ()
-    attention = [str(name) for name in names if "self_attn" in str(name)] if isinstance(names, list | tuple) else []
+    attention = _attention_of(next((own[name] for name in lists if own.get(name)), ()))
     layers = {part for name in attention for part in name.split(".") if part.isdigit()}
     return len(layers) > _FEW_LAYERS or any(not any(map(str.isdigit, name)) for name in attention)
 
@@ -209,5 +227,4 @@ def _cache_scheme(own: Mapping[str, Any]) -> str:
 
 def _apart(format: str, left_out: Any) -> Formats:
     """One format for all weights, or for the experts alone where the attention is left out."""
-    names = " ".join(map(str, left_out)) if isinstance(left_out, list | tuple) else str(left_out)
-    return {"weights": "bf16", "experts": format} if "self_attn" in names else {"weights": format}
+    return {"weights": "bf16", "experts": format} if _attention_of(left_out) else {"weights": format}
