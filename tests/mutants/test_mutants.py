@@ -186,6 +186,7 @@ def test_every_equivalent_mutant_has_a_reason_and_its_file() -> None:
 # -- a whole run
 
 
+@pytest.mark.slow
 def test_a_run_draws_tries_and_goes_on(tmp_path: Path) -> None:
     """Twice the same draw; kills are confirmed, outcomes kept, and a run without an index says what to do."""
     environment = os.environ | {"WINDTUNNEL_MUTANTS_INDEX": str(tmp_path / "index.db")}

@@ -305,7 +305,11 @@ def test_no_candidate_beats_its_bounds(name: str) -> None:
     assert seen >= 0.7 * SAMPLES
 
 
-@pytest.mark.parametrize("name", SPACES)
+SHARED = ("mixture", "dense, Megatron-Core", "sharded")
+"""Spaces whose bounds take longest to compute alone: the long suite has them."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SHARED else n for n in SPACES])
 def test_a_bound_does_not_depend_on_what_else_is_in_the_space(name: str) -> None:
     case, x = space(name)
     time_s = screened(name)[1].time_s

@@ -135,7 +135,9 @@ def test_saves_alone_cost_their_stops() -> None:
     assert run.seconds[CLASSES.index("save")] == pytest.approx(60.0 * (100 * 24 - 1))
 
 
-@pytest.mark.parametrize(("rate", "interval_s"), [(1e-5, 3600.0), (1e-4, 1800.0), (3e-4, 600.0)])
+@pytest.mark.parametrize(
+    ("rate", "interval_s"), [(1e-5, 3600.0), (1e-4, 1800.0), pytest.param(3e-4, 600.0, marks=pytest.mark.slow)]
+)
 def test_the_mean_is_that_of_the_renewal_process(rate: float, interval_s: float) -> None:
     program = simple(rate, work_s=300 * DAY, interval_s=interval_s)
     wall = np.mean([run.wall_s for run in replications(program, Frailty(), 200, 3)]) - 300.0  # the first start

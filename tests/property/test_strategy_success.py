@@ -180,7 +180,7 @@ def test_weights_without_a_verifier_are_a_majority() -> None:
     assert weighted_vote(p, 15, ((0.5,),), 0.0) == pytest.approx(majority(p, 15, ((0.5,),)), abs=0.06)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_any_knobs_give_chances(data: Any) -> None:
     id = data.draw(st.sampled_from(KNOWN))

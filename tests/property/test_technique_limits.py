@@ -28,12 +28,15 @@ pytestmark = pytest.mark.property
 
 CLUSTER = catalog.resolve_cluster(ClusterRef(device="h100-sxm-80gb", nodes=1, devices_per_node=8))
 TECHNIQUES = [technique for _, technique in REGISTRY.items()]
+LONG = {"des-loc", "dual-batch-overlap", "intellect-1", "lamina", "nanoflow", "sparseloco"}
+"""Techniques whose own cases take seconds: the long suite has them."""
 DECLARED = [technique for technique in TECHNIQUES if technique.limit_cases is not None]
 
 
 def each(techniques: Sequence[Technique]) -> Any:
     """Runs a test for each technique; all tests of one share a process, and with it what was simulated."""
-    cases = [pytest.param(t, id=t.id, marks=pytest.mark.xdist_group(t.id)) for t in techniques]
+    long = {t.id: [pytest.mark.slow] if t.id in LONG else [] for t in techniques}
+    cases = [pytest.param(t, id=t.id, marks=[pytest.mark.xdist_group(t.id), *long[t.id]]) for t in techniques]
     return pytest.mark.parametrize("technique", cases)
 
 

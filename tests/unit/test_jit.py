@@ -112,6 +112,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -170,6 +171,7 @@ def directories(parent: Path, package: str = "") -> list[str]:
     return sorted(p.name for p in parent.glob(f"{kernel_cache.PREFIX}{package}*"))
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_helper_in_another_file_compiles_its_callers_again(package: Path) -> None:
     assert run(package) == (2, 0)
     assert run(package) == (2, 1)
@@ -179,6 +181,7 @@ def test_an_edit_of_a_helper_in_another_file_compiles_its_callers_again(package:
     assert len(directories(package / "__pycache__", "engine-")) == 2
 
 
+@pytest.mark.slow
 def test_an_edit_of_one_package_leaves_the_machine_code_of_others(package: Path) -> None:
     assert [run(package), run(package, CLUSTERS)] == [(2, 0), (2, 0)]
     (package / "engine" / "other_kernel.py").write_text(HELPER.format(step=10))

@@ -54,6 +54,7 @@ def test_a_scenario_with_a_run_is_advised_on_its_days(advice: Advice) -> None:
     assert sum(advice.shares.values()) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_techniques_of_runs_alone_are_ranked_beside_those_of_steps(advice: Advice) -> None:
     found = listed(advice)
     assert {"c4", "elaswave", "universal-checkpointing", "tp-overlap"} <= found.keys()
@@ -62,6 +63,7 @@ def test_techniques_of_runs_alone_are_ranked_beside_those_of_steps(advice: Advic
     assert gains == sorted(gains, reverse=True) and min(gains) > 0
 
 
+@pytest.mark.slow
 def test_each_line_says_days_dollars_energy_what_moves_and_what_it_costs(advice: Advice) -> None:
     one = listed(advice)["elaswave"]
     figures = {name: (before, after) for name, before, after in one.also}
@@ -72,6 +74,7 @@ def test_each_line_says_days_dollars_energy_what_moves_and_what_it_costs(advice:
     assert one.costs == costs_of(REGISTRY.get("elaswave"))
 
 
+@pytest.mark.slow
 def test_the_gain_is_that_of_the_same_runs_by_hand(advice: Advice) -> None:
     one = listed(advice)["c4"]
     after = api.simulate_run(merged(FAILING, one.scenario), sensitivities=False)
@@ -91,6 +94,7 @@ def test_runs_are_paired_and_go_on_while_nothing_is_resolved() -> None:
     assert paired.std() < bench.base.samples[:, 0].std()
 
 
+@pytest.mark.slow
 def test_what_is_not_resolved_says_so(advice: Advice) -> None:
     from windtunnel.views.advise import notes
 

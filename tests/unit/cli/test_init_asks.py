@@ -57,6 +57,7 @@ def test_what_was_given_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert yaml.safe_load((tmp_path / "s.yaml").read_text())["cluster"]["device"] == "h100-sxm-80gb"
 
 
+@pytest.mark.slow
 def test_more_nodes_are_offered_until_a_plan_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = _answer(monkeypatch, "meta-llama/Llama-3.1-70B", "", "", "", "")
     assert run(["init", str(tmp_path / "s.yaml")]) == 0

@@ -37,6 +37,7 @@ def few_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_devices, "catalogue_devices", lambda: (*PRICED, "mi300x"))
 
 
+@pytest.mark.slow
 def test_each_device_has_the_plan_that_a_search_on_it_alone_finds() -> None:
     found = api.rank_devices(TRAINING)
     by_device = {one.device: one for one in found.ranked}

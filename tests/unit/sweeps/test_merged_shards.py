@@ -94,6 +94,7 @@ def test_a_lost_list_of_merges_loses_no_row(tmp_path: Path) -> None:
         assert len(store.done()) == 150
 
 
+@pytest.mark.slow
 def test_a_writer_killed_at_any_moment_leaves_every_row_once(tmp_path: Path) -> None:
     (tmp_path / "cells").mkdir()
     draw, first = random.Random(5), 0

@@ -29,7 +29,7 @@ SLOW = ("ets", "fastgen_splitfuse", "tokenweave")
 
 
 @pytest.mark.parametrize(
-    "paper", ["dsi", "mirror_sd", "nanoflow", "lamina", *(pytest.param(p, marks=pytest.mark.slow) for p in SLOW)]
+    "paper", ["dsi", "mirror_sd", "lamina", *(pytest.param(p, marks=pytest.mark.slow) for p in SLOW)]
 )
 def test_misses_are_the_known_ones_and_say_what_is_missing(paper: str) -> None:
     experiment = import_module(f"windtunnel_lab.papers.{paper}.experiment")

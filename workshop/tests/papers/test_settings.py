@@ -32,6 +32,7 @@ def results() -> list[ClaimResult]:
     return [*papers.run_paper("pytorch_ddp"), *papers.run_paper("tp_overlap")]
 
 
+@pytest.mark.slow
 def test_every_claim_has_its_range_around_the_central_value(results: list[ClaimResult]) -> None:
     assert len({r.id for r in results}) == len(results) == 8
     for result in results:
@@ -39,10 +40,12 @@ def test_every_claim_has_its_range_around_the_central_value(results: list[ClaimR
         assert result.claim and result.assumptions
 
 
+@pytest.mark.slow
 def test_misses_are_the_known_ones(results: list[ClaimResult]) -> None:
     assert {r.id for r in results if not r.within} <= KNOWN_MISSES
 
 
+@pytest.mark.slow
 def test_overlap_is_worth_more_where_communication_weighs_more(results: list[ClaimResult]) -> None:
     speed = {r.id: r.simulated for r in results}
     # float8 computes faster but gathers half of the bytes: its order against bf16 is not a law

@@ -317,6 +317,7 @@ _LONG = (
     "serving-deepseek-v3-32xh200",
     "serving-qwen3-32b-32xh200",
     "serving-qwen3-30b-a3b-front",
+    "serving-qwen3-32b-rate",
 )
 
 

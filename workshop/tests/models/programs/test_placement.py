@@ -57,7 +57,7 @@ def cost_of(scenario: dict[str, Any], pools: list[dict[str, Any]], place: ToolPl
     return usd if not point.saturated and (point.deadline_met or 0.0) >= 0.9 else float("inf")
 
 
-@pytest.mark.parametrize("deadline_s", [2.5, 3.0])
+@pytest.mark.parametrize("deadline_s", [pytest.param(2.5, marks=pytest.mark.slow), 3.0])
 def test_the_least_is_that_of_all_placements(deadline_s: float) -> None:
     asked = merged(AGENT, {"programs": {"deadline_s": deadline_s}})
     every = [[{"role": "mixed", "group": g, "replicas": n}] for g, n in product((0, 1), (1, 2, 3))]
