@@ -25,7 +25,7 @@ KNOWN_MISSES = {
 """Claims that the simulator does not reach with the settings fixed beforehand. Shrink this set, never hide in it."""
 
 
-SLOW = ("ets", "fastgen_splitfuse", "tokenweave")
+SLOW = ("ets", "fastgen_splitfuse", "nanoflow", "tokenweave")
 
 
 @pytest.mark.parametrize(
