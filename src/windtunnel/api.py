@@ -464,7 +464,7 @@ def plan(
         explain: also why: the runner-up, the best of every tp and pp, what each limit costs; None: unless
             the space is large.
         stable: also how far each resource of the cluster may change before another layout wins (minutes).
-        time_limit_s: training: seconds after which the best plan so far is the answer; None: large spaces of models
+        time_limit_s: seconds after which the best plan so far is the answer; None: large spaces of models to train
             with experts have a limit of their own.
         report: called with a `Progress` as the search goes on.
 

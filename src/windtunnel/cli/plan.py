@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from time import process_time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -108,7 +105,7 @@ def plan(
     if export is not None:
         check_one_cluster(source, settings)
     try:
-        with listener("planning", stops=False) as told, _ending_after(time_limit):
+        with listener("planning", stops=False) as told:
             result = run(
                 source,
                 settings,
@@ -116,7 +113,7 @@ def plan(
                 free=free or None,
                 explain=why,
                 stable=stability,
-                time_limit_s=time_limit,
+                time_limit_s=None if time_limit is None else max(time_limit - process_time(), 0.0),
             )
     except KeyboardInterrupt as stop:
         note(stopped_words(stop))
@@ -133,28 +130,6 @@ def plan(
         return
     _remarks(result, why=why, stability=stability)
     _show_training(result, wanted, simpler=simpler)
-
-
-@contextmanager
-def _ending_after(seconds: float | None) -> Iterator[None]:
-    """Interrupt what runs inside, as Ctrl-C does, should it still run after so many seconds.
-
-    Where the system has no such timer, only searches of training that look at the clock themselves end.
-    """
-    if seconds is None or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _show_devices(found: DeviceRanking, output: Path | None, *, as_json: bool) -> None:
@@ -223,7 +198,9 @@ def _show_training(result: PlanResult, wanted: _Written, *, simpler: bool) -> No
 def _show_serving(result: ServingPlan, wanted: _Written, *, simpler: bool) -> None:
     """Write and print a deployment."""
     if not result.proof.complete:
-        note("stopped: the best deployment so far follows")
+        gap = result.proof.gap
+        how = "not every deployment was bounded" if gap is None else f"one up to {100 * gap:.1f} % better may exist"
+        note(f"stopped: the best deployment so far follows; {how}")
     taken = (result.simpler_scenario if simpler else None) or result.scenario
     if wanted.output is not None:
         _write(taken, wanted.output)

@@ -56,6 +56,7 @@ def run(
             source,
             overrides=settings,
             report=lambda name, done, of: listener.say(f"{done} of {of} devices; now {name}"),
+            time_limit_s=more.get("time_limit_s"),
         )
     from windtunnel.catalog.load import load
     from windtunnel.planner.plan_training import plan
@@ -64,7 +65,8 @@ def run(
     if scenario.search is not None and scenario.search.target == "serving":
         from windtunnel.planner.serving.plan_deployment import plan_serving
 
-        return plan_serving(scenario, lines, folder, report=listener.searching)
+        limit = more.get("time_limit_s")
+        return plan_serving(scenario, lines, folder, report=listener.searching, time_limit_s=limit)
     asked: dict[str, Any] = {
         "overrides": settings,
         "explain": None if explain is None and full else bool(explain),

@@ -126,16 +126,19 @@ def plan_one_cluster(request: PlanRequest) -> PlanResult:
         written=written,
         finalists=finalists,
     )
+    if not proof.complete:
+        result = replace(result, stopped="time" if searched.passed else STOPPED)
     if not proof.complete and not searched.passed:  # Ctrl-C
         return replace(result, left_out=STOPPED)
+    if answered.passed:
+        return replace(result, left_out=TIME_UP)
     return answer.explained(result, request, progress, answered)
 
 
 def _deadlines(request: PlanRequest, branches: list[Branch]) -> tuple[Deadline, Deadline]:
     """When the search ends with what it has, and when its explanation does."""
-    if (limit := request.time_limit_s) is not None:
-        ends = (request.begun + share * limit for share in (SEARCH_SHARE, ANSWER_SHARE))
-        return Deadline(time.perf_counter, next(ends)), Deadline(time.perf_counter, next(ends))
+    if request.time_limit_s is not None:
+        return request.deadline(SEARCH_SHARE), request.deadline(ANSWER_SHARE)
     if not any(branch.screening.in_parts for branch in branches):
         return Deadline.never(), Deadline.never()
     begun = time.process_time()

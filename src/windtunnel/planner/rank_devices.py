@@ -105,7 +105,11 @@ def asks_for_any_device(source: Source, overrides: tuple[str, ...] = ()) -> bool
 
 
 def rank_devices(
-    source: Source, *, overrides: tuple[str, ...] = (), report: Callable[[str, int, int], None] | None = None
+    source: Source,
+    *,
+    overrides: tuple[str, ...] = (),
+    report: Callable[[str, int, int], None] | None = None,
+    time_limit_s: float | None = None,
 ) -> DeviceRanking:
     """Search the best plan on every priced device of the catalogue, on as many devices as the scenario's cluster has.
 
@@ -113,6 +117,8 @@ def rank_devices(
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `cluster.device` is `any`.
         overrides: `key=value` settings as `--set` takes them.
         report: called with the device that is searched, the number of devices before it, and the number of all.
+        time_limit_s: seconds after which the devices that were searched so far, once there is one with a plan, are the
+            answer; each device gets an even share of what is left. None: no end.
 
     Ctrl-C returns the devices searched so far, once there is one with a plan.
 
@@ -130,8 +136,13 @@ def rank_devices(
     for done, name in enumerate(priced):
         if report:
             report(name, done, len(priced))
+        over = None if time_limit_s is None else begun + time_limit_s - time.perf_counter()
+        if ranked and over is not None and over <= 0.0:
+            left = tuple(priced[done:])
+            break
+        share_s = None if over is None else max(over, 0.0) / (len(priced) - done)
         try:
-            ranked.append(_best_on(source, overrides, name, own_prices.get(name)))
+            ranked.append(_best_on(source, overrides, name, own_prices.get(name), share_s))
         except BadInput as error:
             wrong.append(error)
             without[name] = "; ".join(f"{p.field}: {p.rule}" for p in error.problems)
@@ -142,7 +153,9 @@ def rank_devices(
                 raise
             left = tuple(priced[done:])
             break
-        if ranked and not ranked[-1].complete:  # Ctrl-C ended this device's search with the best plan so far
+        if (
+            ranked and not ranked[-1].complete and time_limit_s is None
+        ):  # Ctrl-C ended this device's search with the best plan so far
             left = tuple(priced[done + 1 :])
             break
     if not ranked and len(wrong) == len(priced):
@@ -183,8 +196,10 @@ def _own_prices(source: Source, overrides: tuple[str, ...]) -> dict[str, float]:
     return {catalog.device(name).id: float(price) for name, price in (prices or {}).items()}
 
 
-def _best_on(source: Source, overrides: tuple[str, ...], device: str, price: float | None) -> RankedDevice:
-    """The best plan on one kind of device.
+def _best_on(
+    source: Source, overrides: tuple[str, ...], device: str, price: float | None, time_limit_s: float | None
+) -> RankedDevice:
+    """The best plan on one kind of device, or the best that was found within so many seconds.
 
     Raises:
         BadInput: what is wrong with the scenario on this device.
@@ -203,8 +218,8 @@ def _best_on(source: Source, overrides: tuple[str, ...], device: str, price: flo
         source, given = source.model_copy(update={"cluster": cluster}), given[len(overrides) + 1 :]
     scenario, lines, folder = load(source, given)
     if scenario.search is not None and scenario.search.target == "serving":
-        return _served(device, plan_serving(scenario, lines, folder))
-    return _trained(device, plan(source, overrides=given))
+        return _served(device, plan_serving(scenario, lines, folder, time_limit_s=time_limit_s))
+    return _trained(device, plan(source, overrides=given, time_limit_s=time_limit_s))
 
 
 def _trained(device: str, found: PlanResult) -> RankedDevice:

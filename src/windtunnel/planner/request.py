@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from windtunnel.errors import SourceLines
 from windtunnel.planner.result import ReportProgress
+from windtunnel.planner.search.deadline import Deadline
 from windtunnel.specs.scenario import Scenario
 
 
@@ -33,3 +35,8 @@ class PlanRequest:
     large space."""
     report: ReportProgress | None = None
     """Called as the search goes on."""
+
+    def deadline(self, share: float = 1.0) -> Deadline:
+        """When a share of the time limit is over, on the wall."""
+        limit = math.inf if self.time_limit_s is None else self.time_limit_s
+        return Deadline(time.perf_counter, self.begun + share * limit)

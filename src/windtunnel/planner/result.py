@@ -109,6 +109,8 @@ class PlanResult:
     """Axis → its one value and why it stood still."""
     left_out: str = ""
     """Why `why`, asked for, is missing."""
+    stopped: str | None = None
+    """What ended the search before it was complete: `time`, or `interrupted`."""
     stability: Stability | None = None
     """How far the cluster may change before another layout wins, where it was asked."""
     finalists: tuple[Finalist, ...] = ()
@@ -160,6 +162,8 @@ class PlanResult:
             "screened_per_s": self.screened_per_s,
             "by_axis": self.by_axis,
             "proof": {**_fields(self.proof), "gap": self.proof.gap},
+            "gap": self.proof.gap,
+            "stopped": self.stopped,
             "searched": self.searched,
             "not_searched": self.not_searched,
             "compared": {

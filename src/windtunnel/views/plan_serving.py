@@ -262,7 +262,8 @@ def proof_words(plan: ServingPlan) -> list[str]:
     said = ", ".join(f"{n:,} {words}" for n, words in parts if n)
     out = [f"{p.candidates:,} candidates, {plan.screened_per_s:,.0f} screened a second: {said}."]
     if not p.complete:
-        out.append(f"Stopped early: {p.open:,} were not looked at; the best of them could reach {p.next_bound:,.4g}.")
+        left = "and others have no bound yet" if p.unscreened else f"the best of them could reach {p.next_bound:,.4g}"
+        out.append(f"Stopped early: {p.open:,} were not looked at; {left}.")
     else:
         assumed = " if failing at a load means failing at higher ones" if p.load else ""
         out.append(f"No candidate of the space is better by the simulation of these requests{assumed}.")

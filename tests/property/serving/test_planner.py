@@ -10,7 +10,7 @@ import pytest
 
 from windtunnel.errors import Infeasible
 from windtunnel.planner.serving.best_first_search import Search
-from windtunnel.planner.serving.candidate_table import NOTHING
+from windtunnel.planner.serving.candidate_table import NOTHING, CandidateTable
 from windtunnel.planner.serving.instance_types import kinds_of
 from windtunnel.planner.serving.plan_deployment import plan_serving
 from windtunnel.planner.serving.question import loads_of, question_of
@@ -88,7 +88,7 @@ def test_no_run_beats_its_bound_and_the_search_finds_the_best(seed: int) -> None
     q = question_of(scenario(seed), Path(), None)
     runs = Runs(question=q, slo=q.goals.slo)
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0])).kinds
-    x, _ = screen(q, kinds, runs, lambda n: None)
+    x = CandidateTable.joined(list(screen(q, kinds, runs)))
     assert len(x) > 20
     bounds = q.goals.bounds(x.best)[:, 0]
     best = np.inf
@@ -103,15 +103,16 @@ def test_no_run_beats_its_bound_and_the_search_finds_the_best(seed: int) -> None
             assert bounds[i] <= key + 1e-9 * abs(key), (i, kind.axes(), bounds[i], key)
             if not trial.saturated:
                 best = min(best, key)
-    found, proof = Search(
+    search = Search(
         kinds=kinds,
-        table=x,
         runs=Runs(question=q, slo=q.goals.slo),
         goals=q.goals,
         upper=False,
         falling=False,
         tell=lambda *a: None,
-    ).run()
+    )
+    search.offer(x)
+    found, proof = search.finish()
     assert proof.complete
     assert (found.best.key[0] if found.best else np.inf) == best
     settled = proof.simulated + proof.settled + proof.refused
@@ -125,10 +126,10 @@ def test_the_front_is_what_brute_force_leaves(seed: int) -> None:
     q = question_of(s.model_copy(update={"search": wanted}), Path(), None)
     runs = Runs(question=q, slo=q.goals.slo)
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0])).kinds
-    x, _ = screen(q, kinds, runs, lambda n: None)
-    found, proof = Search(
-        kinds=kinds, table=x, runs=runs, goals=q.goals, upper=False, falling=False, tell=lambda *a: None
-    ).run()
+    x = CandidateTable.joined(list(screen(q, kinds, runs)))
+    search = Search(kinds=kinds, runs=runs, goals=q.goals, upper=False, falling=False, tell=lambda *a: None)
+    search.offer(x)
+    found, proof = search.finish()
     keys = []
     for i in range(len(x)):
         t = runs.run(x.at(kinds, i))
@@ -142,7 +143,7 @@ def test_equal_runs_are_equal_runs() -> None:
     q = question_of(scenario(5), Path(), None)
     runs = Runs(question=q, slo=q.goals.slo)
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0])).kinds
-    x, _ = screen(q, kinds, runs, lambda n: None)
+    x = CandidateTable.joined(list(screen(q, kinds, runs)))
     for i in range(len(x)):
         assert runs.run(x.at(kinds, i)) == Runs(question=q, slo=q.goals.slo).run(x.at(kinds, i))
     assert runs.settled > 0

@@ -19,6 +19,7 @@ from windtunnel.planner.plan_one_cluster import plan_one_cluster
 from windtunnel.planner.plan_scenario import drop_defaults
 from windtunnel.planner.request import PlanRequest
 from windtunnel.planner.result import PlanResult, Progress, Ranked, Stopped
+from windtunnel.planner.search.deadline import Deadline
 from windtunnel.planner.space.technique_axes import setters
 from windtunnel.planner.space.unpinned_axes import without_plan_axes
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, MixedClusterRef
@@ -65,7 +66,8 @@ def plan_heterogeneous(request: PlanRequest) -> PlanResult:
     space = _checked_space(case, scenario, wanted)
     screened_s = time.perf_counter() - request.begun
     search = MixedSearch(case, space, goals.memory_fraction)
-    found, proof = search.search(report=partial(_report, request, space))
+    deadline = request.deadline()
+    found, proof = search.search(report=partial(_report, request, space), deadline=deadline)
     if found.best is None and not proof.complete:
         raise Stopped(space.count, space.count, proof.simulated)
     if found.best is None:
@@ -73,7 +75,8 @@ def plan_heterogeneous(request: PlanRequest) -> PlanResult:
     rest = {n: getattr(scenario, n) for n in scenario.model_fields_set - {"search", "plan"}}
     best_scenario = Scenario.model_validate({**rest, "plan": drop_defaults(found.best.plan, case)})
     best = simulate_training(best_scenario)
-    compared = _compared(search, scenario, cluster) if proof.complete and request.explain is not False else {}
+    asked = proof.complete and request.explain is not False and not deadline.passed
+    compared = _compared(search, scenario, cluster, deadline) if asked else {}
     ranked = sorted(found.tried, key=lambda e: e.step_time_s)[: wanted.top]
     return PlanResult(
         best=best,
@@ -89,6 +92,7 @@ def plan_heterogeneous(request: PlanRequest) -> PlanResult:
         written=written,
         objectives=(goals.objectives[0].name,),
         compared=compared,
+        stopped=None if proof.complete else "time" if deadline.passed else "interrupted",
     )
 
 
@@ -124,16 +128,21 @@ def _report(request: PlanRequest, space: MixedSpace, simulated: int, best: float
         )
 
 
-def _compared(search: MixedSearch, scenario: Scenario, cluster: MixedCluster) -> dict[str, float | None]:
+def _compared(
+    search: MixedSearch, scenario: Scenario, cluster: MixedCluster, deadline: Deadline
+) -> dict[str, float | None]:
     """Step seconds of the best plan with equal shares, and of the best plan on each group alone.
 
-    Ctrl-C leaves out what is not worked out yet.
+    Ctrl-C and the deadline leave out what is not worked out yet.
     """
     compared: dict[str, float | None] = {}
     try:
         alike = search.search(even)[0].best
         compared["equal shares of all groups"] = None if alike is None else alike.step_time_s
-        compared |= {f"{g.name} alone": _alone(scenario, i) for i, g in enumerate(cluster.groups)}
+        for i, g in enumerate(cluster.groups):
+            if deadline.passed:
+                break
+            compared[f"{g.name} alone"] = _alone(scenario, i)
     except KeyboardInterrupt:  # the search is done: what it is compared with is left out
         pass
     return compared

@@ -20,6 +20,7 @@ from windtunnel.planner.case import Case
 from windtunnel.planner.heterogeneous.bounds import alone_walk, held_bytes, joint_walks
 from windtunnel.planner.heterogeneous.space import Layout, MixedSpace, group_of_parts
 from windtunnel.planner.search.branch_and_bound import Proof
+from windtunnel.planner.search.deadline import Deadline
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
@@ -225,13 +226,17 @@ class MixedSearch:
         return True
 
     def search(
-        self, only: Callable[[Layout], Mask] | None = None, report: Report | None = None
+        self,
+        only: Callable[[Layout], Mask] | None = None,
+        report: Report | None = None,
+        deadline: Deadline | None = None,
     ) -> tuple[MixedFound, Proof]:
         """The fastest plan that fits, with the proof.
 
         Args:
             only: rows of a layout's shares to choose from; absent: all.
             report: see `Report`.
+            deadline: when the search is left with the best plan so far, once there is one.
 
         Ctrl-C ends the search with what it has; the proof then says how far it got.
         """
@@ -242,6 +247,9 @@ class MixedSearch:
             state.queue = [(self.ideal(x), _IDEAL, i, -1) for i, x in enumerate(layouts) if len(chosen[i])]
             heapq.heapify(state.queue)
             while state.queue and state.queue[0][0] < state.best_s:
+                if deadline is not None and deadline.passed and state.found.best is not None:
+                    state.complete = False
+                    break
                 self._advance(state, report)
         except KeyboardInterrupt:
             state.complete = False

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+GRACE_S = 1.5
+"""Seconds that a search without any plan goes on beyond its deadline."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
@@ -31,4 +34,4 @@ class Deadline:
         return self.at - self.clock()
 
 
-__all__ = ["Deadline"]
+__all__ = ["GRACE_S", "Deadline"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
+from windtunnel.planner.search.deadline import GRACE_S, Deadline
 from windtunnel.planner.serving.candidate_table import NOTHING, REFUSED, TOO_MUCH, TOO_SLOW, CandidateTable
 from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.objectives import Goals
@@ -66,6 +67,8 @@ class Proof:
     """The engine does not start."""
     open: int = 0
     """Neither simulated nor left out: the search was ended."""
+    unscreened: bool = False
+    """Whether the search ended before every deployment had a bound."""
     best: float = float("nan")
     next_bound: float = float("nan")
     """The best that an open candidate could be."""
@@ -73,7 +76,15 @@ class Proof:
     @property
     def complete(self) -> bool:
         """Whether nothing is open."""
-        return self.open == 0
+        return self.open == 0 and not self.unscreened
+
+    @property
+    def gap(self) -> float | None:
+        """How much better than the best an open candidate could still be, as a share; None where nothing bounds it."""
+        if self.complete:
+            return 0.0
+        known = np.isfinite(self.best) and np.isfinite(self.next_bound) and self.best and not self.unscreened
+        return abs(self.next_bound - self.best) / abs(self.best) if known else None
 
 
 @dataclass(slots=True)
@@ -91,13 +102,17 @@ class Search:
     """One search over screened candidates; `upper` asks for the objective at the upper end of the interval."""
 
     kinds: list[InstanceType]
-    table: CandidateTable
     runs: Runs
     goals: Goals
     upper: bool
     falling: bool
     """Whether failing at a load means failing at higher ones (searched loads)."""
     tell: Callable[[int, float, float], None]
+    deadline: Deadline = field(default_factory=Deadline.never)
+    """When the search ends with the best so far; without any it goes on for `GRACE_S`."""
+    ended: bool = False
+    """Whether it was interrupted, or ended by its deadline."""
+    table: CandidateTable = field(default_factory=lambda: CandidateTable.joined([]))
     found: Found = field(default_factory=Found)
     proof: Proof = field(default_factory=lambda: Proof(candidates=0))
     _bound: Floats = field(default_factory=lambda: np.zeros((0, 1)))
@@ -105,28 +120,25 @@ class Search:
     _failed: dict[int, float] = field(default_factory=dict)
     """Group → the lowest load that it failed at."""
 
-    def run(self) -> tuple[Found, Proof]:
-        """Search until every candidate is simulated or cannot win, or until it is interrupted."""
-        table, goals = self.table, self.goals
-        self._bound = goals.bounds(table.best)
-        self.proof = Proof(
-            candidates=len(table),
-            too_slow=int((table.impossible == TOO_SLOW).sum()),
-            too_much=int((table.impossible == TOO_MUCH).sum()),
-            refused=int((table.impossible == REFUSED).sum()),
-        )
-        able = table.impossible == NOTHING
-        within = np.isfinite(self._bound[:, 0])
-        self.proof.limits = int((able & ~within).sum())
-        self._alive = able & within
-        self._go(first=True)
+    def offer(self, table: CandidateTable) -> None:
+        """Take candidates in, and simulate the most promising few of them."""
+        self._join(table)
+        self._go(self._start)
+
+    def finish(self) -> tuple[Found, Proof]:
+        """Search until every candidate is simulated or cannot win, or until the search is ended."""
+        self._go(self._certify, self._simplify)
         return self.found, self.proof
 
     def further(self, more: CandidateTable) -> tuple[Found, Proof]:
         """Go on with more candidates of the same kinds: loads between two that were tried."""
+        self._join(more)
+        return self.finish()
+
+    def _join(self, more: CandidateTable) -> None:
         bound = self.goals.bounds(more.best)
         able, within = more.impossible == NOTHING, np.isfinite(bound[:, 0])
-        failed = np.array([self._failed.get(int(g), np.inf) for g in more.group])
+        failed = np.array([self._failed.get(int(g), np.inf) for g in more.group]) if self._failed else np.inf
         above = able & within & (more.load >= failed)
         p = self.proof
         p.candidates += len(more)
@@ -135,21 +147,18 @@ class Search:
         p.refused += int((more.impossible == REFUSED).sum())
         p.limits += int((able & ~within).sum())
         p.load += int(above.sum())
-        self.table = CandidateTable.joined([self.table, more])
-        self._bound = np.concatenate([self._bound, bound])
+        first = not len(self.table)
+        self.table = more if first else CandidateTable.joined([self.table, more])
+        self._bound = bound if first else np.concatenate([self._bound, bound])
         self._alive = np.concatenate([self._alive, able & within & ~above])
-        self._go(first=False)
-        return self.found, self.proof
 
-    def _go(self, *, first: bool) -> None:
+    def _go(self, *steps: Callable[[], None]) -> None:
         before = self.runs.simulated, self.runs.settled
         try:
-            if first:
-                self._start()
-            self._certify()
-            self._simplify()
+            for step in steps:
+                step()
         except KeyboardInterrupt:
-            pass
+            self.ended = True
         goals = self.goals
         self.proof.simulated += self.runs.simulated - before[0]
         self.proof.settled += self.runs.settled - before[1]
@@ -158,6 +167,12 @@ class Search:
             self.proof.next_bound = float(goals.objectives[0].signed(self._bound[self._alive, 0].min()))
         if self.found.best is not None:
             self.proof.best = self.found.best.values[goals.objectives[0].name]
+
+    def late(self) -> bool:
+        """Whether the search ends now."""
+        left = self.deadline.left_s
+        self.ended = self.ended or left < (0.0 if self.found.best is not None else -GRACE_S)
+        return self.ended
 
     # -- order ---------------------------------------------------------------------------------------------------------
     def _likely(self) -> Mask:
@@ -227,30 +242,52 @@ class Search:
         return np.asarray(kinds[table.kind[at]] + changed + split)
 
     def _start(self) -> None:
-        """Simulate the most promising few, so that bounds have something to beat."""
+        """Simulate the most promising few, so that bounds have something to beat; the deadline waits for the first."""
         seen: set[int] = set()
         for i in self._promising():
-            enough = self.found.best is not None and len(self.goals.objectives) == 1 and len(seen) >= FEW
-            if enough or len(seen) >= FIRST:
+            one = self.found.best is not None
+            enough = one and len(self.goals.objectives) == 1 and len(seen) >= FEW
+            if enough or len(seen) >= FIRST or (one and self.late()):
                 break
             if int(self.table.group[i]) in seen and not self.found.best:
                 continue
             seen.add(int(self.table.group[i]))
             if self._alive[i]:
                 self._simulate(int(i))
+            if len(seen) == FEW and self.found.best is None:
+                self._seek()
+
+    def _seek(self) -> None:
+        """Find a first plan where the promising few were none: the load of the most promising, then the safest ones."""
+        if self.falling:
+            for i in self._promising()[:1]:
+                self._in_group(int(i), wait=True)
+        for i in self._safest()[:FEW]:
+            if self.found.best is not None:
+                return
+            self._simulate(int(i))
+
+    def _safest(self) -> Ints:
+        """Columns by the part of the objective that comes nearest to its limit, by their estimate."""
+        at, slo = np.flatnonzero(self._alive), self.goals.slo
+        first, token = self.table.estimate[0, at], self.table.estimate[1, at]
+        nearest = np.maximum(first / (slo.ttft_s or np.inf), token / (slo.tpot_s or np.inf))
+        return np.asarray(at[np.lexsort((self._plainness(at), np.nan_to_num(nearest, nan=np.inf)))])
 
     def _certify(self) -> None:
         """Best-first by bound; ties go to the simpler deployment, then to the estimate."""
         while True:
             self._prune()
             at = np.flatnonzero(self._alive)
-            if not len(at) or self.runs.simulated >= MOST:
+            if not len(at) or self.runs.simulated >= MOST or self.late():
                 return
             order = np.lexsort((self.table.estimate[1, at], self._plainness(at), self._bound[at, 0]))
             # several at a time: sorting costs more than a run
             for i in at[order[: max(8, len(at) // 64)]]:
                 if not self._alive[i]:
                     continue
+                if self.late():
+                    return
                 best = self.found.best
                 if best is not None and len(self.goals.objectives) == 1 and self._bound[i, 0] >= best.key[0]:
                     break
@@ -269,7 +306,7 @@ class Search:
         at = np.flatnonzero(same & (table.impossible == NOTHING))
         plain = self._plainness(at)
         for j in at[np.argsort(plain, kind="stable")][:4]:
-            if plain[at == j][0] < self._plainness(np.array([i]))[0] and int(j) not in tried:
+            if plain[at == j][0] < self._plainness(np.array([i]))[0] and int(j) not in tried and not self.late():
                 self._simulate(int(j))
 
     def _prune(self) -> None:
@@ -287,8 +324,13 @@ class Search:
         self._alive = alive & ~out
 
     # -- one candidate -------------------------------------------------------------------------------------------------
-    def _in_group(self, index: int) -> None:
-        """Find the largest load that a deployment keeps, of those that can still win."""
+    def _in_group(self, index: int, *, wait: bool = False) -> None:
+        """Find the largest load that a deployment keeps, of those that can still win.
+
+        Args:
+            index: of one of its candidates.
+            wait: whether the deadline waits for it.
+        """
         members = np.flatnonzero(self._alive & (self.table.group == self.table.group[index]))
         best = self.found.best
         if best is not None:
@@ -297,6 +339,8 @@ class Search:
         low, high = 0, len(members)
         at = 0
         while low < high:
+            if not wait and self.late():
+                return
             e = self._simulate(int(members[at])) if self._alive[members[at]] else None
             if e is not None and "slo" not in e.missed and "saturated" not in e.missed:
                 low = at + 1

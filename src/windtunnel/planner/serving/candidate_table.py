@@ -167,8 +167,15 @@ class CandidateTable:
     @property
     def best(self) -> Best:
         """The best that each could be."""
-        rate = self.tokens_per_s * self.requests_per_token
-        return Best(self.devices, self.price, self.tokens_per_s, rate, self.user_tokens_per_s, self.least_w)
+        return self.best_of(slice(None))
+
+    def best_of(self, rows: slice) -> Best:
+        """The best that some of them could be."""
+        tokens = self.tokens_per_s[rows]
+        rate = tokens * self.requests_per_token[rows]
+        return Best(
+            self.devices[rows], self.price[rows], tokens, rate, self.user_tokens_per_s[rows], self.least_w[rows]
+        )
 
 
 def idle_w_of(kind: InstanceType) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Mask
 from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList
+from windtunnel.planner.search.deadline import GRACE_S, Deadline
 from windtunnel.planner.serving.question import Place, Question
 from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment import lane_limits
@@ -168,14 +169,17 @@ class Kinds:
     excluded: dict[str, int]
     nearest: str
     """The kind that lacks least memory, in words, where none fits."""
+    unbuilt: bool = False
+    """Whether time was up before every kind was priced."""
 
 
-def kinds_of(question: Question, longest: int = 0) -> Kinds:
+def kinds_of(question: Question, longest: int = 0, until: Deadline | None = None) -> Kinds:
     """Every legal kind that leaves room for a cache.
 
     Args:
         question: what is asked.
         longest: tokens of the longest prompt and answer, which policies that do not cut prompts compute at once.
+        until: `GRACE_S` later no further kind is priced, once there is one.
 
     Raises:
         BadInput: a scenario that no engine can serve.
@@ -185,6 +189,7 @@ def kinds_of(question: Question, longest: int = 0) -> Kinds:
     nearest, refused = "", list[Problem]()
     space = question.wanted.space
     most = question.wanted.limits.devices or 10**9
+    late = False
     for place, engine, weights, cache in product(
         question.places,
         space.engine or (question.serving.engine,),
@@ -197,6 +202,8 @@ def kinds_of(question: Question, longest: int = 0) -> Kinds:
             update["engine_version"] = ""
         serving = question.serving.model_copy(update=update)
         for plan in _plans(question, place, min(most, place.cluster.num_devices)):
+            if late := bool(kinds) and until is not None and until.left_s < -GRACE_S:
+                break
             problems = ProblemList(question.lines)
             try:
                 kinds.append(_kind(question, place, serving, plan, longest, problems))
@@ -209,7 +216,7 @@ def kinds_of(question: Question, longest: int = 0) -> Kinds:
                 excluded[rule] = excluded.get(rule, 0) + 1
     if not kinds and refused and not nearest:
         raise BadInput(refused)
-    return Kinds(kinds, excluded, nearest)
+    return Kinds(kinds, excluded, nearest, late)
 
 
 def _words(plan: ServingPlan) -> str:

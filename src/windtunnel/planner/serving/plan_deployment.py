@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import Infeasible
+from windtunnel.planner.search.deadline import Deadline
 from windtunnel.planner.serving.autoscale_bounds import autoscaled
 from windtunnel.planner.serving.autoscale_range import instances_needed
 from windtunnel.planner.serving.best_first_search import Evaluated, Found, Proof, Search
@@ -19,6 +21,7 @@ from windtunnel.planner.serving.instance_types import InstanceType, Kinds, kinds
 from windtunnel.planner.serving.measure_next import Ends, ServingMeasurement, measure_next
 from windtunnel.planner.serving.nearest_misses import nearest_miss
 from windtunnel.planner.serving.question import GRID, Question, loads_of, question_of
+from windtunnel.planner.serving.searched_axes import not_searched, searched
 from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.space import screen
 from windtunnel.serving.deployment import prepare
@@ -114,6 +117,12 @@ class ServingPlan:
     """The run that would settle what lies between them."""
     autoscale: dict[str, Any] = field(default_factory=dict)
     """Bounds of the scenario's autoscaler, and what it holds (`autoscaled`); `best` is that cut at a fixed number."""
+    stopped: str | None = None
+    """What ended the search before it was complete: `time`, or `interrupted`."""
+    searched: dict[str, list[Any]] = field(default_factory=dict)
+    """Axis → values that candidates had, of axes with more than one."""
+    not_searched: dict[str, str] = field(default_factory=dict)
+    """Axis → its value and why it stood still."""
 
     def _repr_html_(self) -> str:
         from windtunnel.planner import notebook
@@ -154,7 +163,11 @@ class ServingPlan:
             "excluded": self.excluded,
             "elapsed_s": self.elapsed_s,
             "screened_per_s": self.screened_per_s,
-            "proof": {**asdict(self.proof), "complete": self.proof.complete},
+            "proof": {**asdict(self.proof), "complete": self.proof.complete, "gap": self.proof.gap},
+            "gap": self.proof.gap,
+            "stopped": self.stopped,
+            "searched": self.searched,
+            "not_searched": self.not_searched,
             "notes": list(self.notes),
             "instances": self.instances,
             "autoscale": self.autoscale,
@@ -173,10 +186,25 @@ def _plain(value: Any) -> Any:
 
 
 Report = Callable[[Progress], None]
+NOT_UPPER = (
+    "no candidate keeps the objective at the upper end of the prediction's interval; the best at the central "
+    "prediction is shown"
+)
+NOT_YET_UPPER = (
+    "no candidate that was simulated in time keeps the objective at the upper end of the prediction's interval; the "
+    "best at the central prediction is shown"
+)
+TIME_UP = "time was up before a deployment was found that keeps the objective"
 
 
 def plan_serving(
-    scenario: Scenario, lines: Any, folder: Path, begun: float | None = None, *, report: Report | None = None
+    scenario: Scenario,
+    lines: Any,
+    folder: Path,
+    begun: float | None = None,
+    *,
+    report: Report | None = None,
+    time_limit_s: float | None = None,
 ) -> ServingPlan:
     """The best deployment of a scenario's search space.
 
@@ -186,6 +214,7 @@ def plan_serving(
         folder: that paths are relative to.
         begun: when the search began, by `time.perf_counter`.
         report: called as the search goes on.
+        time_limit_s: seconds from `begun` after which the best so far is the answer; None: no end.
 
     Ctrl-C returns the best so far once there is one.
 
@@ -214,33 +243,37 @@ def plan_serving(
                 )
             )
 
+    deadline = Deadline(time.perf_counter, begun + (math.inf if time_limit_s is None else time_limit_s))
     runs = Runs(question=question, slo=question.goals.slo)
     building = time.perf_counter()
-    kinds = kinds_of(question, runs.longest(loads_of(question, 1)[0]))
+    kinds = kinds_of(question, runs.longest(loads_of(question, 1)[0]), deadline)
     building = time.perf_counter() - building
     if not kinds.kinds:
         rules = "; ".join(f"{rule} ({n})" for rule, n in kinds.excluded.items())
         most = min(question.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in question.places))
         rules = rules or f"tp, pp and dp of the space leave no cut within {most} devices"
         raise Infeasible(f"no instance of {question.model.name} can be built: {rules}", kinds.nearest)
-    one = Searched.of(question, kinds, runs, tell, upper=question.wanted.slo_at == "upper" and _has_slo(question))
+    upper = question.wanted.slo_at == "upper" and _has_slo(question)
+    one = Searched.of(question, kinds, runs, tell, upper=upper, deadline=deadline)
     notes: list[str] = []
     other: Searched | None = None
-    if one.upper and one.proof.complete:
-        other = Searched.of(question, kinds, runs, tell, upper=False, main=one.found.best is None)
+    if one.upper and (one.proof.complete or one.found.best is None):
+        main = one.found.best is None
+        other = Searched.of(question, kinds, runs, tell, upper=False, main=main, deadline=deadline)
         if one.found.best is None and other.found.best is not None:
+            notes.append(NOT_UPPER if one.proof.complete else NOT_YET_UPPER)
             one, other = other, None
-            notes.append(
-                "no candidate keeps the objective at the upper end of the prediction's interval; the best at the "
-                "central prediction is shown"
-            )
     if one.found.best is None:
-        if not one.proof.complete:
+        if not one.proof.complete and not deadline.passed:
             raise KeyboardInterrupt
         central = one if other is None else other
-        raise Infeasible(*nearest_miss(question, kinds.kinds, central.table, runs, central.found))
+        rule, nearest = nearest_miss(question, kinds.kinds, central.table, runs, central.found)
+        raise Infeasible(rule if one.proof.complete else f"{TIME_UP}: {rule}", nearest)
     one = replace(one, took_s=one.took_s + building)
-    return _result(question, kinds, one, other, notes, time.perf_counter() - begun, runs)
+    stopped = None if one.proof.complete else "time" if deadline.passed else "interrupted"
+    result = _result(question, kinds, one, other, notes, time.perf_counter() - begun, runs)
+    varied = searched(question, kinds.kinds, one.table)
+    return replace(result, stopped=stopped, searched=varied, not_searched=not_searched(question, kinds.kinds, varied))
 
 
 def _has_slo(question: Question) -> bool:
@@ -260,30 +293,45 @@ class Searched:
 
     @classmethod
     def of(
-        cls, question: Question, kinds: Kinds, runs: Runs, tell: Callable[..., None], *, upper: bool, main: bool = True
+        cls,
+        question: Question,
+        kinds: Kinds,
+        runs: Runs,
+        tell: Callable[..., None],
+        *,
+        upper: bool,
+        main: bool = True,
+        deadline: Deadline,
     ) -> Searched:
         """Screen and search; the main one also tries other cuts to compare with."""
-        table, took = screen(question, kinds.kinds, runs, tell, upper=upper)
-        if not len(table):
-            most = min(question.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in question.places))
-            least = min(k.devices for k in kinds.kinds)
-            rule = f"no number of instances of the space (replicas, deployment) fits {most} devices"
-            raise Infeasible(rule, f"an instance takes {least} devices or more, a split deployment {2 * least}")
         search = Search(
             kinds=kinds.kinds,
-            table=table,
             runs=runs,
             goals=question.goals,
             upper=upper,
             falling=question.free and len(question.goals.objectives) == 1,
-            tell=lambda n, best, bound: tell(len(table), n, best, bound),
+            tell=lambda n, best, bound: tell(search.proof.candidates, n, best, bound),
+            deadline=deadline,
         )
-        found, proof = search.run()
+        begun, took = time.perf_counter(), 0.0
+        for table in screen(question, kinds.kinds, runs, upper=upper, until=deadline):
+            took += time.perf_counter() - begun
+            tell(search.proof.candidates + len(table))
+            search.offer(table)
+            begun = time.perf_counter()
+        if not len(search.table):
+            most = min(question.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in question.places))
+            least = min(k.devices for k in kinds.kinds)
+            rule = f"no number of instances of the space (replicas, deployment) fits {most} devices"
+            raise Infeasible(rule, f"an instance takes {least} devices or more, a split deployment {2 * least}")
+        search.proof.unscreened = kinds.unbuilt or deadline.passed
+        found, proof = search.finish()
         if search.falling and found.best is not None and proof.complete:
-            each = _between(question, table, found.best)
-            finer, more = screen(question, kinds.kinds, runs, lambda n: None, upper=upper, each=each)
-            found, proof = search.further(finer)
-            took += more
+            each = _between(question, search.table, found.best)
+            begun = time.perf_counter()
+            finer = list(screen(question, kinds.kinds, runs, upper=upper, each=each))
+            took += time.perf_counter() - begun
+            found, proof = search.further(CandidateTable.joined(finer))
         if main and len(question.goals.objectives) == 1:
             search.runners_up()
         return cls(search.table, found, proof, upper, took)
@@ -466,9 +514,7 @@ def written_in(question: Question, kinds: list[InstanceType], table: CandidateTa
 def _deployment(question: Question, kinds: Kinds, one: Searched, e: Evaluated, runs: Runs) -> Deployment:
     table = one.table
     c = table.at(kinds.kinds, e.index)
-    at = replace(
-        table.best, **{n: getattr(table.best, n)[e.index : e.index + 1] for n in type(table.best).__dataclass_fields__}
-    )
+    at = table.best_of(slice(e.index, e.index + 1))
     bounds = {m.name: float(m.bound(at)[0]) for m in question.goals.objectives}
     names = ("ttft_s", "tpot_s", "tokens_per_s")
     estimate = {n: float(v) for n, v in zip(names, table.estimate[:, e.index], strict=True)}

@@ -201,7 +201,7 @@ class Runs:
             if block not in self._chains:
                 self._chains[block] = chains_of(requests, fleet.block, question.serving.traffic.shared_prefix_tokens)
             chains = self._chains[block]
-        needs_python = requests.after is not None
+        needs_python = choice.kind.iteration.overlap is not None
         sides = [choice.kind] if choice.answers is None else [choice.kind, choice.answers]
         hooks = [hooks_of(k.instance, k.serving, limits, len(requests), needs_python=needs_python) for k in sides]
         if instance.queue.id == "fcfs" and requests.priority.any():

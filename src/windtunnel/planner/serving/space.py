@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.machine_memory import require_bytes
+from windtunnel.planner.search.deadline import GRACE_S, Deadline
 from windtunnel.planner.serving.bounds import Sums, busy_s, closed_s, latest_s, light, step_limit_s, work
 from windtunnel.planner.serving.candidate_table import NOTHING, REFUSED, TOO_MUCH, TOO_SLOW, CandidateTable, idle_w_of
 from windtunnel.planner.serving.disaggregated import disaggregated_candidates
@@ -24,43 +24,48 @@ def screen(
     question: Question,
     kinds: list[InstanceType],
     runs: Runs,
-    tell: Callable[[int], None],
     *,
     upper: bool = False,
     each: tuple[float, ...] | None = None,
-) -> tuple[CandidateTable, float]:
-    """All candidates with their bounds, and the seconds that bounds took.
+    until: Deadline | None = None,
+) -> Iterator[CandidateTable]:
+    """All candidates with their bounds: first one table of whole instances, then one of split pools.
 
     Args:
         question: what is asked.
         kinds: of instances.
         runs: whose requests are counted.
-        tell: called with the number of candidates as they are screened.
         upper: whether the objective has to hold at the upper end of the prediction's interval.
         each: loads instead of the question's: rates of all instances, or requests in flight on a device.
+        until: when no further split pools get their bounds, and `GRACE_S` later no further whole instances, once
+            there are some; the caller sees by the clock that it passed.
     """
-    begun = time.perf_counter()
     _check_size(question, kinds)
     wanted = question.wanted.space.deployment or ("aggregated",)
-    parts: list[CandidateTable] = []
-    group = done = 0
+    group = 0
 
-    def take(made: CandidateTable) -> None:
-        nonlocal group, done
-        parts.append(made)
-        group, done = int(made.group.max()) + 1, done + len(made)
-        tell(done)
+    def joined(parts: Iterator[CandidateTable], more_s: float) -> Iterator[CandidateTable]:
+        nonlocal group
+        some: list[CandidateTable] = []
+        for made in parts:
+            some.append(made)
+            group = int(made.group.max()) + 1
+            if until is not None and until.left_s < -more_s:
+                break
+        if some:
+            yield CandidateTable.joined(some)
 
-    if "aggregated" in wanted:
+    def whole() -> Iterator[CandidateTable]:
         for index, kind in enumerate(kinds):
             slo = runs.tightened(kind) if upper else question.goals.slo
             made = _of_kind(question, index, kind, runs, group, slo, each)
             if made is not None and len(made):
-                take(made)
-    if "disaggregated" in wanted:  # bounds of both pools
-        for made in disaggregated_candidates(question, kinds, runs, group, upper=upper, each=each):
-            take(made)
-    return CandidateTable.joined(parts), time.perf_counter() - begun
+                yield made
+
+    if "aggregated" in wanted:
+        yield from joined(whole(), GRACE_S)
+    if "disaggregated" in wanted and not (group and until is not None and until.passed):  # bounds of both pools
+        yield from joined(disaggregated_candidates(question, kinds, runs, group, upper=upper, each=each), 0.0)
 
 
 _BYTES_A_CANDIDATE = 400.0

@@ -12,6 +12,7 @@ import pytest
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
+from windtunnel.planner.serving.best_first_search import Proof
 from windtunnel.planner.serving.plan_deployment import ServingPlan
 from windtunnel.views import plan_serving
 from windtunnel.views.plan_serving_labels import thinned
@@ -389,3 +390,29 @@ def test_limits_that_the_engine_refuses_are_no_candidates() -> None:
     assert plan.best.plan["max_num_batched_tokens"] >= plan.best.plan["max_num_seqs"]
     with pytest.raises(BadInput):
         planned(search__space={"max_num_seqs": [1024], "max_num_batched_tokens": [512]})
+
+
+@pytest.mark.parametrize("slo_at", ["central", "upper"])
+def test_a_deadline_that_has_passed_leaves_the_best_of_the_first_few(slo_at: str) -> None:
+    result = api.plan(small(search__slo_at=slo_at, search__space={"tp": [1, 2]}), time_limit_s=0.0)
+    assert isinstance(result, ServingPlan)
+    assert result.stopped == "time" and not result.proof.complete
+    told = result.to_dict()
+    assert told["stopped"] == "time" and told["gap"] is None and told["best"]["plan"]["tp"] in (1, 2)
+    again = api.simulate_serving(result.scenario)
+    assert again.slo_met and not again.saturated
+
+
+def test_the_gap_is_how_much_better_an_open_candidate_could_be() -> None:
+    proof = Proof(candidates=4, open=1, best=8.0, next_bound=10.0)
+    assert proof.gap == pytest.approx(0.25)
+    assert Proof(candidates=4, best=8.0).gap == 0.0
+    assert Proof(candidates=4, best=8.0, next_bound=10.0, open=1, unscreened=True).gap is None
+
+
+def test_axes_that_were_searched_and_those_that_stood_still() -> None:
+    told = planned(search__space={"tp": [1, 2], "max_num_seqs": [16, 64]}).to_dict()
+    assert told["searched"]["tp"] == [1, 2] and told["searched"]["max_num_seqs"] == [16, 64]
+    assert told["not_searched"]["engine"].startswith("vllm: ") and "dp" in told["not_searched"]
+    assert told["gap"] == 0.0 and told["stopped"] is None
+    assert not told["searched"].keys() & told["not_searched"].keys()
