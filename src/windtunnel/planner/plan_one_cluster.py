@@ -20,6 +20,7 @@ from windtunnel.planner.bounds.cluster_floor import cluster_floor
 from windtunnel.planner.bounds.order_free_bounds import drop_undecidable
 from windtunnel.planner.bounds.screen import Bounds, Screener
 from windtunnel.planner.case import Case
+from windtunnel.planner.deadline import Deadline
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.plan_label import shown
 from windtunnel.planner.plan_scenario import scenario_with_plan
@@ -27,7 +28,6 @@ from windtunnel.planner.question import Question, Variant, question_of
 from windtunnel.planner.request import PlanRequest
 from windtunnel.planner.result import PlanResult, Progress, Ranked, Stopped
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated, Found, Proof, Screening, search
-from windtunnel.planner.search.deadline import Deadline
 from windtunnel.planner.search.requery import FinishedSearch
 from windtunnel.planner.space.candidates import Candidates
 from windtunnel.planner.space.searched_axes import not_searched, searched

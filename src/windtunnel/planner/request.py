@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from windtunnel.errors import SourceLines
+from windtunnel.planner.deadline import Deadline
 from windtunnel.planner.result import ReportProgress
-from windtunnel.planner.search.deadline import Deadline
 from windtunnel.specs.scenario import Scenario
 
 

@@ -12,6 +12,7 @@ from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.framework_defaults import behaviour_of
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList, SourceLines
 from windtunnel.planner.case import Case
+from windtunnel.planner.deadline import Deadline
 from windtunnel.planner.heterogeneous.search import MixedSearch, Tried, even
 from windtunnel.planner.heterogeneous.space import MixedSpace, mixed_space
 from windtunnel.planner.objectives import Figures, Goals, Setting
@@ -19,7 +20,6 @@ from windtunnel.planner.plan_one_cluster import plan_one_cluster
 from windtunnel.planner.plan_scenario import drop_defaults
 from windtunnel.planner.request import PlanRequest
 from windtunnel.planner.result import PlanResult, Progress, Ranked, Stopped
-from windtunnel.planner.search.deadline import Deadline
 from windtunnel.planner.space.technique_axes import setters
 from windtunnel.planner.space.unpinned_axes import without_plan_axes
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, MixedClusterRef

@@ -17,10 +17,10 @@ from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.errors import BadInput
 from windtunnel.parallel.plan_sizes import default_split
 from windtunnel.planner.case import Case
+from windtunnel.planner.deadline import Deadline
 from windtunnel.planner.heterogeneous.bounds import alone_walk, held_bytes, joint_walks
 from windtunnel.planner.heterogeneous.space import Layout, MixedSpace, group_of_parts
 from windtunnel.planner.search.branch_and_bound import Proof
-from windtunnel.planner.search.deadline import Deadline
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec

@@ -21,9 +21,9 @@ from windtunnel.planner.bounds.open_candidates import OpenCandidates
 from windtunnel.planner.bounds.quick_floor import Part, QuickFloor, comes_in_parts
 from windtunnel.planner.bounds.screen import Bounds, Screener
 from windtunnel.planner.case import Case
+from windtunnel.planner.deadline import Deadline
 from windtunnel.planner.objectives import Figures, Goals, LowerBounds, Setting
 from windtunnel.planner.search.close_open_plan import ClosedPlans
-from windtunnel.planner.search.deadline import Deadline
 from windtunnel.planner.search.equivalent_plans import program_key
 from windtunnel.planner.space.candidates import Candidates
 from windtunnel.planner.whole_run import WholeRun

@@ -12,9 +12,9 @@ import numpy as np
 
 from windtunnel.arrays import Mask
 from windtunnel.planner.bounds.screen import Bounds
+from windtunnel.planner.deadline import Deadline
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated, Found, Screening, evaluate, search
-from windtunnel.planner.search.deadline import Deadline
 
 UNLIMITED_BYTES = 2.0**60
 """Device memory that no plan exceeds."""

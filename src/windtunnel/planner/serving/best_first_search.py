@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
-from windtunnel.planner.search.deadline import GRACE_S, Deadline
+from windtunnel.planner.deadline import GRACE_S, Deadline
 from windtunnel.planner.serving.candidate_table import NOTHING, REFUSED, TOO_MUCH, TOO_SLOW, CandidateTable
 from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.objectives import Goals

@@ -16,7 +16,7 @@ import numpy as np
 from windtunnel.arrays import Floats, Mask
 from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList
-from windtunnel.planner.search.deadline import GRACE_S, Deadline
+from windtunnel.planner.deadline import GRACE_S, Deadline
 from windtunnel.planner.serving.question import Place, Question
 from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment import lane_limits

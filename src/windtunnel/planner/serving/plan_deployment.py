@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import Infeasible
-from windtunnel.planner.search.deadline import Deadline
+from windtunnel.planner.deadline import Deadline
 from windtunnel.planner.serving.autoscale_bounds import autoscaled
 from windtunnel.planner.serving.autoscale_range import instances_needed
 from windtunnel.planner.serving.best_first_search import Evaluated, Found, Proof, Search

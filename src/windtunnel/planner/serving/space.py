@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats, Ints
 from windtunnel.machine_memory import require_bytes
-from windtunnel.planner.search.deadline import GRACE_S, Deadline
+from windtunnel.planner.deadline import GRACE_S, Deadline
 from windtunnel.planner.serving.bounds import Sums, busy_s, closed_s, latest_s, light, step_limit_s, work
 from windtunnel.planner.serving.candidate_table import NOTHING, REFUSED, TOO_MUCH, TOO_SLOW, CandidateTable, idle_w_of
 from windtunnel.planner.serving.disaggregated import disaggregated_candidates
