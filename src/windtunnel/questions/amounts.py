@@ -23,6 +23,8 @@ _TENS: Final = {
     "t": 1e12, "tn": 1e12, "trillion": 1e12,
 }  # fmt: skip
 _TWOS: Final = {"k": 1024.0, "ki": 1024.0, "m": 1024.0**2, "mi": 1024.0**2, "thousand": 1e3, "million": 1e6}
+_LONGEST: Final = 10 * 1024.0**2
+"""Tokens of the longest sequence that a model of the catalogue was made for."""
 _SECONDS: Final = {
     "ms": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3, "msec": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0,
     "second": 1.0, "seconds": 1.0,
@@ -98,14 +100,31 @@ def percent(tokens: tuple[Token, ...], at: int) -> Read | None:
     return (found[0] / 100, found[1]) if found is not None and 0 < found[0] < 100 else None
 
 
+def _up_to(read: Amount, most: float) -> Amount:
+    """What `read` reads, if it is not larger."""
+
+    def reading(tokens: tuple[Token, ...], at: int) -> Read | None:
+        found = read(tokens, at)
+        return found if found is not None and found[0] <= most else None
+
+    return reading
+
+
+def bare(tokens: tuple[Token, ...], at: int) -> Read | None:
+    """A number without any unit that can only be a length: a power of two from 2,048 to 1,048,576."""
+    found = number(tokens, at)
+    return found if found is not None and found[0] in {2.0**n for n in range(11, 21)} else None
+
+
 AMOUNTS: Final[Mapping[str, Amount]] = {
     "count": count,
     "digits": in_digits,
     "whole": _of_unit({}, bare=True, whole=True),
     "number": number,
     "rate": _of_unit(_TENS, bare=True),
-    "length": _of_unit(_TWOS, bare=True, whole=True),
-    "short": _of_unit({k: v for k, v in _TWOS.items() if k in ("k", "ki", "m", "mi")}, whole=True),
+    "length": _up_to(_of_unit(_TWOS, bare=True, whole=True), _LONGEST),
+    "short": _up_to(_of_unit({k: v for k, v in _TWOS.items() if k in ("k", "ki", "m", "mi")}, whole=True), _LONGEST),
+    "bare": bare,
     "seconds": _of_unit(_SECONDS),
     "days": _of_unit(_DAYS),
     "watts": _of_unit(_WATTS),

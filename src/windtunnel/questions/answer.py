@@ -30,27 +30,53 @@ _SHORT = {
 
 def answer_of(reading: Reading, found: Found) -> Answer:
     """The answer of a question."""
+    shown = found.result if found.shown is None else found.shown
     if found.result is None:
         verdict, rows = _nothing(found)
-    elif found.asked.command == "plan":
+    elif found.scenario["cluster"]["device"] == "any":
         verdict, rows = _ranking(found.result)
-    elif found.asked.command == "serve":
-        verdict, rows = _serving(found, found.result)
-    elif found.asked.command == "run":
-        assert found.step is not None
-        verdict, rows = _run(found, found.result, found.step)
+    elif found.asked.task == "serve":
+        verdict, rows = _serving(found, shown)
+    elif found.step is not None:
+        verdict, rows = _run(found, shown, found.step)
     else:
-        verdict, rows = _step(found, found.result)
+        verdict, rows = _step(found, shown)
+    if found.each:
+        device = shown.scenario["cluster"]["device"]
+        verdict = Row("verdict", f"Best: {device}. {verdict.text}", verdict.tone, 2)
     read = (*_read(found), *_assumed(found), verdict)
     return Answer(
         words=reading.words,
         command=found.asked.command,
         scenario=found.scenario,
         verdict=verdict.text,
-        rows=tuple(_fitting([*read, *rows])),
+        rows=tuple(_fitting([*read, *_alternatives(found), *rows])),
         assumed=found.asked.assumed,
         result=found.result,
     )
+
+
+def _alternatives(found: Found) -> Iterator[Row]:
+    """Of a comparison of devices, the best of each; of a question without a task, what serving would say."""
+    if found.served:
+        yield Row("to serve it", found.served)
+    for device, result in found.each:
+        yield Row(device.partition("-")[0], "no plan does" if result is None else _figure(result))
+
+
+def _figure(result: Any) -> str:
+    """A prediction on one device in a few figures."""
+    if hasattr(result, "step_time_s"):
+        cost = result.cost_per_million_tokens
+        parts = [f"step {seconds(result.step_time_s)}", f"{count(result.tokens_per_s)} tokens/s"]
+    else:
+        cost = result.cost_per_million_output_tokens
+        parts = [
+            f"{result.num_devices:,} devices",
+            f"{three(result.throughput_requests_per_s)} requests/s",
+            f"TPOT {seconds(result.tpot_s.p50)}",
+        ]
+    return " · ".join([*parts, *([] if cost is None else [f"{dollars(cost)} a million tokens"])])
 
 
 def _fitting(rows: list[Row]) -> list[Row]:
@@ -87,8 +113,9 @@ def _fields(data: dict[str, Any], training: dict[str, Any], serving: dict[str, A
         yield "training.lora", ("QLoRA (nf4)" if lora.get("quantized_base") else "LoRA") + rank
     elif training.get("phase") == "sft":
         yield "training.phase", "all weights"
-    for name, value in (data.get("run") or {}).items():
-        yield f"run.{name}", f"{count(value)} {name}"
+    for name in ("tokens", "steps"):
+        if value := (data.get("run") or {}).get(name):
+            yield f"run.{name}", f"{count(value)} {name}"
     traffic, slo = serving.get("traffic") or {}, serving.get("slo") or {}
     if "concurrency" in traffic:
         yield "serving.traffic.concurrency", f"{traffic['concurrency']:,} requests in flight"
@@ -127,13 +154,11 @@ def _devices(found: Found) -> str:
     nodes, each = cluster["nodes"], cluster["devices_per_node"]
     if cluster["device"] == "any":
         return f"{nodes * each:,} devices, any that has a price"
-    if (
-        found.asked.devices is None
-        and _is_fewest(found)
-        and found.result is not None
-        and hasattr(found.result, "num_devices")
-    ):
-        return f"{found.result.num_devices:,} × {cluster['device']} (fewest)"
+    shown = found.step or found.shown or found.result
+    if found.asked.devices is None and _is_fewest(found) and hasattr(shown, "num_devices"):
+        return f"{shown.num_devices:,} × {cluster['device']} (fewest)"
+    if found.each:
+        return f"{nodes * each:,} × " + " or ".join(device for device, _ in found.each)
     return f"{nodes * each:,} × {cluster['device']}" + (f" ({nodes:,} nodes of {each})" if nodes > 1 else "")
 
 
@@ -290,7 +315,7 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
     rate = f"{three(result.throughput_requests_per_s)} requests/s"
     tone: Tone = "good"
     if found.infeasible is not None and not found.too_few:
-        text, tone = f"No deployment keeps TTFT 1 s and TPOT 50 ms at this load. The most is {rate}.", "bad"
+        text, tone = f"No deployment answers in usual times at this load. The most is {rate}.", "bad"
     elif result.saturated and "rate_per_s" in found.scenario["serving"]["traffic"]:
         text, tone = "Too slow: requests arrive faster than they are served.", "bad"
     elif asked and not result.slo_met:
@@ -334,6 +359,7 @@ def _served_memory(result: ServingResult) -> Row:
 
 def _deployment(found: Found, result: ServingResult) -> str:
     serving = found.scenario["serving"]
+    serving = {**serving, **(result.scenario.get("serving") or {})}
     pool = (serving.get("pools") or [{}])[0]
     axes = " ".join(f"{name} {size}" for name, size in (pool.get("plan") or {}).items() if size > 1 or name == "tp")
     limits = pool.get("limits") or {}

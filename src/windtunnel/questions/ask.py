@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.commands import COMMANDS
 from windtunnel.commands.base import SILENT, Listener
 from windtunnel.errors import Infeasible
+from windtunnel.quantities import gib
 from windtunnel.questions.answer import answer_of
 from windtunnel.questions.reading import read
 from windtunnel.questions.records import Answer, Found
 from windtunnel.questions.to_scenario import Asked, asked
 
 if TYPE_CHECKING:
+    from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.runs.results import RunResult
 
 _MOST_DOUBLINGS = 12
 """Of the devices, while the fewest that fit are looked for: one node to 4,096."""
+_COARSE = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8, 16], "vpp": [1, 2, 4], "cp": [1, 2, 4, 8], "mbs": [1, 2, 4]}
+"""Sizes of axes among which plans are looked for while the fewest devices are."""
+_TIGHTER, _MOST_TIGHTER = 0.9, 12
+"""Of a time to the first token: the share of it that is tried next, and how often."""
 _NODES = (1, 8, 64)
 """Nodes among which the fewest devices of a deployment are looked for, one after the other."""
 
@@ -38,46 +44,115 @@ def ask(words: str, *, listener: Listener = SILENT) -> Answer:
 
 
 def _found(question: Asked, listener: Listener) -> Found:
-    if question.command == "plan":
-        result = COMMANDS.get("plan").run(question.scenario, full=False, listener=listener)
+    if question.scenario["cluster"]["device"] == "any":
+        try:
+            result = COMMANDS.get("plan").run(question.scenario, full=False, listener=listener)
+        except Infeasible as error:
+            return Found(asked=question, scenario=question.scenario, result=None, infeasible=error)
         return Found(asked=question, scenario=question.scenario, result=result)
-    if question.command == "serve":
+    if question.task == "serve":
         return _served(question, listener)
     if question.devices is None:
         return _fewest(question, listener)
+    if question.command == "plan":
+        return _planned(question, question.scenario, listener)
     return _trained(question, question.scenario, listener)
 
 
-def _trained(question: Asked, scenario: dict[str, Any], listener: Listener, *, probe: bool = False) -> Found:
-    """A step, or a whole run, on a plan that the planner found where the words leave it open.
+def _planned(question: Asked, scenario: dict[str, Any], listener: Listener) -> Found:
+    """The best plan for training, with its proof."""
+    try:
+        result = COMMANDS.get("plan").run(scenario, full=False, listener=listener)
+    except Infeasible as error:
+        return Found(asked=question, scenario=scenario, result=None, infeasible=error)
+    if "run" not in scenario:
+        each = _each_device(question, scenario)
+        return Found(asked=question, scenario=scenario, result=result, shown=result.best, each=each)
+    _, run, spares = _with_spares(result.scenario)
+    question = replace(question, assumed=(*question.assumed, *spares))
+    return Found(asked=question, scenario=scenario, result=result, shown=run, step=result.best)
 
-    With `probe` a scenario of which no plan fits has no result.
-    """
+
+def _held(question: Asked, listener: Listener) -> str:
+    """Whether the same devices hold the model to serve it, in words."""
+    traffic = {"rate_per_s": 0.1, "num_requests": 50, "input_tokens": 1024, "output_tokens": 128}
+    precision = question.scenario["training"].get("precision")
+    serving: dict[str, Any] = {"traffic": traffic}
+    if precision in ("fp8", "nvfp4", "mxfp4", "int8"):
+        serving["precision"] = {"weights": precision}
+    scenario = {name: question.scenario[name] for name in ("model", "cluster")}
+    scenario |= {"serving": serving, "search": {"target": "serving", "space": {"rate_per_s": [0.1]}}}
+    try:
+        plan = COMMANDS.get("plan").run(scenario, full=False, listener=listener)
+    except Infeasible:
+        return "does not fit either"
+    devices, sizes = plan.result.num_devices, plan.result.capacity
+    return f"fits on {devices:,} of them, weights {gib(sizes['weights_bytes'])} a device"
+
+
+def _each_device(question: Asked, scenario: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Of a comparison of devices, the best on each alone; None where nothing is feasible."""
+    space = scenario.get("search", {}).get("space", {})
+    out: list[tuple[str, Any]] = []
+    for device in space.get("device", ()):
+        own = {name: values for name, values in space.items() if name != "device"}
+        alone = scenario | {
+            "cluster": scenario["cluster"] | {"device": device},
+            "search": scenario["search"] | {"space": own},
+        }
+        try:
+            found = COMMANDS.get("plan").run(alone, full=False)
+        except Infeasible:
+            out.append((device, None))
+            continue
+        out.append((device, found.best if question.task != "serve" else found.result))
+    return tuple(out)
+
+
+def _with_spares(scenario: dict[str, Any]) -> tuple[dict[str, Any], RunResult, tuple[tuple[str, Any, str], ...]]:
+    """A whole run with the number of hot spares that costs least, or takes least time where nothing has a price."""
+    result = COMMANDS.get("run").run(scenario)
+    curve = [one for one in result.spares_curve if one["days"] is not None]
+    best = min(curve, key=lambda one: one["days"] if one.get("cost") is None else one["cost"], default=None)
+    if best is None or best["spares"] == result.spares:
+        return scenario, result, ()
+    run = scenario["run"] | {"recovery": {**scenario["run"].get("recovery", {}), "spares": best["spares"]}}
+    spared = scenario | {"run": run}
+    return spared, COMMANDS.get("run").run(spared), (("run.recovery.spares", best["spares"], "least cost"),)
+
+
+def _trained(question: Asked, scenario: dict[str, Any], listener: Listener) -> Found:
+    """A step, or a whole run, on a plan that the planner found where the words leave it open."""
     from windtunnel.commands.open_plan import with_recommended_plan
 
     taken, _, _ = with_recommended_plan(scenario, report=listener.searching)
     assert isinstance(taken, dict)
-    if probe and taken is scenario and question.scenario.get("plan") is None:
-        return Found(asked=question, scenario=scenario, result=None)
     planned = dict(taken)
     step = COMMANDS.get("train").run(planned)
+    if question.command == "fit":
+        fit = COMMANDS.get("fit").run(planned)
+        served = _held(question, listener) if question.task_assumed else ""
+        return Found(asked=question, scenario=planned, result=fit, shown=step, served=served)
     if question.command == "train" or not step.memory_fits:
         return Found(asked=replace(question, command="train"), scenario=planned, result=step)
-    result: RunResult = COMMANDS.get("run").run(planned, listener=listener)
+    planned, result, spares = _with_spares(planned)
+    question = replace(question, assumed=(*question.assumed, *spares))
     return Found(asked=question, scenario=planned, result=result, step=step)
 
 
 def _fewest(question: Asked, listener: Listener) -> Found:
-    """Training on the fewest devices on which a plan fits, and where a deadline was said, that keep it."""
+    """Training on the fewest devices on which a plan fits and, where a deadline was said, that keep it."""
     per_node = question.scenario["cluster"]["devices_per_node"]
     counts = [n for n in (1, 2, 4, 8) if n < per_node] + [per_node << n for n in range(_MOST_DOUBLINGS)]
-    failed = 0
+    failed, last = 0, None
     for count in counts:
-        found = _trained(question, _on(question, count, per_node), listener, probe=True)
-        if found.result is not None and _does(question, found):
-            return replace(found, too_few=failed)
+        listener.say(f"{count:,} devices")
+        last = _planned(question, _on(question, count, per_node), listener)
+        if last.result is not None and _in_time(question, last):
+            return replace(last, too_few=failed)
         failed = count
-    return replace(_trained(question, _on(question, counts[-1], per_node), listener), too_few=failed)
+    assert last is not None
+    return replace(last, too_few=failed)
 
 
 def _on(question: Asked, count: int, per_node: int) -> dict[str, Any]:
@@ -88,13 +163,14 @@ def _on(question: Asked, count: int, per_node: int) -> dict[str, Any]:
     if any(name == "training.global_batch" and why == "not said" for name, _, why in question.assumed):
         batch = max(count, question.scenario["training"]["global_batch"])
         scenario["training"] = scenario["training"] | {"global_batch": batch}
+    space = {name: sizes for name, sizes in _COARSE.items() if name not in scenario.get("plan", {})}
+    scenario["search"] = {"space": space} | scenario.get("search", {})
     return scenario
 
 
-def _does(question: Asked, found: Found) -> bool:
-    """Whether a number of devices is enough."""
-    fits = (found.step or found.result).memory_fits
-    return bool(fits and (question.deadline_days is None or found.result.days["mean"] <= question.deadline_days))
+def _in_time(question: Asked, found: Found) -> bool:
+    """Whether a run keeps the deadline, where one was said."""
+    return question.deadline_days is None or bool(found.shown.days["mean"] <= question.deadline_days)
 
 
 def _served(question: Asked, listener: Listener) -> Found:
@@ -108,15 +184,38 @@ def _served(question: Asked, listener: Listener) -> Found:
             infeasible, cluster = infeasible or error, scenario["cluster"]
             failed = cluster["nodes"] * cluster["devices_per_node"]
             continue
-        taken = {name: value for name, value in plan.scenario.items() if name != "search"}
-        result = COMMANDS.get("serve").run(taken)
-        few = failed if failed < result.num_devices else 0
+        if question.best == "ttft":
+            scenario, plan = _lowest_ttft(scenario, plan, listener)
+        found = _deployed(question, scenario, plan)
+        few = failed if failed < found.shown.num_devices else 0
         if infeasible is not None and not few:  # the objective that was assumed is given up
             kept = tuple(one for one in question.assumed if not one[0].startswith("serving.slo."))
-            question = replace(question, assumed=kept)
-            return Found(asked=question, scenario=taken, result=result, infeasible=infeasible)
-        return Found(asked=question, scenario=taken, result=result, upper=plan.upper, too_few=few)
+            return replace(found, asked=replace(found.asked, assumed=kept), infeasible=infeasible)
+        return replace(found, too_few=few)
     return Found(asked=question, scenario=question.scenario, result=None, infeasible=infeasible, too_few=failed)
+
+
+def _deployed(question: Asked, scenario: dict[str, Any], plan: ServingPlan) -> Found:
+    """What a search for a deployment found, as the plan itself or as `serve` predicts it."""
+    if question.command == "plan":
+        each = _each_device(question, scenario)
+        return Found(asked=question, scenario=scenario, result=plan, shown=plan.result, upper=plan.upper, each=each)
+    taken = {name: value for name, value in plan.scenario.items() if name != "search"}
+    result = COMMANDS.get("serve").run(taken)
+    return Found(asked=question, scenario=taken, result=result, shown=result, upper=plan.upper)
+
+
+def _lowest_ttft(scenario: dict[str, Any], plan: ServingPlan, listener: Listener) -> tuple[dict[str, Any], ServingPlan]:
+    """The deployment of the shortest time to the first token: the objective is tightened until none keeps it."""
+    for _ in range(_MOST_TIGHTER):
+        slo = scenario["serving"].get("slo", {}) | {"ttft_s": _TIGHTER * plan.result.ttft_s.p90}
+        tighter = scenario | {"serving": scenario["serving"] | {"slo": slo}}
+        try:
+            plan = COMMANDS.get("plan").run(tighter, full=False, listener=listener)
+        except Infeasible:
+            break
+        scenario = tighter
+    return scenario, plan
 
 
 def _deployments(question: Asked, sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from windtunnel.catalog import store
 from windtunnel.questions.patterns import Placeholder
 from windtunnel.questions.tokens import Token, glued
 
+_SIZE = re.compile(r"\d+(?:\.\d+)?[bm]")
 _MOST_TOKENS = 16
 """Of a name: `Qwen3-Coder-480B-A35B-Instruct` has twelve."""
 _NO_NAME = re.compile(
@@ -34,6 +35,7 @@ def placeholders(words: str) -> dict[str, Placeholder]:
     reads = {
         "model": partial(_catalogued, "models"),
         "device": partial(_catalogued, "devices"),
+        "plural": _plural,
         "cluster": partial(_catalogued, "clusters"),
         "framework": _framework,
         "engine": lambda name: _ENGINES.get(_plain(name)),
@@ -74,7 +76,50 @@ def _catalogued(kind: str, name: str) -> str | None:
             stem = store.stem_of(kind, spelling)
             if stem is not None:
                 return store.headings(kind)[stem][0] if kind == "models" else stem
-    return None
+    return _without_numbers(name) if kind == "models" else None
+
+
+@cache
+def _plural(name: str) -> str | None:
+    """Id of a device whose name has the s of a plural: `h100s`, not `l40s`."""
+    single = name[:-1] if name[-1:] in "sS" else ""
+    return store.stem_of("devices", single) if len(single) > 1 and store.stem_of("devices", name) is None else None
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """A name as runs of letters and numbers, a size with its letter: `olmo`, `2`, `32b`."""
+    return tuple(re.findall(r"\d+(?:\.\d+)?[bm](?![a-z])|\d+(?:\.\d+)?|[a-z]+", name.rpartition("/")[2].lower()))
+
+
+@cache
+def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], str]]]:
+    table: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for spelling in store.spellings("models"):
+        parts = _parts(spelling)
+        stem = store.stem_of("models", spelling)
+        if parts and stem is not None:
+            table.setdefault(parts[0], []).append((parts, stem))
+    return table
+
+
+def _without_numbers(name: str) -> str | None:
+    """The only model of this family and size, where a question leaves its version or date out: `olmo 2 32b`."""
+    parts = _parts(name)
+    if len(parts) < 2 or not _SIZE.fullmatch(parts[-1]) or not parts[0].isalpha():
+        return None
+    found = {stem for own, stem in _by_first_word().get(parts[0], ()) if _left_out(parts, own)}
+    return store.headings("models")[found.pop()][0] if len(found) == 1 else None
+
+
+def _left_out(parts: tuple[str, ...], own: tuple[str, ...]) -> bool:
+    """Whether a name is these parts in their order and, apart from them, numbers without a size."""
+    left = list(parts)
+    for part in own:
+        if left and part == left[0]:
+            left.pop(0)
+        elif not part[0].isdigit() or _SIZE.fullmatch(part):
+            return False
+    return not left
 
 
 @cache

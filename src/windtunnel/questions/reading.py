@@ -82,6 +82,8 @@ class Phrase:
     """Place of its first token."""
     end: int
     sets: Mapping[str, Any]
+    text: str
+    """As it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,10 @@ class Reading:
         """The value of a field."""
         return next(iter(self.all(field)), default)
 
+    def text(self, field: str) -> str:
+        """The words that set a field; the empty text where none did."""
+        return next((phrase.text for phrase in self.phrases if field in phrase.sets), "")
+
     def __contains__(self, field: str) -> bool:
         return any(field in phrase.sets for phrase in self.phrases)
 
@@ -114,7 +120,7 @@ def read(words: str) -> Reading:
         raise BadInput(f"a question has 1 to {MOST_CHARACTERS} characters; for example: {EXAMPLES[0]}")
     tokens = tuple(token for token in tokens_of(words) if token.text not in SILENT)
     found, unread = _covered(words, tokens)
-    problems = [*_unread(words, tokens, unread), *_twice(words, tokens, found)]
+    problems = [*_unread(words, tokens, unread), *_twice(found)]
     if problems:
         raise BadInput([*problems, Problem("", f"questions that are read: {'; '.join(EXAMPLES)}")])
     return Reading(words, tuple(found))
@@ -130,7 +136,7 @@ def _covered(words: str, tokens: tuple[Token, ...]) -> tuple[list[Phrase], list[
         best[at] = (unread + (tokens[at].text not in idle or glued(tokens, at)), parts + 1, None)
         if glued(tokens, at):
             continue
-        for phrase in _phrases_at(tokens, at, kinds):
+        for phrase in _phrases_at(words, tokens, at, kinds):
             unread, parts, _ = best[phrase.end]
             if (unread, parts + 1) < best[at][:2]:
                 best[at] = unread, parts + 1, phrase
@@ -147,12 +153,12 @@ def _covered(words: str, tokens: tuple[Token, ...]) -> tuple[list[Phrase], list[
     return found, left
 
 
-def _phrases_at(tokens: tuple[Token, ...], at: int, kinds: Mapping[str, Placeholder]) -> Iterator[Phrase]:
+def _phrases_at(words: str, tokens: tuple[Token, ...], at: int, kinds: Mapping[str, Placeholder]) -> Iterator[Phrase]:
     for rule in grammar().rules:
         for pieces in rule.phrases:
             for end, values in matches(pieces, tokens, at, kinds):
                 if end > at and not glued(tokens, end):
-                    yield Phrase(at, end, _filled(rule, values))
+                    yield Phrase(at, end, _filled(rule, values), words[tokens[at].start : tokens[end - 1].end])
 
 
 def _filled(rule: Rule, values: Values) -> dict[str, Any]:
@@ -175,33 +181,32 @@ def _unread(words: str, tokens: tuple[Token, ...], places: list[int]) -> Iterato
             end += 1
         first, last = tokens[places[at]], tokens[places[end - 1]]
         text = words[first.start : last.end]
-        yield Problem("", "was not read", text, _near(text))
+        if last.kind == "minus":
+            text += words[last.end :].split(maxsplit=1)[0]
+        near = _near(text)
+        yield Problem("", "was not read" if near or len(text.split()) > 1 else "was not read here", text, near)
         at = end
 
 
 def _near(text: str) -> str | None:
     """The nearest word of the grammar, or name of the catalogue."""
     known = [word for word in grammar().vocabulary | grammar().idle if len(word) > 2]
+    if text.lower() in known:
+        return None
     close = difflib.get_close_matches(text.lower(), known, n=1, cutoff=0.75)
     return close[0] if close else nearest(text)
 
 
-def _twice(words: str, tokens: tuple[Token, ...], found: list[Phrase]) -> Iterator[Problem]:
+def _twice(found: list[Phrase]) -> Iterator[Problem]:
     """Fields of one value that have two."""
-    several = {*_LIST, "device", "cluster", "count", "nodes", "pernode"} if _two_devices(found) else {*_LIST}
+    several = (
+        {*_LIST, "device", "single"} if any("versus" in p.sets or "compare" in p.sets for p in found) else {*_LIST}
+    )
     seen: dict[str, tuple[Any, Phrase]] = {}
     for phrase in found:
         for field, value in phrase.sets.items():
             if field not in seen or field in several or seen[field][0] == value:
                 seen.setdefault(field, (value, phrase))
                 continue
-            one, two = (_text(words, tokens, part) for part in (seen[field][1], phrase))
+            one, two = seen[field][1].text, phrase.text
             yield Problem("", f"and '{two}' exclude each other; ask one question at a time", one)
-
-
-def _two_devices(found: list[Phrase]) -> bool:
-    return any("versus" in phrase.sets or "compare" in phrase.sets for phrase in found)
-
-
-def _text(words: str, tokens: tuple[Token, ...], phrase: Phrase) -> str:
-    return words[tokens[phrase.start].start : tokens[phrase.end - 1].end]

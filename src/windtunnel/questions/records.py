@@ -42,7 +42,8 @@ def row_lines(row: Row, width: int = WIDTH) -> list[str]:
     if len(parts) > row.most:
         kept = textwrap.shorten(" ".join(parts[row.most - 1 :]), room, placeholder=" …", break_on_hyphens=False)
         parts = [*parts[: row.most - 1], kept]
-    return [f"{row.name if at == 0 else '':{_NAME}}{part}" for at, part in enumerate(parts)]
+    name = row.name if len(row.name) < _NAME else f"{row.name[: _NAME - 2]}…"
+    return [f"{name if at == 0 else '':{_NAME}}{part}" for at, part in enumerate(parts)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +55,17 @@ class Found:
     """With the plan that was found; what `-o` writes."""
     result: Any
     """What the command returns for that scenario; None where nothing is feasible."""
+    shown: Any = None
+    """Prediction of a step, a run or a deployment that the answer is about; None where it is the result itself."""
     step: TrainingResult | None = None
     """Of a whole run, its step."""
     infeasible: Infeasible | None = None
     upper: bool = True
     """Of a deployment: whether it keeps the objective at the upper end of the interval too."""
+    each: tuple[tuple[str, Any], ...] = ()
+    """Of a comparison of devices: the prediction of the best plan on each; None where there is none."""
+    served: str = ""
+    """Where it was not said whether to train or to serve: what serving would say."""
     too_few: int = 0
     """The largest number of devices that was tried and did not do; 0 where none was."""
 

@@ -13,35 +13,31 @@ from windtunnel.questions.reading import Reading
 
 _SERVING = (
     "rate", "outrate", "speed", "users", "input", "output", "engine", "ttft", "tpot", "e2e", "percentile", "offline",
-    "cache",
+    "cache", "replicas", "disaggregated", "costhour",
 )  # fmt: skip
 _TRAINING = (
     "batchtokens", "mbs", "tokens", "steps", "zero", "recompute", "framework", "optimizer", "vpp", "rank", "method",
     "dpo", "deadline",
 )  # fmt: skip
 """Fields that only serving, and only training, has."""
-_SAID = {
-    "rate": "requests a second", "outrate": "tokens a second", "speed": "tokens a second for a user",
-    "users": "users at once", "input": "tokens of a prompt", "output": "tokens of an answer",
-    "engine": "a serving engine", "ttft": "TTFT", "tpot": "TPOT", "e2e": "a response time", "offline": "offline",
-    "percentile": "a percentile", "cache": "the format of a KV cache", "batchtokens": "a batch in tokens",
-    "mbs": "a micro-batch", "tokens": "tokens of a run", "steps": "steps of a run", "zero": "sharding (ZeRO, FSDP)",
-    "recompute": "recomputation", "framework": "a training framework", "optimizer": "an optimizer", "vpp": "vpp",
-    "rank": "rank of adapters", "method": "a way of fine-tuning", "dpo": "DPO", "deadline": "a deadline",
-}  # fmt: skip
 _LOADS = "rate", "outrate", "users", "batch", "offline"
 _ONLY_SERVED = ("w4a16", "q4_0")
-_SLO = {"ttft_s": 1.0, "tpot_s": 0.05}
-"""Objective that is assumed where a question asks how much can be served: seconds."""
+_TTFT_S, _TPOT_S, _TOKENS_OF_TTFT = 1.0, 0.05, 2048
+"""Objective that is assumed where none is said, seconds; for longer prompts a second for so many tokens."""
+_TRAINED_BEST = {"cost": "cost_per_million_tokens", "energy": "energy_per_million_tokens", "throughput": "tokens_per_s"}
+"""What is asked to be best → objective of a training plan; absent: the time of a step."""
 _BEST = {
     "cost": "cost_per_million_tokens", "throughput": "tokens_per_s", "devices": "devices",
-    "latency": "tokens_per_s_per_user", "time": "tokens_per_s_per_user",
+    "latency": "tokens_per_s_per_user", "time": "tokens_per_s_per_user", "ttft": "tokens_per_s_per_user",
+    "energy": "energy_per_million_tokens",
 }  # fmt: skip
 """What is asked to be best → objective of a deployment."""
 _A_SITE_W = 2500.0
 """A limit above this many watts is one of all devices: no device of the catalogue draws as much."""
 _PRETRAINED, _TUNED, _PROMPT, _ANSWER = 8192, 4096, 1024, 256
 _LEAST_BATCH = 16
+_ANY_BATCH, _ANY_NODES = 512, [1, 2, 4, 8, 16, 32, 64]
+"""Sequences of a step, and numbers of nodes, where a run may take any devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +54,11 @@ class Asked:
     wants: tuple[str, ...]
     assumed: tuple[tuple[str, Any, str], ...]
     """Field of the scenario, value, why."""
+    best: str = ""
+    """What is to be best: cost, time, latency, ttft, throughput, energy or devices; empty where nothing was said."""
     objective: str = ""
     """Of the planner, for a deployment."""
+    task_assumed: bool = False
     deadline_days: float | None = None
     budget: float | None = None
 
@@ -95,13 +94,19 @@ def asked(reading: Reading) -> Asked:
     cluster, devices = _cluster(build)
     scenario: dict[str, Any] = {"model": model, "cluster": cluster}
     if task == "serve":
+        _check_axes(reading, devices)
         scenario |= _serving(build)
         command = "serve"
     else:
         scenario |= _training(build, devices)
         command = "run" if "run" in scenario else "train"
-    if cluster["device"] == "any":
+    if cluster["device"] == "any" or len(reading.all("device")) > 1 or "best" in reading:
         command = "plan"
+    elif "fit" in reading.all("wants") and command == "train":
+        command = "fit"
+    if len(reading.all("device")) > 1:
+        search = scenario.setdefault("search", {})
+        search.setdefault("space", {})["device"] = [catalog.device(name).id for name in reading.all("device")]
     return Asked(
         task=task,
         command=command,
@@ -109,6 +114,8 @@ def asked(reading: Reading) -> Asked:
         devices=devices,
         wants=tuple(reading.all("wants")),
         assumed=tuple(build.assumed),
+        best=reading.get("best", ""),
+        task_assumed=not said,
         objective=scenario.get("search", {}).get("objective", ""),
         deadline_days=reading.get("deadline"),
         budget=reading.get("budget"),
@@ -135,15 +142,18 @@ def _misplaced(reading: Reading, task: str) -> list[Problem]:
     """What was said that the task does not have."""
     other, names = ("train", _SERVING) if task != "serve" else ("serve", _TRAINING)
     rule = f"is not of a question about {'training' if other == 'train' else 'serving'}"
-    problems = [Problem("", rule, _SAID[name]) for name in names if name in reading]
+    problems = [Problem("", rule, reading.text(name)) for name in names if name in reading]
     if task != "serve" and reading.get("format") in _ONLY_SERVED and reading.get("method") != "qlora":
-        problems.append(Problem("", "is a format of served weights; `qlora` trains adapters on four bits", "4 bit"))
-    if task == "train" and "dp" in reading:
-        problems.append(Problem("", "follows from the devices, tp, pp and cp; leave it out", "data parallelism"))
-    if "budget" in reading and "tokens" not in reading and "steps" not in reading:
-        problems.append(Problem("", "needs the size of the run, such as `on 1T tokens`", "a budget"))
-    if "deadline" in reading and "tokens" not in reading and "steps" not in reading:
-        problems.append(Problem("", "needs the size of the run, such as `on 1T tokens`", "a deadline"))
+        problems.append(
+            Problem("", "is a format of served weights; `qlora` trains on four bits", reading.text("format"))
+        )
+    for name in ("budget", "deadline"):
+        if name in reading and task != "serve" and "tokens" not in reading and "steps" not in reading:
+            problems.append(Problem("", "needs the size of the run, such as `on 1T tokens`", reading.text(name)))
+    if task == "serve" and "budget" in reading:
+        problems.append(Problem("", "is a sum: say it per hour or per million tokens", reading.text("budget")))
+    if task != "serve" and reading.get("best") in ("ttft", "latency"):
+        problems.append(Problem("", "is of a question about serving", reading.text("best")))
     return problems
 
 
@@ -152,15 +162,21 @@ def _missing(reading: Reading, task: str) -> list[Problem]:
     problems = []
     if "model" not in reading and "config" not in reading:
         problems.append(Problem("", "which model? say its name, such as llama3-70b, or `from config.json`"))
-    any_device = "anydevice" in reading or (task == "serve" and reading.get("best") == "cost")
+    any_device = _any_device(reading, task)
     if not any(name in reading for name in ("device", "cluster")) and not any_device:
         problems.append(Problem("", "on which devices? say for example `on 8 h100`, or `which gpu`"))
-    if "versus" in reading or "compare" in reading or len(reading.all("device")) > 1:
-        rule = "two things are asked about: ask of one at a time; `windtunnel compare A B` compares two scenarios"
-        problems.append(Problem("", rule))
+    if ("versus" in reading or "compare" in reading) and len(reading.all("device")) < 2:
+        rule = "which devices? a comparison names two of them, such as `h100 vs h200`"
+        problems.append(Problem("", rule, reading.text("versus") or reading.text("compare")))
     if "days" in reading.all("wants") and task != "serve" and "tokens" not in reading and "steps" not in reading:
         problems.append(Problem("", "how long is the run? say for example `on 1T tokens` or `10k steps`"))
     return problems
+
+
+def _any_device(reading: Reading, task: str) -> bool:
+    """Whether the devices are to be chosen among all that have a price."""
+    cheap = task == "serve" and (reading.get("best") in ("cost", "devices") or "costhour" in reading)
+    return "anydevice" in reading or cheap or "costtokens" in reading or "budget" in reading
 
 
 def _model(build: _Builder) -> Any:
@@ -173,10 +189,7 @@ def _model(build: _Builder) -> Any:
         raise BadInput(Problem("", rule, config))
     if "model" in build.reading:
         raise BadInput(Problem("", f"and {build.reading.get('model')} exclude each other", config))
-    path = Path(config).expanduser()
-    if not path.is_file():
-        raise BadInput(Problem("", "no such file", config))
-    return {"config": str(path)}
+    return {"config": str(Path(config).expanduser())}
 
 
 def _cluster(build: _Builder) -> tuple[dict[str, Any], int | None]:
@@ -198,22 +211,38 @@ def _cluster(build: _Builder) -> tuple[dict[str, Any], int | None]:
         count = build.given("count", "cluster.devices", 8)
         return {"device": "any", "nodes": 1, "devices_per_node": count, **extra}, count
     usual = default_node(catalog.device(device))
-    per_node = per_node or (usual.devices_per_node if usual is not None else 8)
+    usual_size = usual.devices_per_node if usual is not None else 8
     if nodes is not None:
-        if count is not None and count != nodes * per_node:
-            if count % nodes:
-                raise BadInput(f"{count} devices do not share out evenly to {nodes} nodes")
+        if count is not None and count != nodes * (per_node or usual_size):
+            if per_node is not None or count % nodes:
+                rule = f"is not {nodes} × {per_node or usual_size}, the devices of all nodes"
+                raise BadInput(Problem("", rule, reading.text("count")))
             per_node = count // nodes
+        per_node = per_node or usual_size
         count = nodes * per_node
-    elif count is not None:
-        per_node = max(n for n in range(1, per_node + 1) if count % n == 0)
+    elif per_node is not None:
+        if count is None or count % per_node:
+            raise BadInput(f"how many nodes of {per_node} devices? say for example `2 nodes of {per_node} h100`")
         nodes = count // per_node
-    elif "pernode" in reading:
-        raise BadInput(f"how many nodes of {per_node} devices? say for example `2 nodes of {per_node} {device}`")
-    elif reading.get("best") != "devices" and not (build.task == "serve" and any(name in reading for name in _LOADS)):
-        nodes, count = 1, per_node
-        build.assumed.append(("cluster.devices", count, f"not said; one node of {device}"))
+    else:
+        per_node = usual_size
+        if count is None and reading.get("best") != "devices":
+            count = _unsaid_count(build, device, usual_size)
+        if count is not None:
+            per_node = max(n for n in range(1, usual_size + 1) if count % n == 0)
+            nodes = count // per_node
     return {"device": device, "nodes": nodes or 1, "devices_per_node": per_node, **extra}, count
+
+
+def _unsaid_count(build: _Builder, device: str, node: int) -> int | None:
+    """Devices where no number was said: one for `on an h100`, a node for `on h100s`; None: the fewest that do."""
+    if "single" in build.reading and "compare" not in build.reading and "versus" not in build.reading:
+        build.assumed.append(("cluster.devices", 1, "not said"))
+        return 1
+    if build.task == "serve" and any(name in build.reading for name in _LOADS):
+        return None
+    build.assumed.append(("cluster.devices", node, f"not said; one node of {device}"))
+    return node
 
 
 def _training(build: _Builder, devices: int | None) -> dict[str, Any]:
@@ -240,16 +269,49 @@ def _training(build: _Builder, devices: int | None) -> dict[str, Any]:
             training[key] = reading.get(name)
     if build.task == "finetune":
         training |= _tuned(build)
-    out: dict[str, Any] = {"training": training} | _plan(reading)
-    cap = reading.get("cap")
-    watts = reading.get("totalwatts", cap if cap is not None and cap > _A_SITE_W else None)
-    if watts is not None:
-        out["search"] = {"limits": {"power": watts}}
+    out: dict[str, Any] = {"training": training} | _plan(reading, devices)
+    search: dict[str, Any] = {}
+    if limits := _limits(reading):
+        search["limits"] = limits
+    if objective := _TRAINED_BEST.get(reading.get("best", "")):
+        search["objective"] = objective
+    if devices is not None and "device" not in reading and "cluster" not in reading and "count" not in reading:
+        search |= _over_nodes(build, training)
+    if search:
+        out["search"] = search
     if "tokens" in reading:
         out["run"] = {"tokens": reading.get("tokens")}
     elif "steps" in reading:
         out["run"] = {"steps": _whole(reading.get("steps"))}
     return out
+
+
+def _over_nodes(build: _Builder, training: dict[str, Any]) -> dict[str, Any]:
+    """A search over numbers of nodes, where a whole run may take any devices: by its dollars, inside its limits."""
+    reading = build.reading
+    if "tokens" not in reading and "steps" not in reading:
+        return {}
+    if "batch" not in reading and "batchtokens" not in reading:
+        training["global_batch"] = _ANY_BATCH
+    kept = [one for one in build.assumed if one[0] not in ("training.global_batch", "cluster.devices")]
+    build.assumed[:] = [*kept, ("training.global_batch", training["global_batch"], "not said")]
+    limits = {"days": reading.get("deadline"), "run_cost": reading.get("budget")}
+    return {
+        "objective": "run_cost",
+        "limits": {name: value for name, value in limits.items() if value is not None},
+        "space": {"nodes": _ANY_NODES, "tp": [1, 2, 4, 8], "pp": [1, 2, 4], "cp": [1], "mbs": [1, 2]},
+    }
+
+
+def _limits(reading: Reading) -> dict[str, Any]:
+    """Limits of a search."""
+    cap = reading.get("cap")
+    limits = {
+        "power": reading.get("totalwatts", cap if cap is not None and cap > _A_SITE_W else None),
+        "cost_per_hour": reading.get("costhour"),
+        "cost_per_million_tokens": reading.get("costtokens"),
+    }
+    return {name: value for name, value in limits.items() if value is not None}
 
 
 def _longest(build: _Builder) -> int:
@@ -274,8 +336,15 @@ def _tuned(build: _Builder) -> dict[str, Any]:
     return own
 
 
-def _plan(reading: Reading) -> dict[str, Any]:
+def _plan(reading: Reading, devices: int | None) -> dict[str, Any]:
     """Axes that were said; the others are left to the planner."""
+    if "dp" in reading:
+        rest = 1
+        for name in ("tp", "pp", "cp"):
+            rest *= _whole(reading.get(name, 1))
+        if devices is not None and _whole(reading.get("dp")) * rest != devices:
+            rule = f"times tp, pp and cp must be the {devices:,} devices; without it dp is {devices / rest:g}"
+            raise BadInput(Problem("", rule, reading.text("dp")))
     said = {
         name: _whole(reading.get(name)) for name in ("tp", "pp", "cp", "ep", "vpp", "zero", "mbs") if name in reading
     }
@@ -289,12 +358,15 @@ def _plan(reading: Reading) -> dict[str, Any]:
 def _serving(build: _Builder) -> dict[str, Any]:
     """Sections serving and search."""
     reading = build.reading
-    prompt = "input" if "input" in reading or "length" not in reading else "length"
-    traffic: dict[str, Any] = {
-        "num_requests": 1000,
-        "input_tokens": build.given(prompt, "serving.traffic.input_tokens", _PROMPT),
-        "output_tokens": build.given("output", "serving.traffic.output_tokens", _ANSWER),
-    }
+    answer = build.given("output", "serving.traffic.output_tokens", _ANSWER)
+    if "length" in reading and "input" not in reading:
+        prompt = max(1, _whole(reading.get("length")) - answer)  # a context holds prompt and answer
+    else:
+        prompt = build.given("input", "serving.traffic.input_tokens", _PROMPT)
+    traffic: dict[str, Any] = {"num_requests": 1000, "input_tokens": prompt, "output_tokens": answer}
+    if "length" in reading and "input" in reading and prompt + answer > reading.get("length"):
+        rule = f"is shorter than a prompt of {prompt:,} and an answer of {answer:,} tokens"
+        raise BadInput(Problem("", rule, reading.text("length")))
     slo = {f"{name}_s": reading.get(name) for name in ("ttft", "tpot", "e2e") if name in reading}
     if "speed" in reading:
         slo["tpot_s"] = 1.0 / reading.get("speed")
@@ -311,13 +383,25 @@ def _serving(build: _Builder) -> dict[str, Any]:
     load = next((name for name in ("rate_per_s", "concurrency") if name in traffic), "")
     if load and any(name in reading for name in _LOADS):
         space[load] = [traffic[load]]
+    if "replicas" in reading:
+        space["replicas"] = [_whole(reading.get("replicas"))]
+    if "disaggregated" in reading:
+        space["deployment"] = ["disaggregated"]
     if space:
         search["space"] = space
-    cap = reading.get("cap")
-    watts = reading.get("totalwatts", cap if cap is not None and cap > _A_SITE_W else None)
-    if watts is not None:
-        search["limits"] = {"power": watts}
+    if limits := _limits(reading):
+        search["limits"] = limits
     return {"serving": serving, "search": search}
+
+
+def _check_axes(reading: Reading, devices: int | None) -> None:
+    """Refuse axes of one instance that need more devices than there are."""
+    wanted = 1
+    for name in ("tp", "pp", "dp"):
+        wanted *= _whole(reading.get(name, 1))
+    if devices is not None and wanted > devices:
+        text = ", ".join(reading.text(name) for name in ("tp", "pp", "dp") if name in reading)
+        raise BadInput(Problem("", f"needs {wanted:,} devices of {devices:,}", text))
 
 
 def _objective(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) -> str:
@@ -325,16 +409,16 @@ def _objective(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) ->
     reading = build.reading
     loads = [name for name in _LOADS if name in reading]
     if len(loads) > 1:
-        raise BadInput(f"{_SAID.get(loads[0], 'a batch')} and {_SAID.get(loads[1], 'a batch')} exclude each other")
+        rule = f"and '{reading.text(loads[1])}' exclude each other: both say the load"
+        raise BadInput(Problem("", rule, reading.text(loads[0])))
     best = _BEST.get(reading.get("best", ""), "")
     if not loads:
-        traffic["rate_per_s"] = 1.0
-        if best == "devices":
-            build.assumed.append(("serving.traffic.rate_per_s", 1.0, "not said"))
-        else:
-            best = best or "goodput"
-        _assume_slo(build, slo)
-        return best
+        light = min(1.0, float(f"{_PROMPT / traffic['input_tokens']:.2g}"))
+        traffic["rate_per_s"] = round(light * (0.1 if best == "tokens_per_s_per_user" else 1.0), 6)
+        if best in ("devices", "tokens_per_s_per_user"):
+            build.assumed.append(("serving.traffic.rate_per_s", traffic["rate_per_s"], "not said"))
+        _assume_slo(build, traffic, slo)
+        return best or "goodput"
     if loads[0] == "offline":
         traffic["offline"] = True
         return best or "tokens_per_s"
@@ -343,19 +427,22 @@ def _objective(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) ->
     else:
         rate = reading.get("rate") if loads[0] == "rate" else reading.get("outrate") / traffic["output_tokens"]
         traffic["rate_per_s"] = rate
-    _assume_slo(build, slo)
+    _assume_slo(build, traffic, slo)
     if not any(name in reading for name in ("count", "nodes", "cluster")):
         return best or ("devices" if "device" in reading else "cost_per_million_tokens")
     return best or "tokens_per_s_per_user"
 
 
-def _assume_slo(build: _Builder, slo: dict[str, Any]) -> None:
-    """An objective where none was said: without one, a deployment may let requests wait for any time."""
-    if {"ttft_s", "tpot_s", "e2e_s"} & slo.keys():
+def _assume_slo(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) -> None:
+    """An objective where none was said: without one, a deployment may let requests wait for any time.
+
+    The first token may take a second, more where prompts are longer than 2,048 tokens.
+    """
+    if {"ttft_s", "tpot_s", "e2e_s"} & slo.keys() or build.reading.get("best") == "ttft":
         return
-    for name, seconds in _SLO.items():
-        slo[name] = seconds
-        build.assumed.append((f"serving.slo.{name}", seconds, "not said"))
+    slo["ttft_s"] = max(_TTFT_S, round(traffic["input_tokens"] / _TOKENS_OF_TTFT, 1))
+    slo["tpot_s"] = _TPOT_S
+    build.assumed += [(f"serving.slo.{name}", slo[name], "not said") for name in ("ttft_s", "tpot_s")]
 
 
 def _whole(value: Any) -> Any:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 _TOKEN = re.compile(
     r"(?P<path>(?:\.{0,2}/|~/)?[\w./~-]*[\w-]\.(?:json|ya?ml)\b)"
     r"|(?P<number>\d{1,3}(?:,\d{3})+(?!\d)|\d+(?:\.\d+)*)"
+    r"|(?P<with>\bw/o?(?=\s))"
+    r"|(?P<minus>(?:(?<=\s)|^)[-−](?=\d))"
     r"|(?P<mark>(?<=\d)[xX](?=[A-Za-z\d]))"
     r"|(?P<word>[^\W\d_]+)"
     r"|(?P<other>\S)"
@@ -26,7 +28,7 @@ class Token:
     """Where it begins in the question."""
     end: int
     kind: str
-    """number, word, path, mark (the x of `8xh100`) or other."""
+    """number, word, path, mark (the x of `8xh100`), with, minus or other."""
 
     @property
     def solid(self) -> bool:
@@ -42,9 +44,16 @@ def tokens_of(words: str) -> tuple[Token, ...]:
         ['8', 'x', 'h', '100', ',', '3', 'k', '/', '300']
     """
     return tuple(
-        Token(found[0] if found.lastgroup == "path" else found[0].lower(), *found.span(), str(found.lastgroup))
+        Token(_text(found[0], str(found.lastgroup)), *found.span(), str(found.lastgroup))
         for found in _TOKEN.finditer(words)
     )
+
+
+def _text(found: str, kind: str) -> str:
+    """The text of a token: `w/` is with, `w/o` without; the sign of a negative number is no hyphen."""
+    if kind in ("with", "minus"):
+        return {"w/": "with", "w/o": "without"}.get(found.lower(), "minus")
+    return found if kind == "path" else found.lower()
 
 
 def glued(tokens: tuple[Token, ...], place: int) -> bool:
