@@ -2,7 +2,8 @@
 
 A name that the catalogue does not have is read as words. The model whose words it has in their order, with what says
 its size, and the most of them, is its base, unless other words of it stand for another network (a draft, a pruned or a
-composed model) or for another size or generation.
+composed model) or for another size or generation. A model without a size in its name is the base of names that go on
+with a date or with a word for a later training.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def checkpoint(name: str) -> Checkpoint:
     for spelling in dict.fromkeys((name, base, *_parts(base))):
         if store.stem_of("models", spelling) is not None:
             return Checkpoint(catalog.model(spelling), format, None)
-    for spelling in dict.fromkeys((base, *_parts(base))):
+    for spelling in dict.fromkeys(_parts(base)):
         if (found := _listed_base(spelling) or _by_words(spelling)) is not None:
             model = catalog.model(found)
             return Checkpoint(model, format, f"{model.name} is the base that the name {name} has in it")
@@ -67,7 +68,7 @@ def _parts(name: str) -> Iterator[str]:
         yield f"{cached[1]}/{cached[2]}"
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     yield from parts[-1:]
-    if len(parts) > 1:
+    if len(parts) > 1 and not _stands_alone(_words(parts[-1])):
         yield " ".join(parts[-2:])
 
 
@@ -91,20 +92,42 @@ def _words(name: str) -> tuple[str, ...]:
 
 @cache
 def _known() -> dict[tuple[str, ...], str]:
-    """Words of every name and alias that says a size → that name."""
+    """Words of every name and alias → that name; where a version stands behind the size, without it too."""
     found: dict[tuple[str, ...], str] = {}
+    shorter: dict[tuple[str, ...], str] = {}
     for spelling in store.spellings("models"):
         words = _words(spelling.rsplit("/", 1)[-1])
-        if any(_SIZE.fullmatch(word) for word in words):
-            found.setdefault(words, spelling)
-    return found
+        found.setdefault(words, spelling)
+        if len(words) > 2 and _NUMBER.fullmatch(words[-1]) and _SIZE.fullmatch(words[-2]):
+            shorter.setdefault(words[:-1], spelling)
+    return shorter | found
 
 
 def _by_words(name: str) -> str | None:
     """The model with the most of its words in a name, in their order; None where other words deny it."""
     words = _words(name)
-    fits = [known for known in _known() if _is_base(known, words)]
+    fits = [known for known in _known() if (_is_base if _has_size(known) else _is_later)(known, words)]
     return _known()[max(fits, key=len)] if fits else None
+
+
+def _stands_alone(words: tuple[str, ...]) -> bool:
+    """Whether a part of a path says a family and a size."""
+    return bool(words) and words[0].isalpha() and _has_size(words)
+
+
+def _has_size(words: tuple[str, ...]) -> bool:
+    return any(_SIZE.fullmatch(word) for word in words)
+
+
+def _is_later(known: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    """Whether a name goes on with dates and words for later trainings alone, behind one without a size."""
+    behind = words[len(known) :]
+    later = _table()["later_trainings"]
+    return (
+        len(known) > 1
+        and words[: len(known)] == known
+        and all(word in later or (_NUMBER.fullmatch(word) and len(word) == 4) for word in behind)
+    )
 
 
 def _is_base(known: tuple[str, ...], words: tuple[str, ...]) -> bool:

@@ -22,6 +22,8 @@ from windtunnel.errors import BadInput
         ("Skywork/Skywork-Reward-Llama-3.1-8B-v0.2", "meta-llama/Llama-3.1-8B"),
         ("qwen3-30b-a3b/sft-convergence-v1-hf-export", "Qwen/Qwen3-30B-A3B"),
         ("hf_llama2_models/7B-chat", "meta-llama/Llama-2-7b-hf"),
+        ("deepseek-ai/DeepSeek-V4-Flash-0731", "deepseek-ai/DeepSeek-V4-Flash"),
+        ("deepseek-ai/DeepSeek-V3.2-Speciale", "deepseek-ai/DeepSeek-V3.2"),
     ],
 )
 def test_tuned_models_name_their_base(name: str, base: str) -> None:
@@ -65,6 +67,8 @@ def test_formats_and_folders_in_names(name: str, model: str, format: str | None)
         "trl-internal-testing/tiny-Qwen2ForCausalLM-2.5",
         "my-org/my-model",
         "Llama-3.9-8B",  # another generation
+        "Qwen/Qwen3-72B",
+        "deepseek-ai/DeepSeek-V4-Nova-0813",  # another model of a generation
     ],
 )
 def test_names_of_other_networks_have_no_base(name: str) -> None:
