@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -81,6 +82,10 @@ def summary(found: Sequence[Outcome]) -> str:
         drawn = [each for each in found if each.entry.draw == draw]
         if drawn:
             parts += [f"### {title}", _table(drawn), _limits([x for x in drawn if x.result != "missing"])]
+    unknown = sorted({str(x.entry.expected["model"]) for x in read if x.resolved is False and x.entry.kind != NOTHING})
+    if unknown:
+        shown = textwrap.fill(", ".join(unknown) + ".", 118, break_long_words=False, break_on_hyphens=False)
+        parts += ["### Models that these files name and that do not resolve", shown]
     return "\n\n".join(parts) + "\n"
 
 

@@ -39,6 +39,8 @@ MOST_BYTES = 1 << 20
 _OPTION = re.compile(
     r"--(device|nodes|devices-per-node|model|seq-len|global-batch|mbs|vocab-size|framework|format|env)(?![\w-])"
 )
+PREFERENCES = {"dpo": (True, True), "kto": (False, True), "orpo": (True, False), "simpo": (True, False)}
+"""Task → whether a row of its data holds two sequences, and whether a reference model runs beside the policy."""
 NOTHING = "none"
 """Format of a file that starts no training and no server that is known: right is any message and exit code 2."""
 OTHER_NAMES = {
@@ -80,6 +82,8 @@ class Entry:
     """Words that the message must hold one of, for a file that is no scenario yet."""
     given: dict[str, Any] = field(default_factory=dict)
     """Values of options that an import may ask for and the ten fields do not hold."""
+    shape_of: str = ""
+    """Another model of the same dimensions, which an import may name instead."""
 
     @property
     def kind(self) -> str:
@@ -115,6 +119,7 @@ def entries(path: Path) -> list[Entry]:
             expected={name: item[name] for name in FIELDS},
             refused=tuple(item.get("refused", ())),
             given=item.get("given", {}),
+            shape_of=item.get("shape_of", ""),
         )
         for item in data["files"]
     ]
@@ -209,24 +214,36 @@ def differences(entry: Entry, result: Any) -> list[str]:
     """Fields in which the result of an import differs from what the file says."""
     if isinstance(result, list):
         result = result[0]
-    if entry.refused and entry.expected["task"] not in ("pretrain", "sft", "lora", "qlora"):
-        task = _task(result.get("scenario", {}))
-        if task != entry.expected["task"]:
-            return [f"task: the file says {' or '.join(entry.refused)}, the import {task}"]
-    got = reading(result, entry.expected)
+    expected = entry.expected
+    got = reading(result, expected)
+    if expected["task"] in PREFERENCES:
+        got["task"], expected = _preferences(expected, result.get("scenario", {}))
+    elif entry.refused and expected["task"] not in ("pretrain", "sft", "lora", "qlora", got["task"]):
+        return [f"task: the file says {' or '.join(entry.refused)}, the import {got['task']}"]
     claimed = {place for place, origin in result.get("origin", {}).items() if origin.get("line") is not None}
     found = []
     for name in FIELDS:
-        wanted = entry.expected[name]
+        wanted = expected[name]
         if wanted == ABSENT:
             places = _PLACES.get(name, ())
             places = (places,) if isinstance(places, str) else places
             stated = any(f".{claim}".endswith(f".{place}") for claim in claimed for place in places)
             if stated and got[name] not in (None, 1):
                 found.append(f"{name}: the file does not say, the import {got[name]}")
-        elif not _same(name, wanted, got[name]):
+        elif not _same(name, wanted, got[name]) and not (name == "model" and entry.shape_of == got[name]):
             found.append(f"{name}: the file says {wanted}, the import {got[name]}")
     return found
+
+
+def _preferences(expected: dict[str, Any], scenario: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The task of a step on preferences, and what its file says in the terms of a scenario: rows hold two sequences."""
+    paired, referenced = PREFERENCES[expected["task"]]
+    if referenced and not scenario.get("training", {}).get("reference_passes"):
+        return _task(scenario), expected
+    batch = expected["batch"]
+    if paired and isinstance(batch, dict):
+        batch = {name: value if name == "acc" else 2 * value for name, value in batch.items()}
+    return expected["task"], {**expected, "batch": batch}
 
 
 def reading(result: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:

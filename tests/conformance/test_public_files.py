@@ -115,6 +115,17 @@ def test_the_batch_follows_from_accumulation_and_devices() -> None:
     assert len(differences(asked, {"format": "axolotl", "scenario": scenario})) == 1
 
 
+def test_a_step_on_preferences_has_two_sequences_a_row_and_a_reference() -> None:
+    says = {"format": "trl", "task": "dpo", "batch": {"mbs": 2, "acc": 4}}
+    training: dict[str, Any] = {"phase": "sft", "global_batch": 16, "reference_passes": 1}
+    scenario = {"cluster": {"nodes": 1, "devices_per_node": 1}, "training": training, "plan": {"mbs": 4}}
+    asked = entry("x.yaml", "", ("dpo",), **says)
+    assert differences(asked, {"format": "trl", "scenario": scenario}) == []
+    del training["reference_passes"]
+    found = differences(asked, {"format": "trl", "scenario": scenario})
+    assert "task: the file says dpo, the import sft" in found
+
+
 def test_the_page_holds_counts_by_format_and_says_that_few_files_were_read(
     snapshots: Snapshots, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
