@@ -24,6 +24,7 @@ import yaml
 
 from windtunnel import catalog
 from windtunnel.catalog.checkpoints import released_format
+from windtunnel.catalog.model_names import checkpoint
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
 
@@ -230,7 +231,7 @@ def differences(entry: Entry, result: Any) -> list[str]:
             stated = any(f".{claim}".endswith(f".{place}") for claim in claimed for place in places)
             if stated and got[name] not in (None, 1):
                 found.append(f"{name}: the file does not say, the import {got[name]}")
-        elif not _same(name, wanted, got[name]) and not (name == "model" and entry.shape_of == got[name]):
+        elif not _same(name, wanted, got[name]) and not (name == "model" and _shaped(entry.shape_of, got[name])):
             found.append(f"{name}: the file says {wanted}, the import {got[name]}")
     return found
 
@@ -360,11 +361,15 @@ def _same_model(wanted: str, got: Any) -> bool:
         return False
 
 
+def _shaped(other: str, got: Any) -> bool:
+    return bool(other and isinstance(got, str)) and catalog.model(other).name == catalog.model(got).name
+
+
 def _resolved(model: Any) -> bool | None:
     if model == ABSENT or SIZES.fullmatch(str(model)):
         return None
     try:
-        catalog.model(str(model))
+        checkpoint(str(model))
     except BadInput:
         return False
     return True

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import corpus_run
+import draw_public_files
 import public_files
 import pytest
 import yaml
@@ -148,6 +149,19 @@ def test_the_page_holds_counts_by_format_and_says_that_few_files_were_read(
     assert (first["path"], first["result"]) == ("serve.sh", "given")
 
 
+def test_a_seed_draws_the_same_files_whatever_else_is_searched(snapshots: Snapshots) -> None:
+    folder = snapshots.git_folder("own/files")
+    assert folder is not None
+    search = {"pattern": "vllm serve", "endings": [".sh", ".json"], "paths_without": "unknown"}
+    found = draw_public_files.candidates(folder, search)
+    assert found == ["other.sh", "serve.sh"]
+    assert draw_public_files.drawn(found, 7, "own/files", 5) == found
+    many = [f"{n}.sh" for n in range(99)]
+    taken = draw_public_files.drawn(many, 7, "own/files", 5)
+    assert len(taken) == 5 and taken == draw_public_files.drawn(many, 7, "own/files", 5)
+    assert taken != draw_public_files.drawn(many, 8, "own/files", 5)
+
+
 def test_the_list_names_each_file_once_and_holds_no_place_of_a_machine() -> None:
     listed = public_files.entries(HERE / "public_files.yaml")
     assert len({(x.repository, x.path) for x in listed}) == len(listed)
@@ -155,5 +169,9 @@ def test_the_list_names_each_file_once_and_holds_no_place_of_a_machine() -> None
         assert re.fullmatch(r"[0-9a-f]{40}", each.commit) and re.fullmatch(r"[0-9a-f]{64}", each.sha256)
         assert each.draw in corpus_run.DRAWS
         assert not re.search(r"(^|[ :\"'])/(home|mnt|data|root|Users)/", json.dumps(each.expected)), each.path
+    search = yaml.safe_load((HERE / "public_draw.yaml").read_text("utf-8"))["later"]
     later = Counter(x.repository for x in listed if x.draw == "later")
-    assert all(count <= 5 for count in later.values())
+    assert all(count <= search["most_per_repository"] for count in later.values())
+    assert set(later) <= set(search["repositories"])
+    assert not set(later) & {x.repository for x in listed if x.draw == "first"}
+    assert 3 * sum(later.values()) >= len(listed) >= 400
