@@ -8,9 +8,7 @@ from typing import Any
 
 from windtunnel.catalog import store
 from windtunnel.errors import BadInput, Problem
-from windtunnel.files import reading
-from windtunnel.importers.hf_config import load_hf_config, read_hf_config
-from windtunnel.importers.huggingface.quantization import stored_formats
+from windtunnel.importers.hf_config import checkpoint_formats, read_hf_config
 from windtunnel.importers.launch import equal_models
 
 
@@ -25,7 +23,6 @@ def catalogue_line(config: Path, name: str | None = None, source: str | None = N
     Raises:
         BadInput: the file cannot be read as a model, or the catalogue has its name already.
     """
-    data = load_hf_config(config)
     model = read_hf_config(config, name).model
     if any(store.key(model.name) == store.key(known) for known in store.spellings("models")):
         raise BadInput(Problem("name", "is a name of the catalogue already; --name gives another", model.name))
@@ -35,8 +32,6 @@ def catalogue_line(config: Path, name: str | None = None, source: str | None = N
         line["like"] = same[0]
     else:
         line |= {"family": model.family, **model.model_dump(mode="json", exclude_defaults=True, exclude={"provenance"})}
-    beside = (config if config.is_dir() else config.parent) / "hf_quant_config.json"
-    formats = stored_formats(load_hf_config(beside)) if reading.is_file(beside) else None
-    if formats := formats or stored_formats(data):
+    if formats := checkpoint_formats(config):
         line["formats"] = formats
     return line | {"source": source or str(config), "as_of": f"{datetime.date.today():%Y-%m}"}

@@ -32,6 +32,7 @@ from windtunnel.importers.huggingface.known_types import (
     TRAITS,
 )
 from windtunnel.importers.huggingface.network import Config
+from windtunnel.importers.huggingface.quantization import stored_formats
 from windtunnel.importers.huggingface.towers import counted_towers
 from windtunnel.importers.huggingface.value_kinds import value_problems
 from windtunnel.scenarios.explain import explain
@@ -149,6 +150,23 @@ def _at_lines(error: BadInput, file: str | None) -> BadInput:
     """The problems with the file and the lines that they stand on."""
     lines = lines_of(file) if file else {}
     return BadInput(replace(p, file=file, line=lines.get(p.field.removeprefix("model."))) for p in error.problems)
+
+
+def checkpoint_formats(config: Mapping[str, Any] | Path) -> dict[str, str] | None:
+    """Fields of `serving.precision` that a checkpoint decides; None where it states none.
+
+    Args:
+        config: the parsed `config.json`, or its path or folder, where `hf_quant_config.json` is read too.
+    """
+    if not isinstance(config, Path):
+        return stored_formats(config)
+    fields = load_hf_config(config)
+    beside = (config.parent if config.suffix == ".json" else config) / "hf_quant_config.json"
+    if reading.is_file(beside):
+        own = load_hf_config(beside).get("quantization")
+        if isinstance(own, Mapping) and (found := stored_formats(fields | {"quantization_config": own})) is not None:
+            return found
+    return stored_formats(fields)
 
 
 MOST_CONFIG_BYTES = 8_000_000

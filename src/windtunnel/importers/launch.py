@@ -236,8 +236,7 @@ class Launch:
 
     def _configured_model(self, path: Path, said: str) -> bool:
         """Use the model of a Hugging Face config, spelled out unless the catalogue has it."""
-        from windtunnel.importers.hf_config import load_hf_config, read_hf_config
-        from windtunnel.importers.huggingface.quantization import stored_formats
+        from windtunnel.importers.hf_config import checkpoint_formats, read_hf_config
 
         try:
             read = read_hf_config(path, None)
@@ -251,7 +250,7 @@ class Launch:
         self.model({**spelled, "name": read.model.name, "family": read.model.family}, {})
         for place in (place for place in self.fields if place.split(".")[0] == "model"):
             self.origin.setdefault(place, (f"{said}: {path}", None))
-        self.stored_formats = stored_formats(load_hf_config(path)) or {}
+        self.stored_formats = checkpoint_formats(path) or {}
         return len(self.problems) == before
 
     def model(self, fields: dict[str, Any], lines: Mapping[str, tuple[str, int | None]]) -> None:

@@ -22,7 +22,7 @@ def resolve_model(scenario: Scenario, folder: Path) -> ModelSpec:
     if isinstance(model, ModelFile):
         from windtunnel.importers.hf_config import from_hf_config
 
-        spec = from_hf_config(folder / model.config)
+        spec = from_hf_config(model.located(folder))
         if model.num_hidden_layers:
             spec = spec.model_copy(update={"num_hidden_layers": model.num_hidden_layers})
         return spec

@@ -177,7 +177,7 @@ def _simulated(
     source = {k: v for k, v in source.items() if k not in _NOT_OF_A_STEP}
     if techniques:
         source["techniques"] = techniques
-    if isinstance(scenario.model, ModelFile):
+    if isinstance(scenario.model, ModelFile) and isinstance(scenario.model.config, str):
         source["model"]["config"] = str((folder / scenario.model.config).resolve())
     try:
         prepared, _ = prepare(source)

@@ -44,10 +44,10 @@ def with_released_formats(serving: ServingSpec, scenario: Scenario, model: Model
 def _released(scenario: Scenario, model: ModelSpec, folder: Path) -> ReleasedFormat | None:
     spelled = scenario.model
     if isinstance(spelled, ModelFile):
-        from windtunnel.importers.hf_config import load_hf_config
-        from windtunnel.importers.huggingface.quantization import stored_formats
+        from windtunnel.importers.hf_config import checkpoint_formats
 
-        formats = stored_formats(load_hf_config(folder / spelled.config))
+        formats = checkpoint_formats(spelled.located(folder))
         if formats is not None:
-            return ReleasedFormat(formats, f"not stated; quantization_config of {spelled.config}")
+            shown = spelled.config if isinstance(spelled.config, str) else "the model's configuration"
+            return ReleasedFormat(formats, f"not stated; quantization_config of {shown}")
     return released_format(*([spelled] if isinstance(spelled, str) else []), model.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -21,10 +22,14 @@ from windtunnel.specs.workload import TrainingSpec
 
 
 class ModelFile(Spec):
-    """A Hugging Face `config.json` on disk, relative to the scenario."""
+    """A Hugging Face `config.json`: its path, relative to the scenario, or what it says, also without `config:`."""
 
-    config: str
+    config: str | dict[str, Any]
     num_hidden_layers: int | None = Field(default=None, gt=0)
+
+    def located(self, folder: Path) -> Path | dict[str, Any]:
+        """The path of the file, or its fields."""
+        return folder / self.config if isinstance(self.config, str) else self.config
 
 
 class Scenario(Spec):
@@ -67,6 +72,17 @@ class Scenario(Spec):
         if self.programs is not None:
             return "; of programs, `reason` is the command"
         return "; of learning, `learn` is the command" if self.learning is not None else ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pasted_configuration(cls, given: Any) -> Any:
+        """Fields of a Hugging Face `config.json` under `model` are that file; `name` names it."""
+        model = given.get("model") if isinstance(given, dict) else None
+        if not isinstance(model, dict) or "config" in model or not model.keys() & {"model_type", "architectures"}:
+            return given
+        fields = {key: value for key, value in model.items() if key != "name"}
+        named = {"_name_or_path": model["name"]} if "name" in model else {}
+        return {**given, "model": {"config": fields | named}}
 
     @model_validator(mode="before")
     @classmethod

@@ -73,7 +73,8 @@ def stored_formats(config: Mapping[str, Any]) -> Formats | None:
         apart = {"attention": "bf16"} if _leaves_attention_out(own, ("ignore", "exclude_modules", "exclude")) else {}
         found = {name: value for name, value in found.items() if name != "experts"}
         found |= {"weights": found_experts} | apart
-    if found is not None and isinstance(experts, str) and (stored := _DTYPES.get(experts.lower())) is not None:
+    said = _DTYPES.get(experts.lower()) if isinstance(experts, str) else None
+    if found is not None and "experts" not in found and (stored := said) is not None:  # of the first checkpoint
         found = found | {"experts": stored}
     return found
 

@@ -80,7 +80,7 @@ def _model(scenario: Scenario, folder: Path) -> Iterator[tuple[str, str, str]]:
     if isinstance(scenario.model, ModelFile):
         from windtunnel.importers.hf_config import read_hf_config
 
-        yield from read_hf_config(folder / scenario.model.config).assumed
+        yield from read_hf_config(scenario.model.located(folder)).assumed
 
 
 def _recipe(x: PreparedStep) -> Iterator[tuple[str, str, str]]:
