@@ -121,7 +121,9 @@ def read_line(text: str, env: Mapping[str, str]) -> RecipeLine:
     line = RecipeLine()
     if container := _CONTAINER.search(text):
         line.version = container[1]
-    for command in read_script(text, env).commands:
+    script = read_script(text, env)
+    started = [own for own in script.commands if any(_LAUNCHER.search(word.text) for word in own)]
+    for command in started or script.skipped[:]:
         if any(_LAUNCHER.search(word.text) for word in command):
             _read_words(line, command)
     return line

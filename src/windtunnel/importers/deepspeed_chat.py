@@ -92,13 +92,9 @@ def _method(launch: Launch, s: Settings) -> None:
     if not rank:
         launch.set("training.phase", "sft", "no lora_dim")
         return
-    if not alone:
-        name, line = s.said("lora_dim", "actor_lora_dim")
-        why = "adapters are trained beside all weights, which a scenario does not hold"
-        launch.leave(name, str(rank), line, why, "adapter")
-        launch.set("training.phase", "sft", "no only_optimize_lora")
-        return
-    s.put("training.phase", "lora", "only_optimize_lora")
+    s.put("training.phase", "lora", "lora_dim", "actor_lora_dim")
+    if not alone:  # weights with adapters are frozen (dschat/utils/module/lora.py), the ends are not
+        launch.set("training.lora.trained", ["embedding", "head"], "no only_optimize_lora")
     if "actor_lora_dim" in s.values:
         s.values.setdefault("lora_dim", rank)
     tune.adapters(launch, s, ADAPTERS, None)

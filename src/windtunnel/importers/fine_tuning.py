@@ -464,6 +464,7 @@ def whole_batch(
 
 def objective(launch: Launch, kind: str, said: str, line: int | None) -> None:
     """Count what an objective passes beside the answers of SFT: pairs, a reference model."""
+    launch.objective = kind
     if kind == "kto":
         single_answers(launch, said, line)
     elif kind in PAIRED or kind in REFERENCED:

@@ -101,6 +101,8 @@ class Launch:
     """Fields of `serving.precision` that the configuration of the checkpoint decides."""
     post_training: str = ""
     """The algorithm of a file of post-training, whose step alone is read."""
+    objective: str = ""
+    """What is trained beside the answers of SFT: dpo, kto, orpo and kin."""
     settings_known: int = 0
     """Settings of the file that were read, or that have no bearing."""
     sizes: dict[str, int] = field(default_factory=dict)
@@ -315,6 +317,8 @@ class Launch:
         for problem in error.problems:
             found = self.where(problem.field)
             said = f" (from {found[0]})" if found else ""
+            if "devices of the cluster" in problem.rule or "must divide dp" in problem.rule:
+                said += "; --nodes states another number of nodes"
             out.append(
                 Problem(
                     problem.field,
@@ -344,6 +348,7 @@ class Launch:
             "assumed": [{"field": a, "value": b, "why": c} for a, b, c in self.assumed],
             "unread": [_left(left) for left in self.unread],
             "ignored": [_left(left) for left in self.ignored],
+            **({"objective": self.objective} if self.objective else {}),
         }
 
 

@@ -102,10 +102,10 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     if not s.get("packing") and not s.get("neat_packing"):
         s.leave(tune.UNPACKED, "cutoff_len")
     if s.get("stage") == "kto":
-        tune.single_answers(launch, "stage", s.line("stage"))
+        tune.objective(launch, "kto", "stage", s.line("stage"))
     if s.get("stage") == "dpo":
-        alone = str(s.get("pref_loss")) in tune.PAIRED
-        tune.pairs(launch, "stage", s.line("stage"), reference=not alone)
+        loss = str(s.get("pref_loss"))
+        tune.objective(launch, loss if loss in tune.PAIRED else "dpo", "stage", s.line("stage"))
     s.rest()
     return launch
 

@@ -25,7 +25,7 @@ _PROGRAM = re.compile(r"(?:/\S*/)?(?:(?:ba|z|da)?sh$|python|vllm$|sglang$|trtllm
 """First words of a command that do not leave the start to the image."""
 _SIGNS = re.compile(
     r"^[ \t-]*(image|command|args|modelURL|containers|services|modelFormat|model|modelArtifacts|applications|resources"
-    r"|llm_configs|backend)[ \t]*:",
+    r"|llm_configs|backend|engine_args)[ \t]*:",
     re.MULTILINE,
 )
 _TEMPLATE = re.compile(r"\{\{-?.*?-?\}\}", re.DOTALL)

@@ -21,7 +21,7 @@ FORMAT = "maxtext"
 TITLE = "MaxText overrides"
 OVER = ("megatron_bridge", "trl", "torchtune", "verl")
 PROGRAM = re.compile(
-    r"-m\s+(?:MaxText|maxtext)\.(?:trainers\.\w+\.)?(?:train|sft\S*|train_\w+)(?=\s|$)"
+    r"-m\s+(?:MaxText|maxtext)\.(?:trainers\.\w+\.)?(?:train|sft\S*|train_\w+|\$\{?\w+\}?)(?=\s|$)"
     r"|\bMaxText/train\.py\b|\bmaxtext/train\.py\b|\bMaxText/configs/\w+\.yml\b"
 )
 MARKS = re.compile(r"\b(per_device_batch_size|ici_fsdp_parallelism|max_target_length|base_output_directory)=")

@@ -73,6 +73,10 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     launch.set("training.precision", kind, *s.said("model.torch_dtype", "model.dtype"))
     if s.get("fp8.enabled") is True:
         s.put("training.precision", "fp8", "fp8.enabled")
+    recipe = s.get("model.backend.te_fp8.recipe")
+    if recipe is not None:
+        kinds = {"mxfp8": "mxfp8", "block": "fp8_block"}
+        s.put("training.precision", kinds.get(str(recipe), "fp8"), "model.backend.te_fp8.recipe")
     lora = any(name.startswith("peft.") for name in s.values)
     launch.set("training.phase", "lora" if lora else "sft", "peft" if lora else "no peft")
     if lora:

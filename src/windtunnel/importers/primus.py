@@ -51,7 +51,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     module = next((found[1] for name in s.values if (found := MODULE.match(name))), "pre_trainer")
     p = f"modules.{module}."
     framework = str(s.get(p + "framework"))
-    name = Path(str(s.get(p + "model") or "")).stem
+    name = Path(re.sub(r"\$\{\w+:([^}]*)\}", r"\1", str(s.get(p + "model") or ""))).stem
     over = {
         key.removeprefix(p + "overrides."): value for key, value in s.values.items() if key.startswith(p + "overrides.")
     }
@@ -92,7 +92,7 @@ def megatron(
     """
     words = []
     for key, value in {**defaults, **settings}.items():
-        if value in (None, False, "null", ""):
+        if value is None or value is False or value in ("null", ""):
             continue
         option = "--" + str(key).rsplit(".", 1)[-1].replace("_", "-")
         words.append(Word(option, lines.get(key, 0)))
@@ -111,6 +111,8 @@ def megatron(
         launch.origin["model"] = (f"model: {name}", None)
     megatron_plan.read_training(launch, flags, wanted)
     megatron_plan.read_plan(launch, flags, wanted, devices)
+    if (experts := flags.number("expert-model-parallel-size") or 1) > 1 and "plan.ep" not in launch.fields:
+        launch.set("plan.ep", experts, "expert_model_parallel_size", flags.line("expert-model-parallel-size"))
     flags.rest()
 
 

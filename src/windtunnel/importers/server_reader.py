@@ -61,8 +61,8 @@ class Program:
         launch = Launch(format=self.format, title=self.title, file=file)
         found: list[Command] = commands(text, self.starts, launch, wanted.env)
         if not found and (made := from_yaml(text)) is not None:
-            own = {key.split(".")[0] for key in made.values}
-            found = [made] if own & (self.signs | {"model", "model-path"}) else []
+            names = {key.split(".")[0] for key in made.values}
+            found = [made] if names & (self.signs | {"model", "model-path"}) else []
         if not found:
             launch.wrong("", f"starts {self.title} nowhere that can be read")
             return launch

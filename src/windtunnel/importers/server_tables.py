@@ -21,7 +21,7 @@ _ENGINES = {
     "trtllm": "trtllm-serve {model}",
     "trt": "trtllm-serve {model}",
 }
-_SIGNS = ("llm_configs", "model_loading_config", "_config:", "deployment_config", "workers")
+_SIGNS = ("engine_args", "llm_configs", "model_loading_config", "_config:", "deployment_config", "workers")
 _OWN = frozenset(
     {"model-path", "served-model-name", "disaggregation-mode", "model_path", "served_model_name", "disaggregation_mode"}
 )
@@ -31,14 +31,14 @@ _DRIVER = {"distributed_executor_backend", "model", "served_model_name", "device
 
 def tables_text(text: str) -> str:
     """The commands of a table of servers; empty when the text is none."""
-    if not any(
-        sign in text for sign in ("llm_configs", "model_loading_config", "_config:", "deployment_config", "workers")
-    ):
+    if not any(sign in text for sign in _SIGNS):
         return ""
     try:
         data = yaml_of(text)
     except NotYaml:
         return ""
+    if isinstance(data, list):
+        return _flagscale(data)
     if not isinstance(data, dict):
         return ""
     for reader in (_ray, _srt, _aiconfigurator):
@@ -110,6 +110,18 @@ def _ray(data: Mapping[str, Any]) -> str:
         part = str(config.get("(part)", ""))
         command = f"vllm serve {shlex.quote(str(source))} {_options(engine, _DRIVER)}"
         out.append(_pool(part or str(loading.get("model_id", "")), max(copies, 1), 1, part, command))
+    return "".join(out)
+
+
+def _flagscale(data: list[Any]) -> str:
+    """Services of FlagScale: an engine and its arguments."""
+    out = []
+    for service in data:
+        engine, own = _table(service).get("engine"), _table(service, "engine_args")
+        if engine not in _ENGINES or not own.get("model"):
+            continue
+        command = f"{_ENGINES[engine].format(model=shlex.quote(str(own['model'])))} {_options(own, _DRIVER)}"
+        out.append(_pool(str(_table(service).get("serve_id", "")), 1, 1, "", command))
     return "".join(out)
 
 

@@ -62,7 +62,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         )
     flags.set_aside(*options(FORMAT)["no_bearing"].split(), "max-tokens-per-gpu")
     launch.set("training.framework", wanted.framework or "megatron_core", "slime trains with Megatron-Core")
-    if not supervised:
+    if supervised:
+        launch.set("training.phase", "sft", "--loss-type", flags.line("loss-type"))
+    else:
         samples = flags.given.get("n-samples-per-prompt", (["1"], None))
         name = flags.given.get("advantage-estimator", (["grpo"], None))
         kind = ALGORITHMS.get(name[0][0] if name[0] else "", "GRPO")

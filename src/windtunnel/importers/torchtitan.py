@@ -11,6 +11,7 @@ import itertools
 from typing import Any
 
 from windtunnel.files.parsing import toml_of
+from windtunnel.importers import torchtitan_command
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, flatten, options, toml_lines
 from windtunnel.importers.torchtitan_python import looks_like_one, read_python
@@ -39,7 +40,7 @@ def detect(text: str) -> bool:
     try:
         data = toml_of(text)
     except ValueError:
-        return looks_like_one(text)
+        return looks_like_one(text) or torchtitan_command.starts(text)
     return "training" in data and ("parallelism" in data or "flavor" in str(data.get("model")))
 
 
@@ -47,7 +48,12 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a file; problems are collected in the result."""
     launch = Launch(format=FORMAT, title=TITLE, file=file)
     python = looks_like_one(text)
-    if python:
+    if not python and torchtitan_command.starts(text):
+        found = torchtitan_command.read_command(text, launch, wanted)
+        if found is None or launch.problems:
+            return launch
+        settings = Settings(launch, *found)
+    elif python:
         launch.title = "torchtitan Python configuration"
         settings = Settings(launch, *read_python(text, launch, wanted, options(FORMAT)["models"]))
         if not settings.values:
@@ -60,7 +66,10 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
             launch.wrong("", f"is not TOML: {error}")
             return launch
         settings = Settings(launch, flatten(data), toml_lines(text))
-    devices = launch.cluster(wanted, None, None)
+    fields = launch.fields
+    devices = launch.cluster(wanted, None, None) if "cluster.nodes" not in fields else None
+    if devices is None and "cluster.nodes" in fields:
+        devices = int(fields["cluster.nodes"]) * int(fields["cluster.devices_per_node"])
     _model(launch, settings, wanted)
     _training(launch, settings, wanted)
     _plan(launch, settings, wanted, devices)

@@ -374,3 +374,96 @@ def test_maxtext_of_primus() -> None:
     assert (fields["training.framework"], fields["plan.mbs"], fields["training.global_batch"]) == ("jax", 4, 32)
     [problem] = imported(text.replace("maxtext", "other"), nodes=1).problems
     assert "must be megatron or maxtext" in problem.rule
+
+
+NEMO1 = """\
+trainer: {devices: 8, num_nodes: 2, precision: bf16, max_steps: 100}
+exp_manager: {name: x}
+model:
+  mcore_gpt: true
+  micro_batch_size: 2
+  global_batch_size: 64
+  tensor_model_parallel_size: 2
+  pipeline_model_parallel_size: 1
+  encoder_seq_length: 4096
+  max_position_embeddings: "${.encoder_seq_length}"
+  num_layers: 32
+  hidden_size: 4096
+  ffn_hidden_size: 11008
+  num_attention_heads: 32
+  hidden_dropout: 0.0
+  attention_dropout: 0.0
+  normalization: rmsnorm
+  bias: false
+  activation: fast-swiglu
+  position_embedding_type: rope
+  share_embeddings_and_output_weights: false
+  tokenizer: {library: sentencepiece}
+  optim: {name: distributed_fused_adam, lr: 1e-4}
+"""
+AWS = """\
+#SBATCH --nodes=4
+GPUS_PER_NODE=8
+declare -a TORCHRUN_ARGS=(--nproc_per_node=$GPUS_PER_NODE --nnodes=$SLURM_JOB_NUM_NODES)
+declare -a TRAINING_ARGS=(--max_context_width=8192 --num_key_value_heads=8 --intermediate_size=14336
+    --hidden_width=4096 --num_layers=32 --num_heads=32 --model_type=llama_v3 --train_batch_size=1
+    --sharding_strategy=full --offload_activations=1 --lr=1)
+srun -l torchrun "${TORCHRUN_ARGS[@]}" ../src/train.py "${TRAINING_ARGS[@]}"
+"""
+
+
+def test_nemo_1() -> None:
+    launch = imported(NEMO1)
+    assert launch.format == "nemo"
+    assert not launch.problems, launch.problems
+    expected = {"model": "meta-llama/Llama-2-7b-hf", "plan.tp": 2, "plan.zero": 1, "plan.mbs": 2, "cluster.nodes": 2}
+    expected |= {"training.global_batch": 64, "training.seq_len": 4096, "training.precision": "bf16"}
+    assert {path: launch.fields.get(path) for path in expected} == expected
+    assert "training.dropout" not in launch.fields
+    predict.prepare(launch.scenario())
+
+
+def test_the_test_case_of_aws() -> None:
+    launch = imported(AWS)
+    assert launch.format == "aws_fsdp"
+    assert not launch.problems, launch.problems
+    expected = {"model": "meta-llama/Llama-3.1-8B", "plan.zero": 3, "plan.mbs": 1, "cluster.nodes": 4}
+    expected |= {"training.global_batch": 32, "training.seq_len": 8192, "plan.offload.activations": 1.0}
+    assert {path: launch.fields.get(path) for path in expected} == expected
+
+
+def test_a_command_of_torchtitan_takes_a_recipe_by_its_name(tmp_path: Path) -> None:
+    text = (
+        "CONFIG=${CONFIG:-llama3_8b}\nsrun torchrun --nnodes 2 --nproc_per_node 8 -m torchtitan.train --config $CONFIG"
+    )
+    launch = imported(text)
+    assert launch.format == "torchtitan"
+    assert not launch.problems, launch.problems
+    assert launch.fields["training.recipe"] == "llama3_8b"
+    assert launch.fields["cluster.nodes"] == 2
+    predict.prepare(launch.scenario())
+    [problem] = imported(text, env={"CONFIG": "mine"}).problems
+    assert "--env CONFIG=NAME" in problem.rule
+    toml = '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 2\nseq_len = 4096\n[parallelism]\n'
+    (tmp_path / "mine.toml").write_text(toml + "tensor_parallel_degree = 2\n")
+    own = "torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file ./mine.toml --training.seq_len 2048"
+    read = formats.read("torchtitan", own, str(tmp_path / "run.sh"), Wanted(device="h100-sxm-80gb"))
+    assert not read.problems, read.problems
+    assert (read.fields["plan.tp"], read.fields["training.seq_len"]) == (2, 2048)
+
+
+def test_services_of_flagscale() -> None:
+    text = "- serve_id: a\n  engine: vllm\n  engine_args:\n    model: Qwen/Qwen3-32B\n    tensor_parallel_size: 4\n"
+    launch = imported(text + "    enable_chunked_prefill: true\n    max_num_seqs: 64\n")
+    [pool] = launch.scenario()["serving"]["pools"]
+    assert (pool["plan"]["tp"], pool["limits"]["max_num_seqs"], pool["limits"]["chunked_prefill"]) == (4, 64, True)
+
+
+def test_eight_bits_of_transformer_engine_in_automodel() -> None:
+    text = AUTOMODEL.replace("torch_dtype: bfloat16}", "torch_dtype: bfloat16, backend: {te_fp8: {recipe: current}}}")
+    assert imported(text).fields["training.precision"] == "fp8"
+
+
+def test_the_objective_is_in_the_json() -> None:
+    assert imported(RL.replace("sft:", "dpo:")).as_dict()["objective"] == "dpo"
+    assert "objective" not in imported(RL).as_dict()

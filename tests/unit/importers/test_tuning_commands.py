@@ -177,9 +177,11 @@ def test_deepspeed_chat_asks_for_devices_that_the_launcher_takes() -> None:
     assert launch.fields["cluster.devices_per_node"] == 2
 
 
-def test_deepspeed_chat_adapters_beside_all_weights_stop() -> None:
-    [problem] = imported(CHAT.replace("--only_optimize_lora", "--print_loss")).problems
-    assert problem.field == "lora_dim"
+def test_deepspeed_chat_trains_the_ends_beside_adapters_unless_they_are_alone() -> None:
+    fields = imported(CHAT.replace("--only_optimize_lora", "--print_loss")).fields
+    assert fields["training.phase"] == "lora"
+    assert fields["training.lora.trained"] == ["embedding", "head"]
+    assert "training.lora.trained" not in imported(CHAT).fields
 
 
 @pytest.mark.parametrize(("text", "kind", "what"), [(PPO, "GRPO", "5 samples"), (SLIME, "GRPO", "6 samples")])
