@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from windtunnel.exporters.launch import Exported
     from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan_deployment import ServingPlan
+    from windtunnel.views.view import View
 
 from windtunnel.cli.export import (
     ExportDir,
@@ -185,14 +187,7 @@ def _show_training(result: PlanResult, wanted: _Written, *, simpler: bool) -> No
 
         drawn = view(result)
         draw(drawn, wanted.html, terminal=False)
-    from windtunnel.training.results.serialise import plain
-
-    exported = write_launch_files(plain(taken), (), *wanted.launch)
-    if wanted.as_json:
-        print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
-    else:
-        draw(drawn)
-    end_export(exported, force=wanted.force)
+    _export(result, taken, drawn if not wanted.as_json else None, wanted)
 
 
 def _show_serving(result: ServingPlan, wanted: _Written, *, simpler: bool) -> None:
@@ -209,11 +204,34 @@ def _show_serving(result: ServingPlan, wanted: _Written, *, simpler: bool) -> No
 
         drawn = view(result)
         draw(drawn, wanted.html, terminal=False)
-    exported = write_launch_files(taken, (), *wanted.launch)
-    if wanted.as_json:
-        print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
-    else:
+    _export(result, taken, drawn if not wanted.as_json else None, wanted)
+
+
+def _export(result: PlanResult | ServingPlan, taken: dict[str, Any], drawn: View | None, wanted: _Written) -> None:
+    """Print a plan, and write its launch files: where they are refused, the plan stands first and then the reason.
+
+    Args:
+        result: what was found.
+        taken: scenario that is written out.
+        drawn: the plan for the terminal; None: JSON is printed.
+        wanted: what to write.
+    """
+    from windtunnel.errors import BadInput, Infeasible
+    from windtunnel.training.results.serialise import plain
+
+    exported: Exported | None = None
+    refused: BadInput | Infeasible | None = None
+    try:
+        exported = write_launch_files(plain(taken), (), *wanted.launch)
+    except (BadInput, Infeasible) as error:
+        refused = error
+    if drawn is not None:
         draw(drawn)
+    else:
+        more = {"export": exported.to_dict()} if exported else {"export": {"refused": str(refused)}} if refused else {}
+        print_json(result.to_dict() | more)
+    if refused is not None:
+        raise refused
     end_export(exported, force=wanted.force)
 
 

@@ -110,7 +110,7 @@ def test_a_run_says_which_limit_makes_requests_wait(result: Any) -> None:
     small = served(POOL % ("", "num_blocks: 700"))
     assert "the cache is full" in small.bound_by
     budget = served(
-        POOL % ("max_num_seqs: 512, max_num_batched_tokens: 256", ""),
+        POOL % ("max_num_seqs: 256, max_num_batched_tokens: 256", ""),
         "serving.traffic.rate_per_s=60",
         "serving.traffic.output_tokens=4",
     )

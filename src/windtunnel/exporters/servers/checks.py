@@ -24,16 +24,8 @@ def rules(deployed: Deployed, target: str, version: str, problems: ProblemList) 
             block_size=limits.block if target == "sglang" else pool.spec.kv.block_size,
             max_model_len=pool.instance.max_model_len,
         )
-        facts = legal.facts_of(deployed.serving, pool.spec, deployed.model, pool.cluster.device, batch)
+        facts = legal.facts_of(deployed.serving, pool.spec, deployed.model, pool.cluster, batch)
         legal.refuse(target, version_of(version), facts, pool.where, problems)
-
-
-def nodes(pool: Pool, problems: ProblemList) -> None:
-    """An instance takes whole nodes, or lies inside one."""
-    size = pool.cluster.devices_per_node
-    if pool.devices > size and pool.devices % size:
-        rule = f"tp · pp · dp · cp = {pool.devices} must be a multiple of the {size} devices of a node, or fit into one"
-        problems.add(f"{pool.where}.plan", pool.devices, rule)
 
 
 def splits(deployed: Deployed, problems: ProblemList) -> None:
@@ -44,17 +36,6 @@ def splits(deployed: Deployed, problems: ProblemList) -> None:
             problems.add("serving.pools", sorted(roles), f"has {role} and no {other}: one is needed for the other")
     if "mixed" in roles and len(roles) > 1:
         problems.add("serving.pools", sorted(roles), "mixed pools next to prefill and decode pools cannot be launched")
-
-
-def whole_ranks(pool: Pool, problems: ProblemList) -> None:
-    """Ranks of attention data parallelism are not torn over nodes."""
-    plan = pool.spec.plan
-    if plan.dp > 1 and plan.tp * plan.pp > pool.cluster.devices_per_node:
-        rule = (
-            f"tp · pp = {plan.tp * plan.pp} must fit into a node of {pool.cluster.devices_per_node} devices when "
-            "dp is above 1"
-        )
-        problems.add(f"{pool.where}.plan.tp", plan.tp, rule)
 
 
 def unsaid(pool: Pool, draft: ServerDraft) -> None:

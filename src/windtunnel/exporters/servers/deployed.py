@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windtunnel.errors import ProblemList
+from windtunnel.exporters.servers.naming import named_checkpoint
 from windtunnel.scenarios.source import Source
 from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment import load_deployment
@@ -48,6 +49,8 @@ class Deployed:
     """What is written: pools on a cluster, and the traffic that comes."""
 
     name: str
+    checkpoint: str
+    """What a server loads, as the scenario names it."""
     model: ModelSpec
     cluster: ClusterSpec
     serving: ServingSpec
@@ -95,6 +98,7 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
     name = o.scenario.name or model.name
     return Deployed(
         name=name,
+        checkpoint=named_checkpoint(o.scenario.model, model),
         model=model,
         cluster=cluster,
         serving=serving,

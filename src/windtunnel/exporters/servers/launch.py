@@ -66,7 +66,7 @@ def server_files(
     for pool in d.pools if len(groups_of(d.cluster)) > 1 else ():
         last = pool.first_node + pool.cluster.nodes - 1
         draft.note(f"pool {pool.name}: nodes {pool.first_node} to {last} are those with {pool.cluster.device.id}")
-    model = checkpoint(d.model, draft)
+    model = checkpoint(d, draft)
     title = f"{engine.title} {known.version}: {d.name} on {sum(p.spec.replicas * p.devices for p in d.pools)} devices"
     files: dict[str, str] = {}
     for server in draft.servers:

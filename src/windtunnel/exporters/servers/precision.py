@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.catalog.checkpoints import listed_format
+from windtunnel.catalog.checkpoints import listed_format, named_format
 from windtunnel.exporters.servers.naming import says
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ STORED = {
 
 def stored(deployed: Deployed, format: str) -> bool:
     """Whether the model's checkpoint is in a format: by its name, or as the catalogue knows it is released."""
-    released = listed_format(deployed.model.name)
+    name = deployed.checkpoint
+    released = listed_format(name) or listed_format(deployed.model.name)
     listed = released is not None and format in released.formats.values()
-    return listed or (format in STORED and says(deployed.model, STORED[format]))
+    return listed or named_format(name)[1] == format or (format in STORED and says(name, STORED[format]))
 
 
 def cast(deployed: Deployed, draft: ServerDraft, online: tuple[str, ...]) -> str | None:
@@ -40,7 +41,7 @@ def cast(deployed: Deployed, draft: ServerDraft, online: tuple[str, ...]) -> str
     """
     kinds = deployed.serving.precision
     weights, experts = kinds.weights or "bf16", kinds.experts
-    released = listed_format(deployed.model.name)
+    released = listed_format(deployed.checkpoint) or listed_format(deployed.model.name)
     if released is not None and any(
         released.formats.get(part, released.formats["weights"]) not in ("bf16", "fp16") and own in ("bf16", "fp16")
         for part, own in (("weights", weights), ("experts", experts or weights))

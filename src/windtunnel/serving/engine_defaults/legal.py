@@ -10,7 +10,7 @@ import numpy as np
 
 from windtunnel.arrays import Mask
 from windtunnel.errors import ProblemList
-from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.stacks.serving_rules import ServingRule, broken, serving_rules
@@ -101,7 +101,7 @@ def _place(rule: ServingRule, where: str) -> str:
 
 
 def facts_of(
-    serving: ServingSpec, pool: PoolSpec, model: ModelSpec, device: DeviceSpec, batch: Batch
+    serving: ServingSpec, pool: PoolSpec, model: ModelSpec, cluster: ClusterSpec, batch: Batch
 ) -> dict[str, Any]:
     """Facts that rules may name, of one pool.
 
@@ -109,7 +109,7 @@ def facts_of(
         serving: serving section of the scenario.
         pool: the pool.
         model: what is served.
-        device: what it is served on.
+        cluster: group of the cluster that the pool is on.
         batch: limits of an instance.
     """
     whole = None if batch.chunked else batch.max_model_len or None  # prompts at once: the longest has to fit
@@ -126,7 +126,9 @@ def facts_of(
             "precision.weights": serving.precision.weights or "bf16",
             "precision.experts": serving.precision.experts,
             "precision.kv_cache": serving.precision.kv_cache,
-            "device.generation": device.generation,
+            "device.generation": cluster.device.generation,
+            "cluster.devices_per_node": cluster.devices_per_node,
+            "plan.spans_nodes": pool.plan.num_devices > cluster.devices_per_node,
         }
     )
 
@@ -139,6 +141,8 @@ def _plan_facts(pool: PoolSpec, model: ModelSpec) -> dict[str, Any]:
         "plan.dp": plan.dp,
         "plan.ep": plan.ep,
         "plan.dcp": plan.dcp if plan.dcp > 1 else None,
+        "plan.devices": plan.num_devices,
+        "plan.devices_a_rank": plan.tp * plan.pp,
         "plan.ranks": plan.tp * plan.dp * plan.cp,
         "plan.spread_experts": plan.ep > 1,
         "plan.context_parallel": plan.cp > 1,

@@ -190,7 +190,7 @@ def _choices(
     admission = None
     if pool.admission is not None:
         admission = choose(ADMISSION, pool.admission, f"{where}.admission", "all", problems)
-    facts = legal.facts_of(serving, pool, model, cluster.device, _counted(pool, batch, defaults, model))
+    facts = legal.facts_of(serving, pool, model, cluster, _counted(pool, batch, defaults, model))
     adjusted = legal.refuse(serving.engine, version, facts, where, problems)
     return _Choices(
         serving=serving,

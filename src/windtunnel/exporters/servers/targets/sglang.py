@@ -31,8 +31,6 @@ ALGORITHMS = {"draft": "STANDALONE", "mtp": "EAGLE", "eagle": "EAGLE3", "ngram":
 def check(deployed: Deployed, problems: ProblemList) -> None:
     """Everything that SGLang refuses about these numbers when it starts."""
     checks.splits(deployed, problems)
-    for pool in deployed.pools:
-        checks.nodes(pool, problems)
 
 
 def write(deployed: Deployed, known: OptionList) -> ServerDraft:
@@ -62,7 +60,7 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
             if pool.spec.role == "prefill":
                 draft.set(server, "--disaggregation-bootstrap-port", f'"$((PORT + {BOOTSTRAP_OFFSET}))"')
         draft.servers.append(server)
-    checkpoint(deployed.model, draft)
+    checkpoint(deployed, draft)
     in_front(deployed, draft, _router)
     return draft
 

@@ -35,7 +35,6 @@ def check(deployed: Deployed, problems: ProblemList) -> None:
     """Everything that TensorRT-LLM refuses about these numbers when it starts."""
     checks.splits(deployed, problems)
     for pool in deployed.pools:
-        checks.nodes(pool, problems)
         plan, limits = pool.spec.plan, pool.instance.limits
         if pool.spec.role == "prefill" and limits.budget // plan.dp < 1:
             problems.add(f"{pool.where}.limits.max_num_batched_tokens", limits.budget, "must be at least 1 a rank")
@@ -67,7 +66,7 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
         draft.set(server, draft.first_known("--config", "--extra_llm_api_options"), f'"$HERE/{name}"')
         server.files[name] = settings_text(settings)
         draft.servers.append(server)
-    checkpoint(deployed.model, draft)
+    checkpoint(deployed, draft)
     in_front(deployed, draft, _front)
     router = named(deployed.serving.router)[0]
     if deployed.split and router != "round_robin":

@@ -31,9 +31,6 @@ OWN = ("vllm_v0", "vllm_v0_chunked", "vllm_v1")
 def check(deployed: Deployed, problems: ProblemList) -> None:
     """Everything that vLLM refuses about these numbers when it starts."""
     checks.splits(deployed, problems)
-    for pool in deployed.pools:
-        checks.nodes(pool, problems)
-        checks.whole_ranks(pool, problems)
 
 
 def write(deployed: Deployed, known: OptionList) -> ServerDraft:
@@ -56,7 +53,7 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
         _transfer(pool, server, draft)
         _speculation(deployed, server, draft)
         draft.servers.append(server)
-    checkpoint(deployed.model, draft)
+    checkpoint(deployed, draft)
     in_front(deployed, draft, _router)
     return draft
 
