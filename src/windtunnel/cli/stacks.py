@@ -16,13 +16,19 @@ def stacks(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", autocompletion=complete.stacks, help="A framework or a recipe.", show_default=False
+            metavar="NAME",
+            autocompletion=complete.stacks,
+            help="A framework, a serving engine or a recipe.",
+            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List training frameworks, or show one's releases, defaults, rules and recipes; a recipe shows what it sets."""
-    from windtunnel.stacks.describe import stack_or_recipe, stack_record
+    """List training frameworks and serving engines, or show one's releases, defaults, rules and recipes.
+
+    A recipe shows what it sets.
+    """
+    from windtunnel.stacks.describe import engine_ids, engine_record, stack_or_recipe, stack_record
     from windtunnel.stacks.stack_files import FRAMEWORKS
 
     if name is not None:
@@ -31,18 +37,22 @@ def stacks(
             print_json(record)
         elif record["kind"] == "recipe":
             _show_recipe(record)
+        elif record["kind"] == "engine":
+            _show_engine(record)
         else:
             _show_framework(record)
         return
     records = [stack_record(framework) for framework in FRAMEWORKS]
     if as_json:
-        print_json(records)
+        print_json([*records, *(engine_record(engine) for engine in engine_ids())])
         return
     rows = [
         (r["id"], r["name"], _newest(r), f"{len(r['defaults'])}", f"{len(r['recipes'])}", r["inherits"] or "")
         for r in records
     ]
     console().print(listing(("framework", "name", "newest release", "defaults", "recipes", "inherits"), rows))
+    engines = [(r["id"], r["name"], f"{len(r['rules'])}") for r in map(engine_record, engine_ids())]
+    console().print(listing(("serving engine", "name", "rules"), engines))
 
 
 def _newest(record: dict[str, Any]) -> str:
@@ -75,6 +85,25 @@ def _show_framework(record: dict[str, Any]) -> None:
             for one in record["recipes"]
         ]
         console().print(listing(("recipe", "since", "made for", "source"), recipes))
+
+
+def _show_engine(record: dict[str, Any]) -> None:
+    console().print(fields_table(f"{record['id']}: {record['name']}", {"repository": record["repository"]}))
+    rows = [
+        (one["field"], *_relation(one), " to ".join(filter(None, (one.get("since"), one.get("until")))), one["source"])
+        for one in record["rules"]
+    ]
+    console().print(listing(("rule", "allowed", "where", "releases", "source"), rows))
+
+
+def _relation(rule: dict[str, Any]) -> tuple[str, str]:
+    """What a rule of an engine allows, and where it holds."""
+    from windtunnel.stacks.serving_rules import RELATIONS
+
+    name = next(name for name in RELATIONS if name in rule)
+    return f"{RELATIONS[name][1]} {_said(rule[name])}", _when(
+        {fact: [_said(value) for value in values] for fact, values in rule.get("when", {}).items()}
+    )
 
 
 def _show_recipe(record: dict[str, Any]) -> None:

@@ -6,25 +6,47 @@ from dataclasses import asdict
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.stacks.defaults import plain
 from windtunnel.stacks.formats import narrow_formats
 from windtunnel.stacks.names import framework_named
 from windtunnel.stacks.recipes import Recipe, recipe_asked, recipe_names, recipes
 from windtunnel.stacks.releases import releases
+from windtunnel.stacks.serving_rules import ENGINES, serving_file
 from windtunnel.stacks.stack_files import FRAMEWORKS, lineage, stack_file
 
 
 def stack_or_recipe(name: str) -> dict[str, Any]:
-    """The record of a framework, by any usual name, or of a recipe.
+    """The record of a training framework, by any usual name, of a serving engine, or of a recipe.
 
     Raises:
         BadInput: nothing has this name.
     """
     if (framework := framework_named(name)) is not None:
         return stack_record(framework)
+    if (engine := plain(name)) in engine_ids():
+        return engine_record(engine)
     if (recipe := recipe_asked(name)) is not None:
         return {"kind": "recipe", **asdict(recipe)}
-    known = (*FRAMEWORKS, *recipe_names())
-    raise BadInput(Problem("stack", "must be a framework or a recipe", name, nearest_name(name, known)))
+    known = (*FRAMEWORKS, *engine_ids(), *recipe_names())
+    rule = "must be a training framework, a serving engine or a recipe"
+    raise BadInput(Problem("stack", rule, name, nearest_name(name, known)))
+
+
+def engine_ids() -> tuple[str, ...]:
+    """Serving engines that have rules."""
+    return tuple(engine for engine in ENGINES if serving_file(engine))
+
+
+def engine_record(engine: str) -> dict[str, Any]:
+    """Rules of a serving engine, each with its source."""
+    own = serving_file(engine)
+    return {
+        "kind": "engine",
+        "id": engine,
+        "name": own["name"],
+        "repository": own["repository"],
+        "rules": [_plain(row) for row in own["rules"]],
+    }
 
 
 def stack_record(framework: str) -> dict[str, Any]:

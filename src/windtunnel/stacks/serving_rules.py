@@ -3,7 +3,8 @@
 A row of `rules` in `stacks/serving/<engine>.yaml` has a `field`, one relation of `RELATIONS` with its operand (a
 number, a list, or the name of another fact), the releases that it holds in (`since`, `until`, the last excluded), the
 facts it depends on (`when`: fact → values), and its source. A row holds where every fact that it names is known. With
-`effect: adjusts` the engine starts and takes another value, which `because` names; without, it refuses.
+`effect: adjusts` the engine starts and takes another value, which `because` names; with `effect: lifted` it refuses
+unless a switch is set that a scenario does not state, and `because` names it; without, it refuses.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class ServingRule:
     relation: str
     operand: Any
     when: Mapping[str, tuple[Any, ...]]
-    effect: Literal["refuses", "adjusts"]
+    effect: Literal["refuses", "adjusts", "lifted"]
     because: str
     source: str
 

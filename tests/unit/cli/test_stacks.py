@@ -70,3 +70,14 @@ def test_summaries_leave_open_what_a_recipe_was_not_made_for(capsys: pytest.Capt
     own = found["deepseek_v3_pretrain_256gpu_gb200_fp8mx_config"]
     assert (own["device"], own["devices"]) == ("gb200", 256)
     assert all(one["device"] != "" and one["devices"] != 0 for one in found.values())
+
+
+def test_a_serving_engine_shows_its_rules_with_their_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stacks", "vLLM"]) == 0
+    shown = capsys.readouterr().out
+    assert "limits.max_num_batched_tokens" in shown and "must be at least limits.max_num_seqs" in shown
+    assert run(["stacks", "sglang", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["kind"] == "engine" and all(rule["source"] for rule in record["rules"])
+    assert run(["stacks", "--json"]) == 0
+    assert {"vllm", "trtllm"} <= {one["id"] for one in json.loads(capsys.readouterr().out) if one["kind"] == "engine"}

@@ -25,7 +25,9 @@ def rules(deployed: Deployed, target: str, version: str, problems: ProblemList) 
             max_model_len=pool.instance.max_model_len,
         )
         facts = legal.facts_of(deployed.serving, pool.spec, deployed.model, pool.cluster, batch)
-        legal.refuse(target, version_of(version), facts, pool.where, problems)
+        for one in legal.refuse(target, version_of(version), facts, pool.where, problems):
+            if one.effect == "lifted":
+                problems.add(one.field, one.value, one.rule)
 
 
 def splits(deployed: Deployed, problems: ProblemList) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,8 +44,8 @@ class Breach:
     value: Any
     rule: str
     """What is allowed, and who says so."""
-    adjusts: bool
-    """Whether the engine takes another value instead of refusing."""
+    effect: Literal["refuses", "adjusts", "lifted"]
+    """Whether the engine refuses, takes another value, or refuses unless a switch that no scenario states is set."""
 
 
 def breaches(
@@ -61,18 +61,18 @@ def breaches(
     """
     for rule in broken(engine, version, facts):
         value = facts[rule.field]
-        yield Breach(field=_place(rule, where), value=value, rule=rule.words(facts), adjusts=rule.effect == "adjusts")
+        yield Breach(field=_place(rule, where), value=value, rule=rule.words(facts), effect=rule.effect)
 
 
 def refuse(
     engine: str, version: tuple[int, ...], facts: dict[str, Any], where: str, problems: ProblemList
 ) -> tuple[Breach, ...]:
-    """Add a problem for each rule that the engine refuses by; the others, which it adjusts, are returned."""
+    """Add a problem for each rule that the engine refuses by; the others are returned."""
     found = tuple(breaches(engine, version, facts, where))
     for one in found:
-        if not one.adjusts:
+        if one.effect == "refuses":
             problems.add(one.field, one.value, one.rule)
-    return tuple(one for one in found if one.adjusts)
+    return tuple(one for one in found if one.effect != "refuses")
 
 
 def legal_limits(

@@ -339,7 +339,11 @@ def _assumed_values(x: _Choices, limits: Limits) -> list[Assumed]:
         for name, field, stated, value in rows
         if stated is None
     ]
-    out += [Assumed(one.field, one.value, f"the engine takes another value: it {one.rule}") for one in x.adjusted]
+    says = {
+        "adjusts": "the engine takes another value: it",
+        "lifted": "the engine is started with what lifts its rule:",
+    }
+    out += [Assumed(one.field, one.value, f"{says[one.effect]} {one.rule}") for one in x.adjusted]
     if not x.version and x.serving.engine != "generic":
         out.insert(0, Assumed("serving.engine_version", "newest known", "not stated"))
     return out

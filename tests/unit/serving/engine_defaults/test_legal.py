@@ -9,6 +9,7 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
+from windtunnel.exporters.servers.launch import server_files
 from windtunnel.serving.engine_defaults import legal_limits
 
 
@@ -38,15 +39,23 @@ def test_limits_that_vllm_refuses_are_refused_with_their_values() -> None:
 
 
 def test_all_problems_come_at_once() -> None:
-    data = scenario(plan={"tp": 8}, kv={"block_size": 24}, limits={"max_model_len": 1_000_000})
-    fields = ["serving.pools[0].limits.max_model_len", "serving.pools[0].kv.block_size"]
-    assert refused(data) == fields
+    limits = {"max_num_seqs": 1024, "max_num_batched_tokens": 512}
+    data = scenario(plan={"tp": 8}, kv={"block_size": 24}, limits=limits)
+    assert refused(data) == ["serving.pools[0].limits.max_num_batched_tokens", "serving.pools[0].kv.block_size"]
 
 
 def test_what_an_engine_takes_otherwise_is_an_assumption() -> None:
     data = scenario(model="Qwen/Qwen3-30B-A3B", plan={"tp": 4, "ep": 2})
     assumed = {one["field"]: one["why"] for one in api.simulate_serving(data).assumed}
     assert "takes another value" in assumed["serving.pools[0].plan.ep"]
+
+
+def test_a_rule_that_a_switch_lifts_is_an_assumption_and_no_launch_file() -> None:
+    data = scenario(limits={"max_model_len": 1_000_000}, kv={"num_blocks": 100_000})
+    assumed = {one["field"]: one["why"] for one in api.simulate_serving(data).assumed}
+    assert "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in assumed["serving.pools[0].limits.max_model_len"]
+    with pytest.raises(BadInput, match="max_model_len"):
+        server_files(data, "vllm", None, "none")
 
 
 def test_pairs_of_limits_are_legal_alone_or_together() -> None:
