@@ -47,6 +47,9 @@ NOTHING = "none"
 OTHER_NAMES = {
     "transformers": ("trl", "accelerate", "hftrainer"),
     "ms_swift": ("swift", "megatronswift"),
+    "lmflow": ("hftrainer",),
+    "easyr1": ("verl",),
+    "truss": ("trtllm",),
     "nemo_automodel": ("automodel",),
     "kserve": ("vllm",),
     "ray_serve": ("vllm",),
