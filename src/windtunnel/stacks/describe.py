@@ -45,7 +45,13 @@ def engine_record(engine: str) -> dict[str, Any]:
         "id": engine,
         "name": own["name"],
         "repository": own["repository"],
-        "rules": [_plain(row) for row in own["rules"]],
+        "inherits": None,
+        "spellings": [],
+        "releases": [],
+        "defaults": [],
+        "formats": [],
+        "rules": [{"owner": engine, **_plain(row)} for row in own["rules"]],
+        "recipes": [],
     }
 
 
