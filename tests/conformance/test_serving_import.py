@@ -101,7 +101,7 @@ def test_several_servers_of_a_script_are_pools() -> None:
       --burstiness 0.5 --seed 3
     """
     back = taken(text).scenario()
-    assert back["model"] == "Qwen/Qwen3-32B" and back["serving"]["precision"] == {"weights": "fp8"}
+    assert back["model"] == "Qwen/Qwen3-32B" and back["serving"]["precision"] == {"weights": "fp8_block"}
     first, second = back["serving"]["pools"]
     assert (first["role"], first["replicas"], second["role"], second["plan"]) == ("prefill", 2, "decode", {"tp": 2})
     assert second["limits"] == {"max_num_seqs": 64, "max_model_len": 32000}

@@ -155,8 +155,16 @@ def _places(known: tuple[str, ...], words: tuple[str, ...]) -> list[int] | None:
     return at
 
 
+def _own_key(name: str) -> str:
+    """A name without its organisation and its format."""
+    return store.key(named_format(name)[0].rsplit("/", 1)[-1])
+
+
 def _unknown(name: str) -> BadInput:
     (problem,) = store.unknown("models", name).problems
+    listed = {_own_key(known) for known in _table()["without_configuration"]}
+    released = _own_key(name.rstrip("/")) in listed
+    what = "is a released model whose configuration is in no public repository" if released else problem.rule
     ways = "--model names one or the checkpoint's config.json (in a scenario: `model: {config: FILE}`)"
     more = "`windtunnel catalog add FILE` keeps it"
-    return BadInput(replace(problem, rule=f"{problem.rule}; {ways}; {more}"))
+    return BadInput(replace(problem, rule=f"{what}; {ways}; {more}", nearest=None if released else problem.nearest))

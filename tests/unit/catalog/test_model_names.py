@@ -6,6 +6,7 @@ import pytest
 
 from windtunnel.catalog.checkpoints import named_format
 from windtunnel.catalog.model_names import checkpoint
+from windtunnel.data_files import read_yaml
 from windtunnel.errors import BadInput
 
 
@@ -77,6 +78,14 @@ def test_names_of_other_networks_have_no_base(name: str) -> None:
     (problem,) = caught.value.problems
     assert "not in the catalogue" in problem.rule
     assert "config.json" in problem.rule and "windtunnel catalog add" in problem.rule
+
+
+def test_released_models_without_a_readable_configuration_are_listed_and_not_made() -> None:
+    listed = read_yaml("catalog/model_names.yaml")["without_configuration"]
+    assert len(listed) > 80
+    for name in listed:
+        with pytest.raises(BadInput, match="in no public repository"):
+            checkpoint(name)
 
 
 @pytest.mark.parametrize(
