@@ -22,6 +22,7 @@ from windtunnel.training.results.training_result import TrainingResult
 pytestmark = pytest.mark.golden
 
 OPTIONS = {
+    "catalog add": ["--json", "--name", "--output", "--source"],
     "ask": ["--json", "--output", "--verbose"],
     "train": [
         "--against",

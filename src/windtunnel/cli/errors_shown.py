@@ -24,12 +24,28 @@ class _Usage:
         try:
             yield
         except Exception as error:
+            _suggest_a_field(error)
             if callable(text := getattr(error, "format_message", None)):
                 self.message = str(text())
             raise
 
 
 USAGE = _Usage()
+
+
+def _suggest_a_field(error: Exception) -> None:
+    """Answer an option that is a field of the scenario, such as `--tp`, with the setting that states it."""
+    name = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
+    if not name or not hasattr(error, "possibilities"):
+        return
+    from windtunnel.scenarios.explain import path_of
+
+    path = path_of(name)
+    if path is not None:
+        words = sys.argv[1:]
+        at = next((i for i, word in enumerate(words) if word.lstrip("-").replace("-", "_") == name), len(words))
+        stated = next(iter(words[at + 1 : at + 2]), "")
+        error.possibilities = [f"--set {path}={stated or 'VALUE'}"]
 
 
 def show(error: Exception, *, as_json: bool) -> int:

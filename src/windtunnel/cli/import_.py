@@ -20,8 +20,8 @@ _TRACE = "Traces: "
 
 
 def import_(
-    config: Annotated[
-        Path,
+    source: Annotated[
+        str,
         typer.Argument(
             metavar="FILE",
             show_default=False,
@@ -29,7 +29,7 @@ def import_(
             "Megatron-Bridge Python, YAML or overrides, Axolotl, LLaMA-Factory, torchtune or TRL files and commands of "
             "fine-tuning, commands or YAML of vLLM, SGLang or TensorRT-LLM (scripts, "
             "docker, compose, Kubernetes, Markdown pages), a trace of requests, or FILE.py:NAME for a PyTorch module; "
-            "`-` reads standard input.",
+            "`-` reads standard input, and a command in quotes is read as it stands.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
@@ -136,6 +136,7 @@ def import_(
     from windtunnel.importers.traces import TRACES
 
     del trust  # the option acts as it is read
+    config, pasted = Path(source), _pasted(source)
     check_targets(output, inputs=[config])
     if output is not None and output.exists() and not force:
         raise BadInput(f"{output}: exists already; --force overwrites it")
@@ -159,7 +160,11 @@ def import_(
         fields=fields_of(overrides or []),
         without=tuple(without or ()),
     )
-    if target := module_target(config):
+    if pasted:
+        if input or of_trace:
+            raise BadInput("a pasted command takes the options of launch files")
+        import_configuration(Path("-"), format, wanted, output, as_json, block, library, pasted=pasted)
+    elif target := module_target(config):
         if wanted != Wanted() or format or of_trace:
             raise BadInput(f"{config}: is a PyTorch module, which only takes --input")
         import_module(*target, input or [], output, as_json)
@@ -176,6 +181,12 @@ def import_(
         import_configuration(config, format, wanted, output, as_json, block, library)
 
 
+def _pasted(source: str) -> str:
+    """The text of a command that stands where a file does; empty for the name of a file."""
+    options = any(word.startswith("--") for word in source.split())
+    return f"{source}\n" if options and " " in source.strip() and not Path(source).exists() else ""
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     lines = (
@@ -185,6 +196,7 @@ def register(app: typer.Typer) -> None:
         "import ds_config.json --model meta-llama/Llama-3.1-8B --seq-len 4096 --device a100-sxm-80gb --nodes 2",
         "import train.toml --device h100-sxm-80gb --nodes 1",
         "import qlora.yaml --device rtx-4090",
+        "import 'vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2' --device h100-sxm-80gb",
         "import serve.sh --device h100-sxm-80gb -o scenario.yaml",
         "import README.md --block 2 --device h200-sxm-141gb --model config.json",
         "import README.md --block all --device h200-sxm-141gb -o recipe.yaml",

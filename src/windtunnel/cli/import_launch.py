@@ -29,6 +29,8 @@ def import_configuration(
     as_json: bool,
     block: str | None = None,
     library: str | None = None,
+    *,
+    pasted: str = "",
 ) -> None:
     """Read a configuration and write the scenario or the model block that it states.
 
@@ -40,6 +42,7 @@ def import_configuration(
         as_json: print JSON on standard output.
         block: which of the blocks of a Markdown page, from 1; `all`: each of them.
         library: `transformers`, which counts a model config's parameters too; None: no library.
+        pasted: text of the configuration, in the place of a file.
 
     Raises:
         BadInput: the file cannot be read as its format, a model config came with options of launch files, or a page
@@ -51,7 +54,7 @@ def import_configuration(
     from windtunnel.importers.launch import Wanted
 
     scripts = launch_folder(config)
-    text = scripts or ("" if config.is_dir() else _text(config))
+    text = scripts or pasted or ("" if config.is_dir() else _text(config))
     if block == "all":
         _every_block(text, config, format, wanted, output, as_json=as_json)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,10 @@ from pydantic_core import ErrorDetails
 from windtunnel.errors import UNSET, Problem, nearest_name, shown
 from windtunnel.scenarios.union_branches import Place, place_of, value_at
 from windtunnel.specs.base import Inconsistent
-from windtunnel.specs.spellings import not_simulated, spelling
+from windtunnel.specs.spellings import SPELLINGS, not_simulated, spelling
+
+_SECTIONS = ("plan", "training", "cluster", "serving", "run", "search")
+"""Sections whose fields people state without naming them, the most usual first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,31 @@ def _unknown_field(c: _Complaint) -> Problem:
     if why is not None:
         return Problem(c.path, why, c.value)
     known = c.owner.model_fields if c.owner else ()
-    return Problem(c.path, "unknown field", c.value, spelling(c.name, known) or nearest_name(c.name, known))
+    near = spelling(c.name, known) or (_below(c.owner, c.name) if c.path == c.name else None)
+    return Problem(c.path, "unknown field", c.value, near or nearest_name(c.name, known))
+
+
+def path_of(name: str) -> str | None:
+    """The path of a scenario's field by its last part, or by what other programs call it; None where none has it."""
+    from windtunnel.specs.scenario import Scenario
+
+    return _below(Scenario, name) or _below(Scenario, SPELLINGS.get(name, ""))
+
+
+def _below(owner: type[BaseModel] | None, name: str) -> str | None:
+    """The path of a field that stands in a section, where it was written without one: `plan.tp` for `tp`."""
+    for section in _SECTIONS:
+        inner = (owner.model_fields if owner else {}).get(section)
+        record = next((one for one in _records(inner.annotation) if name in one.model_fields), None) if inner else None
+        if record is not None:
+            return f"{section}.{name}"
+    return None
+
+
+def _records(annotation: Any) -> Iterator[type[BaseModel]]:
+    for one in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            yield one
 
 
 def _missing(c: _Complaint) -> Problem:
@@ -113,7 +139,7 @@ def _refused(c: _Complaint) -> Problem:
 
 
 def _not_whole(c: _Complaint) -> Problem:
-    return Problem(c.path, "must be a whole number" + _thousands(c.value), c.value)
+    return Problem(c.path, "must be a whole number", c.value)
 
 
 def _not_a_list(c: _Complaint) -> Problem:
@@ -124,15 +150,6 @@ def _not_a_list(c: _Complaint) -> Problem:
 def _not_text(c: _Complaint) -> Problem:
     example = '; a number in quotes: "0.10"' if isinstance(c.value, int | float) else ""
     return Problem(c.path, f"must be text{example}", c.value)
-
-
-def _thousands(value: Any) -> str:
-    """What `8k` may have meant."""
-    found = re.fullmatch(r"\s*(\d+)\s*([kKmM])\s*", value) if isinstance(value, str) else None
-    if found is None:
-        return ""
-    power = 1 if found[2] in "kK" else 2
-    return f", such as {int(found[1]) * 1024**power} or {int(found[1]) * 1000**power}"
 
 
 _IN_WORDS: dict[str, Callable[[_Complaint], Problem]] = {

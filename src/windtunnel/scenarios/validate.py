@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from windtunnel.errors import BadInput, Problem
 from windtunnel.scenarios.explain import explain
 from windtunnel.scenarios.fields import Fields
+from windtunnel.scenarios.large_numbers import written_out
 from windtunnel.specs.scenario import Scenario
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
@@ -41,6 +42,8 @@ def validated(spec: type[SpecT], fields: Fields, prefix: str = "", missing: tupl
     try:
         record = spec.model_validate(fields.data)
     except ValidationError as error:
+        if written_out(spec, fields.data, error):
+            return validated(spec, fields, prefix, missing)
         problems += explain(spec, fields.data, error)
     if problems:
         raise BadInput(fields.lines.located(problem.under(prefix)) for problem in problems)

@@ -105,6 +105,11 @@ def _check_events(text: str, loader: Any) -> None:
 def _syntax(error: yaml.MarkedYAMLError, text: str, file: str | None) -> Problem:
     """What is wrong with the YAML, at the line where it begins: a bracket that is never closed, where it opens."""
     mark, opened = error.problem_mark, error.context_mark
+    if "'\\t'" in str(error.problem) and mark is not None:
+        return Problem("", "not valid YAML: a tab stands here; indent with spaces", file=file, line=mark.line + 1)
+    if (error.context or "").startswith("while scanning a quoted") and opened is not None:
+        quote = text[opened.index : opened.index + 1]
+        return Problem("", f"not valid YAML: the quote {quote} is never closed", file=file, line=opened.line + 1)
     if opened is not None and opened.index < len(text) and (error.context or "").startswith("while parsing a flow"):
         bracket = text[opened.index : opened.index + 1]
         rule = f"not valid YAML: '{bracket}' is not closed before line {(mark or opened).line + 1}"

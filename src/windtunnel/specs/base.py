@@ -129,6 +129,11 @@ def quantity(dimension: str, least: float | None = None) -> BeforeValidator:
     return BeforeValidator(_Quantity(dimension, lowest, most), json_schema_input_type=numbers | str)
 
 
+def name_of_digits(value: Any) -> Any:
+    """A name that YAML reads as a number, such as `4090`, as text."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 Named = str | dict[str, dict[str, Any]]
 """An entry of a registry: its id, or `{id: {knob: value}}`."""
 

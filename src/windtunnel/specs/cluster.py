@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.specs.base import Bytes, BytesPerS, Count, LinkBytesPerS, MemoryBytes, MemoryBytesPerS, Seconds, Spec
+from windtunnel.specs.base import (
+    Bytes,
+    BytesPerS,
+    Count,
+    LinkBytesPerS,
+    MemoryBytes,
+    MemoryBytesPerS,
+    Seconds,
+    Spec,
+    name_of_digits,
+)
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
 
@@ -103,7 +113,7 @@ class CxlMemory(Spec):
 class ClusterRef(Spec):
     """What a scenario writes under `cluster:`; `catalog.resolve_cluster` turns it into a `ClusterSpec`."""
 
-    device: str | DeviceSpec
+    device: Annotated[str | DeviceSpec, BeforeValidator(name_of_digits)]
     """Catalogue id (`windtunnel devices`), a profile of `windtunnel calibrate`, or a data sheet of one's own."""
     nodes: Count = 1
     """Nodes of the cluster."""

@@ -16,7 +16,7 @@ from windtunnel.cli.main import run
 BAD = """\
 model: foo/bar
 cluster: {device: h200x, nodes: 1, devices_per_node: 8}
-training: {seq_len: 8k, global_batch: 8, framework: megatron_coer, lr: 0.1}
+training: {seq_len: 8x, global_batch: 8, framework: megatron_coer, lr: 0.1}
 plan: {tensor_model_parallel_size: 2}
 """
 SMALL = """\
@@ -40,7 +40,6 @@ def test_problems_of_all_sections_are_reported_at_once(tmp_path: Path, capsys: p
     "written, hint",
     [
         ("training: {framework: megatron_coer}", "did you mean 'megatron_core'?"),
-        ("training: {seq_len: 8k}", "such as 8192 or 8000"),
         ("plan: {tensor_model_parallel_size: 2}", "did you mean 'tp'?"),
         ("plan: {pipeline_parallel_size: 2}", "did you mean 'pp'?"),
         ("training: {train_batch_size: 2}", "did you mean 'global_batch'?"),
