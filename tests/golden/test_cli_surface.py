@@ -23,6 +23,7 @@ pytestmark = pytest.mark.golden
 
 OPTIONS = {
     "catalog add": ["--json", "--name", "--output", "--source"],
+    "example": ["--force", "--json", "--output"],
     "ask": ["--json", "--output", "--verbose"],
     "train": [
         "--against",

@@ -39,7 +39,8 @@ def pythons() -> list[str]:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy of the sources."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    shutil.copytree(ROOT / "examples", source / "examples")
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     out = tmp_path_factory.mktemp("dist")
@@ -54,6 +55,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_product_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "windtunnel/systems/zero-bubble.yaml" in names
+    assert "windtunnel/examples/serving/llama3-70b-4xh100.yaml" in names
     assert {name.partition("/")[0] for name in names if not name.startswith("windtunnel-")} == {"windtunnel"}
 
 

@@ -23,6 +23,7 @@ from windtunnel.cli import (
     compare,
     devices,
     doctor,
+    example,
     explain,
     fit,
     import_,
@@ -58,7 +59,7 @@ VERBS = {
     "Predict": ("train", "serve", "run", "cluster", "learn", "reason", "fit", "compare", "explain"),
     "Decide": ("plan", "advise", "sweep", "studio", "check"),
     "Catalogue": ("models", "devices", "clusters", "techniques", "laws", "stacks", "catalog"),
-    "Bring and write files": ("init", "import", "schema", "rerun", "batch", "mcp"),
+    "Bring and write files": ("init", "example", "import", "schema", "rerun", "batch", "mcp"),
     "Measure and trust": ("calibrate", "measure", "validate", "reproduce", "doctor"),
 }
 """Heading of the help → commands below it."""
@@ -142,6 +143,7 @@ for _verb in (
     stacks,
     import_,
     init,
+    example,
     schema,
     doctor,
     rerun,

@@ -17,6 +17,9 @@ _MOST_BYTES = 1 << 29
 def scenario_source(scenario: str) -> str | dict[str, Any]:
     """The scenario argument as `api` takes it: a path, or the mapping on standard input when it is `-`."""
     if scenario != "-":
+        from windtunnel.scenarios.source import file_of
+
+        scenario = str(file_of(scenario))
         _refuse_other_formats(scenario)
         return scenario
     from windtunnel.errors import BadInput

@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading
 from windtunnel.scenarios.fields import Fields, SourceMap
-from windtunnel.scenarios.source import folder_of
+from windtunnel.scenarios.source import file_of, folder_of
 from windtunnel.scenarios.yaml_text import MAX_BYTES, MAX_DEPTH, not_text, parse
 
 
@@ -25,8 +25,9 @@ def read(source: str | Path | dict[str, Any]) -> Fields:
         if problems:
             raise BadInput(problems)
         return Fields(data=data, folder=folder, lines=SourceMap())
-    file = str(source)
-    parsed = parse(_text_of(Path(source)), file)
+    path = file_of(source)
+    file = str(path)
+    parsed = parse(_text_of(path), file)
     if parsed.problems:
         raise BadInput(parsed.problems)
     if not isinstance(parsed.data, dict):
