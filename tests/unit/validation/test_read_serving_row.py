@@ -386,3 +386,12 @@ def test_options_of_a_launch_mean_what_the_import_of_the_command_means(
 def test_an_option_that_the_importer_refuses_is_a_reason() -> None:
     found = read_serving(row(config={"data_parallel_size": "two"}))
     assert found.scenario is None and "data-parallel-size must be an integer" in found.reason
+
+
+def test_a_batch_that_all_ranks_times_fill_is_that_of_one_rank() -> None:
+    sizes = {"mode": "agg", "tp_size": 8, "attention_dp_size": None, "moe_tp_size": 1, "moe_ep_size": 8}
+    one = row(engine="trtllm", model="deepseek-ai/DeepSeek-V3", config=sizes | {"batch_size": 56}, tp=8, ep=8)
+    _, _, shared = served(read_serving(one | {"load": {"concurrency": 448}}))
+    assert (shared.plan.tp, shared.plan.dp, shared.plan.ep) == (1, 8, 8)
+    _, _, whole = served(read_serving(one | {"load": {"concurrency": 56}}))
+    assert (whole.plan.tp, whole.plan.dp, whole.plan.ep) == (8, 1, 8)

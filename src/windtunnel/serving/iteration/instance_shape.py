@@ -73,12 +73,16 @@ ATTENTION_MODULES = frozenset({"qkv", "proj", "mla_up_proj"})
 
 
 def format_of(weights: str, device: DeviceSpec) -> Format:
-    """A weight format on a device; without matrix units for it the weights are unpacked to 16 bits (Marlin kernels)."""
+    """A weight format on a device; without matrix units for it the weights are unpacked to 16 bits (Marlin kernels).
+
+    So they are where the units are slower than those of 16 bits: int8 on Blackwell Ultra.
+    """
     found = _FORMATS[weights]
     known = device.peak_flop_per_s
     if found.compute == "fp8" and "fp8" not in known and "int8" in known and weights == "w4a8":
         return Format(found.name, "int8", found.stored, found.bytes_per_weight, found.casts)
-    if found.compute not in known and found.compute not in ("bf16", "fp16"):
+    slower = found.compute not in known or known[found.compute] < known.get("bf16", 0.0)
+    if slower and found.compute not in ("bf16", "fp16"):
         return Format(found.name, "bf16", found.stored, found.bytes_per_weight, False)
     return found
 

@@ -46,6 +46,10 @@ def _sizes(ctx: ServingContext, model: ModelSpec, config: dict[str, Any]) -> Ser
     tp, dp = count(config.get("tp_size")) or 1, count(config.get("attention_dp_size")) or 1
     pp = count(config.get("pp_size")) or 1
     cut, ep = count(config.get("moe_tp_size")) or 1, count(config.get("moe_ep_size")) or 1
+    left_open = "attention_dp_size" in config and config["attention_dp_size"] is None
+    if model.num_experts and ep > 1 and left_open and _batch_of_a_rank(ctx, config, tp):
+        ctx.assume("serving.plan.dp", tp, f"not stated; {tp} times the stated batch is in flight: a batch of each rank")
+        tp, dp = 1, tp
     if not model.num_experts:
         cut, ep = tp * dp, 1
     elif cut == ep > 1 and cut * ep == tp * dp:
@@ -64,3 +68,9 @@ def _sizes(ctx: ServingContext, model: ModelSpec, config: dict[str, Any]) -> Ser
         heads = model.num_attention_heads
         return f"tp {tp} does not divide {heads} heads: a sum over workers, the layout is not stated"
     return ServingPlan(tp=tp, dp=dp, pp=pp, ep=ep)
+
+
+def _batch_of_a_rank(ctx: ServingContext, config: dict[str, Any], ranks: int) -> bool:
+    """Whether the stated batch is that of one of several ranks, which share what is in flight evenly."""
+    batch, slots = count(config.get("batch_size")), count(ctx.load.get("concurrency"))
+    return ranks > 1 and batch is not None and slots == batch * ranks
