@@ -166,3 +166,45 @@ def test_serving_takes_layers_written_one_by_one() -> None:
     problems = ProblemList()
     check(ServingSpec.model_validate(SERVING), read_hf_config(MAMBA).model, (), problems)
     assert not problems
+
+
+def test_dory_runs_the_layers_in_its_middle_again() -> None:
+    """Weights as transformers 5.24 builds its default configuration: 3,975,229,440, of which 131,072 scale the head."""
+    kinds = ["sliding_attention", "mlp", "full_attention", "mlp"]
+    config = {
+        "model_type": "dory", "hidden_size": 2560, "num_hidden_layers": 72, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "head_dim": 256, "intermediate_size": 7168, "vocab_size": 131072,
+        "n_input_layers": 16, "n_output_layers": 16, "n_recurrent_layers": 40, "n_recurrent_loops": 2,
+        "layer_types": kinds * 18,
+    }  # fmt: skip
+    model = read_hf_config(config, "dory").model
+    assert model.num_hidden_layers == 72 + 40
+    assert count_parameters(model).total == pytest.approx(3_975_229_440, rel=2e-4)
+    once = read_hf_config(config | {"n_recurrent_loops": 1}, "dory").model
+    assert count_parameters(once).total == count_parameters(model).total
+    assert count_parameters(once).active < count_parameters(model).active
+
+
+def test_lara_mini_and_muse_spark_have_the_weights_that_the_library_builds() -> None:
+    """Defaults of transformers 5.24 on the meta device; text parts."""
+    linear = {f"linear_{one}_head_dim": 128 for one in ("key", "value")}
+    lara = linear | {
+        "model_type": "lara_mini", "hidden_size": 1024, "num_hidden_layers": 34, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "head_dim": 128, "linear_num_key_heads": 8, "linear_num_value_heads": 16,
+        "linear_conv_kernel_dim": 4, "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512,
+        "num_experts": 128, "num_experts_per_tok": 4, "vocab_size": 151936, "tie_word_embeddings": True,
+        "layer_types": ["linear_attention"] * 34, "sliding_window": 512,
+    }  # fmt: skip
+    scans = count_parameters(read_hf_config(lara, "lara").model).total
+    attended = count_parameters(read_hf_config(lara | {"layer_types": ["full_attention"] * 34}, "lara").model).total
+    delta = 1024 * (2 * 1024 + 2 * 2048 + 32) + 2048 * 1024 + 4 * 4096 + 32 + 128
+    attention = 1024 * (2048 + 2 * 512) + 2048 * 1024 + 2 * 128
+    assert scans - attended == 34 * (delta - attention)
+    assert scans < 7_281_684_672 + 34 * (delta - attention) and attended < 7_281_684_672
+    text = {
+        "model_type": "muse_spark_text", "hidden_size": 8192, "num_hidden_layers": 62, "num_attention_heads": 128,
+        "num_key_value_heads": 16, "head_dim": 64, "moe_hidden_size": 4096, "moe_intermediate_size": 4096,
+        "num_local_experts": 256, "num_experts_per_tok": 8, "vocab_size": 202048, "intermediate_size": 16384,
+    }  # fmt: skip
+    model = read_hf_config({"model_type": "muse_spark", "text_config": text}, "muse").model
+    assert count_parameters(model).total == pytest.approx(819_990_536_192, rel=1e-5)

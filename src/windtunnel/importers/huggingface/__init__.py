@@ -22,6 +22,7 @@ READERS: dict[str, str] = {
     "deepseek_ref": "latent.deepseek_v4",
     "deepseek_v4": "latent.deepseek_v4",
     "doge": "single_types.doge",
+    "dory": "single_types.dory",
     "dots3_note": "latent.dots3",
     "dots3_note_text": "latent.dots3",
     "electra": "encoders.electra",
@@ -38,6 +39,7 @@ READERS: dict[str, str] = {
     "jamba": "state_space.jamba",
     "jetmoe": "single_types.jetmoe",
     "kimi_linear": "linear_attention.kimi_linear",
+    "lara_mini": "single_types.lara_mini",
     "lfm2": "recurrent.lfm2",
     "lfm2_moe": "recurrent.lfm2_moe",
     "lfm3": "recurrent.lfm3",
@@ -54,6 +56,7 @@ READERS: dict[str, str] = {
     "minimax": "linear_attention.minimax",
     "minimax_m1": "linear_attention.minimax",
     "minimax_text_01": "linear_attention.minimax",
+    "muse_spark_text": "single_types.muse_spark",
     "mvp": "decoders_with_cross_attention.decoder",
     "nemotron-nas": "searched_blocks.nemotron_nas",
     "pegasus": "decoders_with_cross_attention.decoder",
@@ -83,8 +86,8 @@ def reader_of(config: Mapping[str, Any]) -> Callable[[Config], ModelSpec] | None
     text = config.get("text_config")
     text = text if isinstance(text, Mapping) else config
     if (
-        kind in ("gemma4", "gemma4_text")
-        and text.get("hidden_size_per_layer_input")
+        kind.startswith("gemma4")
+        and (text.get("hidden_size_per_layer_input") or text.get("num_kv_shared_layers"))
         and not text.get("enable_moe_block")
     ):
         return _load("gemma.gemma_4")

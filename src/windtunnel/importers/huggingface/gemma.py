@@ -54,10 +54,10 @@ def gemma_3n(c: Config) -> ModelSpec:
 
 
 def gemma_4(c: Config) -> ModelSpec:
-    """Gemma 4 with inputs to every layer: windowed and full attention with heads of two sizes."""
+    """Gemma 4 with inputs to every layer, or keys of earlier layers: windows, and heads of two sizes."""
     c = c.part("text_config") if "text_config" in c.fields else c
     h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
-    p, own = c.need("hidden_size_per_layer_input"), depth - c.number("num_kv_shared_layers", 0)
+    p, own = c.number("hidden_size_per_layer_input", 0), depth - c.number("num_kv_shared_layers", 0)
     changed = c.fields.get("per_layer_config")
     changed = changed if isinstance(changed, Mapping) else {}
     layers = []
@@ -74,7 +74,7 @@ def gemma_4(c: Config) -> ModelSpec:
         mixer = attention(h, heads, kv_heads, size, window=window, keys="own" if i < own else "earlier layer")
         width = c.need("intermediate_size") * (2 if i >= own and c.flag("use_double_wide_mlp") else 1)
         mixer = mixer.plus(2 * h + size * (2 if i < own else 1))
-        layers.append((mixer, mlp(h, width).plus(2 * h), _layer_input(h, p)))
+        layers.append((mixer, mlp(h, width).plus(2 * h), *((_layer_input(h, p),) if p else ())))
     v = c.need("vocab_size")
-    inputs = v * h + _layer_tables(c, h, depth, p)
+    inputs = v * h + (_layer_tables(c, h, depth, p) if p else 0)
     return c.compose(layers, hidden=h, vocab=v, tied=True, inputs=inputs, **_STYLE)

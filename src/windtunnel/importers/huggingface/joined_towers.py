@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.vision_towers import (
+    clip,
     encoder_layers,
     gated_network,
     linear,
@@ -141,12 +142,42 @@ def ernie_4_5_vl(c: Config, text: int) -> int:
     return front + encoder_layers(h, f, v.number("depth", 32)) + 2 * h + resampler + routed
 
 
+def paddleocr_vl(c: Config, text: int) -> int:
+    """SigLIP without pooling, a norm and two linear layers over four patches."""
+    v = c.part("vision_config")
+    h = v.number("hidden_size", 1152)
+    unpooled = Config({"hidden_size": 1152, "intermediate_size": 4304, **v.fields, "vision_use_head": False}, c.name)
+    merged = h * v.number("spatial_merge_size", 2) ** 2
+    return siglip(unpooled) + 2 * h + linear(merged, merged) + linear(merged, text)
+
+
+def video_llava(c: Config, text: int) -> int | None:
+    """CLIP for images, CLIP for videos, and the projector of LLaVA."""
+    one = llava(c, text)
+    return None if one is None else one + clip(c.part("vision_config"))
+
+
+def radio(c: Config, text: int) -> int:
+    """RADIO with positions for its largest image, patches of images and of videos; a norm and two linear layers."""
+    v = c.part("vision_config")
+    h, patch, depth = v.number("hidden_size", 1280), v.number("patch_size", 16), v.number("num_hidden_layers", 32)
+    side, channels = v.number("max_img_size", 2048) // patch, v.number("num_channels", 3)
+    marks = v.number("num_cls_tokens", 3) + v.number("num_registers", 7)
+    frames = 1 + v.number("video_temporal_patch_size", 2)
+    front = (side * side + marks + frames * channels * patch * patch) * h
+    merged = h * 4
+    wide = c.number("projector_hidden_size", c.number("vit_projector_hidden_size", 4096))
+    layers = encoder_layers(h, 4 * h, depth) + depth * 2 * h
+    return front + layers + merged + merged * wide + wide * text
+
+
 JOINED: dict[str, Callable[[Config, int], int | None]] = {
     "idefics2": idefics_2,
     "mllama": mllama,
     "glm_ocr": glm_ocr,
     "step3p7": step_3_7,
     "muse_glimmer": muse,
+    "muse_spark": muse,
     "lighton_ocr": mistral_3,
     "mistral_large4": mistral_3,
     "deepseek_vl": llava,
@@ -157,5 +188,8 @@ JOINED: dict[str, Callable[[Config, int], int | None]] = {
     "qwen3_omni_moe_thinker": qwen_3_omni,
     "ernie4_5_vl_moe": ernie_4_5_vl,
     "ernie4_5_moe_vl": ernie_4_5_vl,
+    "paddleocr_vl": paddleocr_vl,
+    "video_llava": video_llava,
+    "nemotron_h_omni": radio,
 }
 """`model_type` \u2192 weights of its towers, from the whole file and the width of the text model."""

@@ -1,4 +1,4 @@
-"""Readers of types that stand alone: JetMoE, Doge, HRM, MiMo-V2, Step-3.5, CPM-Ant, XLNet, ZAYA."""
+"""Readers of types that stand alone: JetMoE, Doge, HRM, MiMo-V2, Step-3.5, Dory, Lara Mini, CPM-Ant, XLNet, ZAYA."""
 
 from __future__ import annotations
 
@@ -132,6 +132,76 @@ def step_3_5(c: Config) -> ModelSpec:
             strict=True,
         )
     ]
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
+
+
+def dory(c: Config) -> ModelSpec:
+    """Dory: gated attention and MLPs as layers of their own, those in the middle run again."""
+    h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    kv_heads, size = c.number("num_key_value_heads", heads), c.number("head_dim", h // heads)
+    inner = heads * size
+    made = {
+        kind: attention(h, heads, kv_heads, size, gate=inner, window=window).plus(2 * inner + h)
+        for kind, window in (("full_attention", 0), ("sliding_attention", c.number("sliding_window", 1024)))
+    }
+    network = mlp(h, c.need("intermediate_size")).plus(h)
+    first, last = c.need("n_input_layers"), c.need("n_output_layers")
+    once = [(made.get(kind, network),) for kind in c.kinds("layer_types", depth)]
+    again = [tuple(block.model_copy(update={"reuses_weights": True}) for block in blocks) for blocks in once]
+    middle = again[first : depth - last] * (c.number("n_recurrent_loops", 1) - 1)
+    layers = [*once[: depth - last], *middle, *once[depth - last :]]
+    v = c.need("vocab_size")
+    return c.compose(layers, hidden=h, vocab=v, tied=c.flag("tie_word_embeddings"), outputs=v * (h + 1))
+
+
+def lara_mini(c: Config) -> ModelSpec:
+    """Lara Mini: gated delta rule, windowed and full attention in turn, mixtures in every layer."""
+    h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    kv_heads, size = c.number("num_key_value_heads", heads), c.number("head_dim", h // heads)
+    k, v = (c.need(f"linear_num_{one}_heads") * c.need(f"linear_{one}_head_dim") for one in ("key", "value"))
+    scans, taps = c.need("linear_num_value_heads"), c.number("linear_conv_kernel_dim", 4)
+    delta = SubBlock(
+        kind="scan",
+        columns=((h, 2 * k + 2 * v + 2 * scans),),
+        rows=((v, h),),
+        vectors=(2 * k + v) * taps + 2 * scans + v // scans + h,
+        heads=scans,
+        d_qk=c.need("linear_key_head_dim"),
+        d_v=v // scans,
+        scan="delta",
+        state_elements=v * c.need("linear_key_head_dim"),
+        convolved=2 * k + v,
+        taps=taps,
+    )
+    mixers = {
+        kind: attention(h, heads, kv_heads, size, window=window).plus(h + 2 * size)
+        for kind, window in (("full_attention", 0), ("sliding_attention", c.number("sliding_window", 512)))
+    }
+    shared = c.number("shared_expert_intermediate_size", 0)
+    experts = mixture(
+        h, c.need("num_experts"), c.need("num_experts_per_tok"), c.need("moe_intermediate_size"), shared=shared
+    )
+    layers = [(mixers.get(kind, delta), experts.plus(h)) for kind in c.kinds("layer_types", depth)]
+    return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
+
+
+def muse_spark(c: Config) -> ModelSpec:
+    """Muse Spark: gated attention in windows and in full, experts in a latent, four norms a layer."""
+    h, depth, heads = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("num_attention_heads")
+    kv_heads, size = c.number("num_key_value_heads", heads), c.number("head_dim", h // heads)
+    experts = mixture(
+        h,
+        c.need("num_local_experts"),
+        c.need("num_experts_per_tok"),
+        c.need("moe_intermediate_size"),
+        latent=c.number("moe_hidden_size", 0),
+    )
+    mixers = {
+        kind: attention(h, heads, kv_heads, size, gate=heads * size, window=window).plus(2 * h)
+        for kind, window in (("full_attention", 0), ("sliding_attention", c.number("sliding_window", 2048)))
+    }
+    kinds = c.kinds("layer_types", depth, ["full_attention"] * depth)
+    layers = [(mixers.get(kind, mixers["full_attention"]), experts.plus(2 * h)) for kind in kinds]
     return c.compose(layers, hidden=h, vocab=c.need("vocab_size"), tied=c.flag("tie_word_embeddings"))
 
 

@@ -89,8 +89,7 @@ def tower_parameters(config: Mapping[str, Any], text_hidden: int) -> int | None:
         The count; 0 where the type has no tower; None where a tower is there that cannot be counted, because its type
         is not known or the file leaves out a dimension.
     """
-    there = any(isinstance(config.get(key), Mapping) for key in ("vision_config", "audio_config"))
-    if not there:
+    if not _tower_parts(config):
         named = config.get("mm_vision_tower")  # original files of LLaVA name their tower and describe nothing
         return None if named else 0
     count = _TOWERS.get(str(config.get("model_type")))
@@ -110,7 +109,16 @@ class Towers:
     """What was taken for granted; empty where the type is known, or where there is no tower."""
 
 
-_WIDTHS = ("hidden_size", "embed_dim", "d_model", "encoder_dim", "vt_hidden_size", "width", "encoder_hidden_dim")
+_WIDTHS = (
+    "hidden_size",
+    "embed_dim",
+    "d_model",
+    "encoder_dim",
+    "vt_hidden_size",
+    "width",
+    "encoder_hidden_dim",
+    "hidden_dim",
+)
 _DEPTHS = (
     "num_hidden_layers", "depth", "num_layers", "encoder_layers", "n_layers", "vt_num_hidden_layers", "num_blocks",
     "layers",
@@ -128,14 +136,21 @@ def counted_towers(config: Mapping[str, Any], text_hidden: int) -> Towers:
     known = tower_parameters(config, text_hidden)
     if known is not None:
         return Towers(known, "")
-    parts = [part for key in ("vision_config", "audio_config") if isinstance(part := config.get(key), Mapping) and part]
-    counts = [_plain_encoder(part, text_hidden) for part in parts]
-    if not counts or None in counts:
+    counts = [_plain_encoder(part, text_hidden) for part in _tower_parts(config)]
+    if None in counts:
         return Towers(
             0, "the towers of this type, or their dimensions in this file, are not known; they are not counted"
         )
     why = "the towers of this type are counted as plain encoders of their width and depth with two layers behind them"
     return Towers(sum(count or 0 for count in counts), why)
+
+
+def _tower_parts(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Parts that describe towers: of vision and audio, and encoders beside a text part."""
+    names = [name for name in ("vision_config", "audio_config") if name in config]
+    if isinstance(config.get("text_config"), Mapping):
+        names += [name for name in config if name.endswith("encoder_config")]
+    return [part for name in names if isinstance(part := config[name], Mapping)]
 
 
 def _plain_encoder(part: Mapping[str, Any], text: int) -> int | None:
