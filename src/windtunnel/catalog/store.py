@@ -83,6 +83,10 @@ NOISE = {
 }
 
 
+_ACTIVE = re.compile(r"(?<=\db)a\d+(\.\d+)?b$")
+"""Active size at the end of a mixture's key."""
+
+
 def key(text: str) -> str:
     """A spelling without case and punctuation: `H100-SXM 80GB` and `h100_sxm_80gb` are one key.
 
@@ -163,7 +167,17 @@ def _spellings(kind: str) -> dict[str, str]:
             if line.like is not None and (base := table.get(key(line.like))):
                 for spelling in (line.name, line.name.rsplit("/", 1)[-1], *line.aliases):
                     table.setdefault(key(spelling), base)
-    return {**table, **{key(stem): stem for stem in ids(kind)}}
+    return {**(_without_active(table) if kind == "models" else {}), **table, **{key(stem): stem for stem in ids(kind)}}
+
+
+def _without_active(table: dict[str, str]) -> dict[str, str]:
+    """Keys of mixtures without their active size, `qwen3235b` for `qwen3235ba22b`, where one model alone has it."""
+    found: dict[str, set[str]] = {}
+    for spelling, stem in table.items():
+        short = _ACTIVE.sub("", spelling)
+        if short != spelling:
+            found.setdefault(short, set()).add(stem)
+    return {short: stems.pop() for short, stems in found.items() if len(stems) == 1}
 
 
 def spellings(kind: str) -> Iterator[str]:

@@ -104,7 +104,7 @@ def with_recommended_plan(
         except _ManyPlans:
             found, among = plan(source, overrides=(*given, *coarse), report=report), ", among axes of powers of two"
     except Infeasible as error:
-        return source, given, f"plan: none was given and none fits ({error.message}); the defaults are predicted"
+        return source, given, f"plan: none was given and none fits ({error}); the defaults are predicted"
     except BadInput as error:
         return source, given, f"plan: none was given and none was searched ({error.problems[0].rule})"
     taken = found.choice.scenario if found.choice is not None else found.scenario

@@ -161,8 +161,7 @@ def rank_devices(
     if not ranked and len(wrong) == len(priced):
         raise wrong[0]
     if not ranked:
-        reasons = "; ".join(f"{name}: {why}" for name, why in without.items())
-        raise Infeasible(f"no priced device of the catalogue has a plan ({reasons})")
+        raise Infeasible(f"no priced device of the catalogue has a plan ({_reasons(without)})")
     ranked.sort(key=lambda one: one.order)
     return DeviceRanking(
         serving=ranked[0].step_time_s is None,
@@ -172,6 +171,14 @@ def rank_devices(
         not_searched=left,
         elapsed_s=time.perf_counter() - begun,
     )
+
+
+def _reasons(without_plan: dict[str, str]) -> str:
+    """The first clause of why each device has no plan, equal ones together."""
+    devices: dict[str, list[str]] = {}
+    for name, why in without_plan.items():
+        devices.setdefault(why.partition("; ")[0], []).append(name)
+    return "; ".join(f"{', '.join(names)}: {why}" for why, names in devices.items())
 
 
 def _own_prices(source: Source, overrides: tuple[str, ...]) -> dict[str, float]:

@@ -208,7 +208,7 @@ def _step(found: Found, result: TrainingResult) -> tuple[Row, list[Row]]:
             Row("time", f"{time} · {count(result.tokens_per_s)} tokens/s"),
             Row("efficiency", f"MFU {percent(result.mfu)}{_money(result)}"),
         ]
-    rows += [_memory(result), _plan(result)]
+    rows += [_memory(result), Row("plan", found.no_plan, "", 3) if found.no_plan else _plan(result)]
     if result.memory_fits:
         rows += [_bound(result), *_help(result)]
     else:

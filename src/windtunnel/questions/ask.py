@@ -25,6 +25,8 @@ _COARSE = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8, 16], "vpp": [1, 2, 4], "cp": [
 """Sizes of axes among which plans are looked for while the fewest devices are."""
 _TIGHTER, _MOST_TIGHTER = 0.9, 12
 """Of a time to the first token: the share of it that is tried next, and how often."""
+_NODES_OF_ANY = (1, 2, 4, 8)
+"""Nodes of eight devices on which the best of all priced devices is looked for, one after the other."""
 _NODES = (1, 8, 64)
 """Nodes among which the fewest devices of a deployment are looked for, one after the other."""
 
@@ -45,11 +47,7 @@ def ask(words: str, *, listener: Listener = SILENT) -> Answer:
 
 def _found(question: Asked, listener: Listener) -> Found:
     if question.scenario["cluster"]["device"] == "any":
-        try:
-            result = COMMANDS.get("plan").run(question.scenario, full=False, listener=listener)
-        except Infeasible as error:
-            return Found(asked=question, scenario=question.scenario, result=None, infeasible=error)
-        return Found(asked=question, scenario=question.scenario, result=result)
+        return _on_any_device(question, listener)
     if question.task == "serve":
         return _served(question, listener)
     if question.devices is None:
@@ -57,6 +55,24 @@ def _found(question: Asked, listener: Listener) -> Found:
     if question.command == "plan":
         return _planned(question, question.scenario, listener)
     return _trained(question, question.scenario, listener)
+
+
+def _on_any_device(question: Asked, listener: Listener) -> Found:
+    """The best plan of each priced device; a deployment whose devices were not said takes more where eight are few."""
+    more = question.task == "serve" and any(name == "cluster.devices" for name, _, _ in question.assumed)
+    scenario, infeasible = question.scenario, None
+    for nodes in _NODES_OF_ANY if more else (scenario["cluster"]["nodes"],):
+        scenario = question.scenario | {"cluster": question.scenario["cluster"] | {"nodes": nodes}}
+        devices = nodes * scenario["cluster"]["devices_per_node"]
+        listener.say(f"{devices:,} devices")
+        try:
+            result = COMMANDS.get("plan").run(scenario, full=False, listener=listener)
+        except Infeasible as error:
+            infeasible = error
+            continue
+        assumed = tuple((name, devices if name == "cluster.devices" else v, why) for name, v, why in question.assumed)
+        return Found(asked=replace(question, assumed=assumed), scenario=scenario, result=result)
+    return Found(asked=question, scenario=scenario, result=None, infeasible=infeasible)
 
 
 def _planned(question: Asked, scenario: dict[str, Any], listener: Listener) -> Found:
@@ -125,16 +141,18 @@ def _trained(question: Asked, scenario: dict[str, Any], listener: Listener) -> F
     """A step, or a whole run, on a plan that the planner found where the words leave it open."""
     from windtunnel.commands.open_plan import with_recommended_plan
 
-    taken, _, _ = with_recommended_plan(scenario, report=listener.searching)
+    taken, _, sentence = with_recommended_plan(scenario, report=listener.searching)
     assert isinstance(taken, dict)
     planned = dict(taken)
     step = COMMANDS.get("train").run(planned)
     if question.command == "fit":
         fit = COMMANDS.get("fit").run(planned)
         served = _held(question, listener) if question.task_assumed else ""
-        return Found(asked=question, scenario=planned, result=fit, shown=step, served=served)
+        no_plan = "" if step.memory_fits else sentence.removeprefix("plan: ")
+        return Found(asked=question, scenario=planned, result=fit, shown=step, served=served, no_plan=no_plan)
     if question.command == "train" or not step.memory_fits:
-        return Found(asked=replace(question, command="train"), scenario=planned, result=step)
+        no_plan = "" if step.memory_fits else sentence.removeprefix("plan: ")
+        return Found(asked=replace(question, command="train"), scenario=planned, result=step, no_plan=no_plan)
     planned, result, spares = _with_spares(planned)
     question = replace(question, assumed=(*question.assumed, *spares))
     return Found(asked=question, scenario=planned, result=result, step=step)

@@ -11,6 +11,8 @@ from windtunnel.questions.patterns import Placeholder
 from windtunnel.questions.tokens import Token, glued
 
 _SIZE = re.compile(r"\d+(?:\.\d+)?[bm]")
+_ALIKE = 0.6
+"""Share of equal letters, of as many as were written, from which a name of the catalogue may be what was meant."""
 _MOST_TOKENS = 16
 """Of a name: `Qwen3-Coder-480B-A35B-Instruct` has twelve."""
 _NO_NAME = re.compile(
@@ -129,6 +131,11 @@ def _framework(name: str) -> str | None:
     return None if _plain(name) in _NO_SOFTWARE else framework_named(name)
 
 
+def is_size(text: str) -> bool:
+    """Whether a text is a number of parameters, such as `8b`."""
+    return _SIZE.fullmatch(text.lower()) is not None
+
+
 def nearest(text: str) -> str | None:
     """The model or device of the catalogue that is closest to a spelling that it does not know."""
     found = [store.unknown(kind, text).problems[0].nearest for kind in ("models", "devices")]
@@ -137,5 +144,12 @@ def nearest(text: str) -> str | None:
         return None
     import difflib
 
-    like = store.key(text)
-    return max(named, key=lambda n: difflib.SequenceMatcher(None, like, store.key(n.rsplit("/", 1)[-1])).ratio())
+    like = store.key(re.sub(r"^\d+ ", "", text))
+
+    def share(name: str) -> float:
+        start = store.key(name.rsplit("/", 1)[-1])[: len(like)]
+        return difflib.SequenceMatcher(None, like, start).ratio()
+
+    alike = {name: share(name) for name in named}
+    best = max(named, key=lambda n: alike[n])
+    return best if alike[best] >= _ALIKE else None

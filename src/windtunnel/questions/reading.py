@@ -12,7 +12,7 @@ from typing import Any
 from windtunnel.data_files import read_yaml
 from windtunnel.errors import BadInput, Problem
 from windtunnel.questions.amounts import AMOUNTS
-from windtunnel.questions.names import nearest, placeholders
+from windtunnel.questions.names import is_size, nearest, placeholders
 from windtunnel.questions.patterns import Piece, Placeholder, Values, Word, matches, parsed
 from windtunnel.questions.tokens import SILENT, Token, glued, tokens_of
 
@@ -183,6 +183,10 @@ def _unread(words: str, tokens: tuple[Token, ...], places: list[int]) -> Iterato
         text = words[first.start : last.end]
         if last.kind == "minus":
             text += words[last.end :].split(maxsplit=1)[0]
+        if is_size(text):
+            yield Problem("", "is a size without a family; a model is named like `llama3-8b`", text)
+            at = end
+            continue
         near = _near(text)
         yield Problem("", "was not read" if near or len(text.split()) > 1 else "was not read here", text, near)
         at = end

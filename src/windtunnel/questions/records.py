@@ -66,6 +66,8 @@ class Found:
     """Of a comparison of devices: the prediction of the best plan on each; None where there is none."""
     served: str = ""
     """Where it was not said whether to train or to serve: what serving would say."""
+    no_plan: str = ""
+    """Why the planner had no plan to recommend, with the nearest miss; empty where it had one."""
     too_few: int = 0
     """The largest number of devices that was tried and did not do; 0 where none was."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from windtunnel.catalog import store
 from windtunnel.catalog.checkpoints import named_format
 from windtunnel.catalog.model_names import checkpoint
 from windtunnel.data_files import read_yaml
@@ -100,3 +101,15 @@ def test_released_models_without_a_readable_configuration_are_listed_and_not_mad
 )
 def test_the_end_of_a_name_says_a_format(name: str, plain: str, format: str | None) -> None:
     assert named_format(name) == (plain, format)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("qwen3-235b", "Qwen/Qwen3-235B-A22B"), ("Qwen3 30B", "Qwen/Qwen3-30B-A3B"), ("qwen3-32b", "Qwen/Qwen3-32B")],
+)
+def test_a_mixture_may_be_named_without_its_active_size(name: str, model: str) -> None:
+    assert checkpoint(name).model.name == model
+
+
+def test_two_mixtures_of_one_size_are_not_guessed() -> None:
+    assert store._without_active({"m8ba1b": "one", "m8ba2b": "two", "m9ba1b": "three"}) == {"m9b": "three"}

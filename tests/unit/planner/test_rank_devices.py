@@ -54,6 +54,11 @@ def test_each_device_has_the_plan_that_a_search_on_it_alone_finds() -> None:
         assert api.simulate_training(one.scenario).step_time_s == pytest.approx(one.step_time_s)
 
 
+def test_devices_without_a_plan_for_the_same_reason_are_named_together() -> None:
+    found = rank_devices._reasons({"a": "does not fit; more", "b": "is slow", "c": "does not fit; less"})
+    assert found == "a, c: does not fit; b: is slow"
+
+
 @pytest.mark.slow
 def test_a_device_that_is_too_small_is_named_with_its_reason() -> None:
     large = TRAINING | {"model": "meta-llama/Llama-3.1-70B"}

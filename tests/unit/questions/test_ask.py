@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from windtunnel.commands import COMMANDS
+from windtunnel.commands.base import SILENT
+from windtunnel.errors import Infeasible
 from windtunnel.questions.answer import fit_verdict, gauge
-from windtunnel.questions.ask import ask
+from windtunnel.questions.ask import _on_any_device, ask
+from windtunnel.questions.reading import read
 from windtunnel.questions.records import MOST_LINES, WIDTH, Row, lines
+from windtunnel.questions.to_scenario import asked
 
 WORDS = (
     "qlora llama3-8b on a 4090",
@@ -70,3 +77,29 @@ def test_a_gauge_is_full_at_most() -> None:
 
 def test_long_rows_end_in_an_ellipsis() -> None:
     assert lines([Row("name", "word " * 40)])[0].endswith(" …")
+
+
+def test_a_deployment_on_any_device_takes_more_nodes_where_eight_devices_are_too_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+
+    def run(scenario: Any, **_: Any) -> str:
+        tried.append(scenario["cluster"]["nodes"])
+        if tried[-1] < 4:
+            raise Infeasible("too few")
+        return "ranking"
+
+    monkeypatch.setattr("windtunnel.questions.ask.COMMANDS", {"plan": SimpleNamespace(run=run)})
+    words = "cheapest way to serve llama3-70b at 20 requests/s of 3k/300"
+    found = _on_any_device(asked(read(words)), SILENT)
+    assert (tried, found.result, found.scenario["cluster"]["nodes"]) == ([1, 2, 4], "ranking", 4)
+    assert ("cluster.devices", 32, "not said") in found.asked.assumed
+    tried.clear()
+    assert _on_any_device(asked(read(f"{words} on 8 gpus")), SILENT).result is None
+    assert tried == [1]
+
+
+def test_where_no_plan_fits_the_nearest_miss_stands_for_the_plan() -> None:
+    (row,) = [row for row in ask("train llama3-8b on 1 4090 with batch 1").rows if row.name == "plan"]
+    assert "none fits" in row.text and "nearest miss: " in row.text
