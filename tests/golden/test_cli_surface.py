@@ -161,6 +161,7 @@ OPTIONS = {
         "--without",
     ],
     "init": [
+        "--cluster",
         "--device",
         "--devices-per-node",
         "--force",
@@ -170,6 +171,8 @@ OPTIONS = {
         "--learning",
         "--model",
         "--nodes",
+        "--reason",
+        "--run",
         "--seq-len",
         "--serving",
     ],

@@ -125,6 +125,47 @@ learning:
 """
 
 
+_RUN = """
+# The whole run: `windtunnel run {file}` says days, failures, dollars and kWh.
+run:
+  tokens: 1T               # or steps: 100000
+  failures: llama3-2024    # how often what breaks; `windtunnel run --help`
+  recovery: {{spares: {spares}}}    # hot spares: nodes that join at once
+  # checkpoint: {{interval_s: 30 min}}
+"""
+
+_JOBS = """\
+# yaml-language-server: $schema={schema}
+# Jobs that share a cluster. Run them with:  windtunnel cluster {file}
+# Unknown fields are errors. Quantities take units: "1 h", "30 min".
+schema_version: 1
+
+# A device from the catalogue (`windtunnel devices`) in nodes, or the name of a cluster (`windtunnel clusters`).
+cluster: {{device: {device}, nodes: {nodes}, devices_per_node: {per_node}}}
+
+jobs:
+  # policy: backfill       # who is next; `windtunnel techniques list` names more
+  generate:
+    rate_per_hour: 10
+    count: 100
+    classes:               # kinds of jobs: their share, devices and durations
+      - {{name: tuning, share: 0.8, devices: 1, duration: 1 h}}
+      - {{name: training, share: 0.2, devices: {per_node}, duration: 4 h}}
+"""
+
+_REASONING = """
+# What a task is: strategies of several calls, compared by accuracy, dollars and time with `windtunnel reason {file}`.
+programs:
+  problems: 50
+  offline: true
+  strategies: [{{best_of_n: {{n: [1, 4], selector: checker}}}}]
+  input_tokens: 200
+  output_tokens: 300
+population:
+  pass_1: 0.4              # how often one attempt is right
+"""
+
+
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")] = Path("scenario.yaml"),
     model: Annotated[
@@ -153,6 +194,9 @@ def init(
     framework: Annotated[str, typer.Option(help="Whose defaults to use.")] = "torchtitan",
     serving: Annotated[bool, typer.Option("--serving", help="A scenario to serve, not to train.")] = False,
     learning: Annotated[bool, typer.Option("--learning", help="A scenario to learn: algorithms on a task.")] = False,
+    whole_run: Annotated[bool, typer.Option("--run", help="A whole run: its days and dollars.")] = False,
+    jobs: Annotated[bool, typer.Option("--cluster", help="Jobs that share a cluster.")] = False,
+    reason: Annotated[bool, typer.Option("--reason", help="Strategies of inference on a served model.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -165,8 +209,12 @@ def init(
 
     if file.exists() and not force:
         raise BadInput(f"{file}: exists already; --force overwrites it")
-    if serving and learning:
-        raise BadInput("--learning: a scenario is to serve or to learn; give one of --serving and --learning")
+    kinds = {"serve": serving, "learn": learning, "run": whole_run, "cluster": jobs, "reason": reason}
+    chosen = [name for name, given in kinds.items() if given]
+    if len(chosen) > 1:
+        raise BadInput("give one of --serving, --learning, --run, --cluster and --reason")
+    verb = chosen[0] if chosen else "train"
+    serving = verb in ("serve", "reason")
     asks = on_terminal() and not as_json
     if asks and model is None:
         model = ask("Model: a catalogue name, or the path of a config.json", MODEL, lambda text: _known(text, file))
@@ -174,13 +222,13 @@ def init(
     if asks and device is None:
         device = ask("Device: a catalogue id", DEVICE, lambda text: catalog.device(text).id)
     size = _Size(catalog.device(device or DEVICE).id, nodes or 1, devices_per_node, global_batch, seq_len, framework)
-    if asks and nodes is None:
+    if verb == "cluster":
+        found = _Found({}, "", True)
+    elif asks and nodes is None:
         size, found = _fitting(model or MODEL, size, serving=serving)
     else:
         found = _deployment(model or MODEL, size) if serving else _plan(model or MODEL, size)
-    verb = "serve" if serving else "learn" if learning else "train"
-    template = {"serve": _SERVING, "learn": _LEARNING}.get(verb, _TEMPLATE)
-    text = template.format(
+    text = _TEMPLATES[verb].format(
         file=file,
         schema="scenario.schema.json",
         model=shown,
@@ -192,12 +240,40 @@ def init(
         framework=framework,
         plan=found.axes,
         why=found.why,
+        spares=1 if size.nodes >= _NODES_WITH_A_SPARE else 0,
     )
     write_text(file, text)
     if as_json:
         print_json({"file": str(file), "scenario": text})
     else:
         note(f"wrote {file}; next: windtunnel {verb} {file}")
+    if not found.fits:
+        note(f"warning: {found.why} {_would_fit(model or MODEL, size, serving=serving)}")
+
+
+_NODES_WITH_A_SPARE = 16
+_TEMPLATES = {
+    "train": _TEMPLATE,
+    "run": _TEMPLATE + _RUN,
+    "serve": _SERVING,
+    "reason": _SERVING + _REASONING,
+    "learn": _LEARNING,
+    "cluster": _JOBS,
+}
+"""Command that the scenario is for → its text."""
+_MOST_NODES, _ENOUGH_S = 64, 3.0
+"""How many times the nodes are tried; seconds of a search that only has to find one plan that fits."""
+
+
+def _would_fit(model: str, size: _Size, *, serving: bool) -> str:
+    """On how many nodes it would fit, in words."""
+    if serving:  # an instance stays within a node
+        return "A device with more memory, or fewer bits of weights, would do."
+    nodes = size.nodes
+    while (nodes := 2 * nodes) <= _MOST_NODES * size.nodes:
+        if _plan(model, replace(size, nodes=nodes), time_limit_s=_ENOUGH_S).fits:
+            return f"It would on {nodes} nodes: --nodes {nodes}."
+    return f"It would not on {nodes // 2} nodes either: a device with more memory would do."
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +364,8 @@ def _source(model: str) -> Any:
     return {"config": str(path.resolve())}
 
 
-def _plan(model: str, size: _Size) -> _Found:
-    """Axes of the plan that the planner recommends."""
+def _plan(model: str, size: _Size, time_limit_s: float | None = None) -> _Found:
+    """Axes of the plan that the planner recommends, or of the best that it finds within a time."""
     from windtunnel import api
     from windtunnel.cli.plan_progress import words
     from windtunnel.errors import BadInput, Infeasible
@@ -299,9 +375,9 @@ def _plan(model: str, size: _Size) -> _Found:
     try:
         with telling("planning") as say:
             scenario = {"model": _source(model), "cluster": size.cluster, "training": size.training}
-            found = api.plan(scenario, report=lambda p: say(words(p)))
+            found = api.plan(scenario, time_limit_s=time_limit_s, report=lambda p: say(words(p)))
     except Infeasible as error:
-        return _Found(plain, f"No plan fits on this cluster: {error.message}. More nodes, or offload, may.", False)
+        return _Found(plain, f"No plan fits on this cluster: {error.message}. Offload may.", False)
     except BadInput as error:
         return _Found(plain, f"No plan was searched: {error.problems[0].rule}.", True)
     assert isinstance(found, PlanResult)
@@ -346,6 +422,9 @@ def register(app: typer.Typer) -> None:
         "init",
         "init qwen.yaml --model Qwen/Qwen3-30B-A3B --device h100-sxm-80gb --nodes 2",
         "init s.yaml --serving",
+        "init r.yaml --run --nodes 16",
+        "init c.yaml --cluster --nodes 8",
+        "init q.yaml --reason",
         "init l.yaml --learning --model meta-llama/Llama-3.2-1B",
         "init mine.yaml --model path/to/config.json --device a100-sxm-80gb",
     )

@@ -16,7 +16,7 @@ from windtunnel.quantities import (
     signed_seconds,
 )
 from windtunnel.training.comparison import without_crumbs
-from windtunnel.training.results.one_line import fit_line, plan_line, workload_line
+from windtunnel.training.results.one_line import fit_line, fit_tone, plan_line, workload_line
 from windtunnel.views.view import Column, Section, Table, Text, Tile, Tone, View, Words, sections, table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def view(comparison: Comparison) -> View:
 
 
 def _tile(name: str, result: TrainingResult) -> Tile:
-    fit = Text(f"{gib(result.peak_memory_reserved_bytes)}: {fit_line(result)}", "good" if result.memory_fits else "bad")
+    fit = Text(f"{gib(result.peak_memory_reserved_bytes)}: {fit_line(result)}", fit_tone(result))
     notes = (result.scenario_name, workload_line(result), plan_line(result.plan), fit)
     return Tile(name, seconds(result.step_time_s), tuple(note for note in notes if note))
 

@@ -31,7 +31,7 @@ def view(result: FitResult) -> View:
         nearest.append((f"fits with {', '.join(change['settings'])}", f"on {change['devices']:,} devices"))
     return View(
         title="Fit in memory",
-        verdict=Text(words, "good" if fit["fits"] else "bad"),
+        verdict=Text(words, "bad" if not fit["fits"] else "good" if likely is None or likely >= 0.8 else "warn"),
         sections=(
             Section(f"At the peak, stage {fit['stage']}", (peak,)),
             Section("What fits", (pairs(nearest),)),

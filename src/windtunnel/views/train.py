@@ -14,6 +14,7 @@ from windtunnel.training.results.grades import grade_line
 from windtunnel.training.results.one_line import (
     band_text,
     fit_line,
+    fit_tone,
     next_lines,
     plan_line,
     power_line,
@@ -133,7 +134,7 @@ def memory_tile(result: TrainingResult) -> Tile:
     rest = max(result.peak_memory_reserved_bytes - sum(result.memory.at_peak.values()), 0.0)
     kinds.append(("reserved, not allocated", rest, IDLE))
     parts = tuple(Part(size / whole, tone, f"{kind} {gib(size)}") for kind, size, tone in kinds)
-    fit = Text(fit_line(result), "good" if result.memory_fits else "bad")
+    fit = Text(fit_line(result), fit_tone(result))
     value = Text(gib(result.peak_memory_reserved_bytes), path="peak_memory_reserved_bytes")
     return Tile("Memory, reserved", value, (fit,), f"of {gib(capacity)}", Gauge(parts, capacity / whole))
 

@@ -108,7 +108,7 @@ def test_summary_breakdown_sums_to_the_step(result: TrainingResult) -> None:
 
 def test_summary_says_by_how_much_it_does_not_fit() -> None:
     text = " ".join(text_of(view(make_result(trace=False, capacity_gib=60, m=8))).split())
-    assert "does not fit, 11.10 GiB too much; largest: weights 17.60 GiB," in text
+    assert "out of memory: 11.10 GiB too much; largest: weights 17.60 GiB," in text
 
 
 def test_published_inside_and_outside(result: TrainingResult) -> None:
@@ -250,7 +250,7 @@ def test_explain_accounts_for_a_gap(result: TrainingResult) -> None:
 
 
 def test_fit_line_names_the_largest_tensors() -> None:
-    assert fit_line(make_result(trace=False, capacity_gib=60, m=8)).startswith("does not fit, 11.10 GiB too much")
+    assert fit_line(make_result(trace=False, capacity_gib=60, m=8)).startswith("out of memory: 11.10 GiB too much")
 
 
 # -- Chrome trace

@@ -78,6 +78,20 @@ def stage_wait_share(totals: Any) -> float:
     return float(totals["stage_wait_s"].sum()) / max(float(totals["busy_s"].sum()), 1e-300)
 
 
+_LONGEST_S = {"ttft_s": 60.0, "tpot_s": 1.0}
+"""Part of an objective → seconds above which it was probably meant in milliseconds."""
+
+
+def _long_objectives(d: Deployment) -> list[str]:
+    """A question for each objective that is so long that milliseconds may have been meant."""
+    found = ((name, getattr(d.serving.slo, name)) for name in _LONGEST_S)
+    return [
+        f"serving.slo.{name} is {value:g} s; if milliseconds were meant, write `{value:g} ms`"
+        for name, value in found
+        if value is not None and value > _LONGEST_S[name]
+    ]
+
+
 def warnings(d: Deployment, requests: Requests, *, saturated: bool) -> tuple[str, ...]:
     """List what a reader of the result should know before using it.
 
@@ -100,6 +114,7 @@ def warnings(d: Deployment, requests: Requests, *, saturated: bool) -> tuple[str
             f"conversations last {spans[0]:,.0f} s and new ones come for {spans[1]:,.0f} s: load rises and falls, and "
             "is the stated rate briefly or never; ask for more requests (num_requests)"
         )
+    out += _long_objectives(d)
     coefficients = d.iteration.coefficients
     if "fitted" not in coefficients.grades.values():
         generation = d.cluster.device.generation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from windtunnel.quantities import dollars, gib, percent, probability
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from windtunnel.training.results.records import Interval, NextMeasurement
     from windtunnel.training.results.training_result import TrainingResult
 
+_SURE: Final = 0.95
+_LIKELY: Final = 0.8
+"""Probabilities from which a verdict on memory is stated without `probably`, and from which it is green."""
 _AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "mbs")
 
 
@@ -60,21 +63,34 @@ def recompute_text(value: Any) -> str:
 
 
 def fit_line(result: TrainingResult) -> str:
-    """Whether it fits, by how much, and when it does not, which tensors are largest."""
+    """Whether it fits, with the probability; by how much, and when it does not, which tensors are largest."""
     memory = result.memory
     room = memory.capacity_bytes - memory.peak_reserved_bytes
-    likely = "" if memory.fit_probability is None else f" (probability {probability(memory.fit_probability)})"
+    chance = memory.fit_probability
     if result.memory_fits:
-        return f"fits{likely}, {gib(room)} free"
+        word = "fits" if chance is None or chance >= _SURE else "probably fits"
+        return f"{word}{_in_brackets(chance)}, {gib(room)} free"
     if memory.overfull:
         name, size, share = memory.overfull[0]
         return f"does not fit: offloading takes {gib(size)} of {name} a device, of {gib(share)}"
     largest = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
     named = ", ".join(f"{kind} {gib(size)}" for kind, size in largest)
-    chance = "" if memory.fit_probability is None else f" (the chance is {probability(memory.fit_probability)})"
-    if room >= 0:
-        return f"does not fit more likely than not{chance}: {gib(room)} free as predicted; largest: {named}"
-    return f"does not fit{chance}, {gib(-room)} too much; largest: {named}"
+    word = "probably out of memory" if chance is not None and chance > 1 - _SURE else "out of memory"
+    over = _in_brackets(None if chance is None else 1 - chance)
+    by = f"{gib(room)} free as predicted" if room >= 0 else f"{gib(-room)} too much"
+    return f"{word}{over}: {by}; largest: {named}"
+
+
+def fit_tone(result: TrainingResult) -> Literal["good", "warn", "bad"]:
+    """Colour of the verdict on memory: by the probability that it fits."""
+    chance = result.memory.fit_probability
+    if not result.memory_fits:
+        return "bad"
+    return "good" if chance is None or chance >= _LIKELY else "warn"
+
+
+def _in_brackets(chance: float | None) -> str:
+    return "" if chance is None else f" ({probability(chance)})"
 
 
 def band_text(band: Interval | None) -> str:

@@ -1,0 +1,46 @@
+"""Scenarios that `init` writes for each command, and what it says where nothing fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windtunnel.cli.main import run
+from windtunnel.commands import COMMANDS, meant_by
+from windtunnel.scenarios.load import load_scenario
+from windtunnel.scenarios.read import read_mapping
+
+SMALL = ["--model", "meta-llama/Llama-3.2-1B", "--nodes", "1", "--devices-per-node", "1"]
+
+
+@pytest.mark.parametrize(
+    ("option", "command"), [("--run", "run"), ("--cluster", "cluster"), ("--reason", "reason"), ("--serving", "serve")]
+)
+def test_the_scenario_is_right_for_its_command(option: str, command: str, tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    assert run(["init", str(file), option, *SMALL]) == 0
+    fields = read_mapping(file)
+    assert COMMANDS.get(command).missing(fields) == ()
+    assert meant_by(fields) == command
+    load_scenario(file)
+
+
+def test_only_one_kind_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(tmp_path / "my.yaml"), "--run", "--cluster"]) == 2
+    assert "--reason" in capsys.readouterr().err
+
+
+def test_jobs_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my.yaml"
+    assert run(["init", str(file), "--cluster", "--nodes", "2"]) == 0
+    assert run(["cluster", str(file)]) == 0
+    assert "100 jobs on 2 nodes" in capsys.readouterr().out
+
+
+def test_it_says_aloud_when_nothing_fits_and_what_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--model", "meta-llama/Llama-3.1-8B", "--device", "rtx-4090", "--devices-per-node", "4"]
+    assert run(["init", str(tmp_path / "my.yaml"), *words]) == 0
+    said = capsys.readouterr().err
+    assert "warning: No plan fits on this cluster" in said
+    assert "--nodes " in said
