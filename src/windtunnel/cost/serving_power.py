@@ -1,13 +1,14 @@
 """Watts of a device that serves: which kernels run for what share of the time, and what they ask of the board.
 
-    demand = idle + span · (f · (awake + kernel · k + attention · a) + matrix · √(f · m)) + 31 pJ · bytes/s
+    demand = idle + span · (f · (awake · (1 − w) + kernel · k + attention · a) + matrix · √(f · m)) + 31 pJ · bytes/s
     watts = min((demand^−q + board^−q)^(−1/q), cap),  span = board − idle
 
 `k` and `a` are shares of time in kernels over weights and prompts and in decode attention, `m` the share of the time
 that the products would take at peak. The root: the first rows of a tile wake the whole matrix unit, further rows fill
-it. A board holds its mean below its power; iterations are unlike, so the mean bends before it gets there. `f` is the
-clock over the one that the board runs without a cap: what switches with the clock costs in proportion to it (the
-voltage hardly moves, see `cost.clock`), bytes from memory do not.
+it. `w` is the share of the time in which nothing is on the device because its host is not ready: at light load a third
+of an iteration. A board holds its mean below its power; iterations are unlike, so the mean bends before it gets there.
+`f` is the clock over the one that the board runs without a cap: what switches with the clock costs in proportion to it
+(the voltage hardly moves, see `cost.clock`), bytes from memory do not.
 
 Source: docs/serving/overview.md, "Power, energy, money"; coefficients in `catalog/coefficients/serving/power.yaml`.
 """
@@ -36,7 +37,7 @@ class PowerCoefficients:
     """Shares of (board power − idle). See the module docstring."""
 
     awake: float
-    """An iteration under way, whatever runs in it: clocks up, schedulers and collectives spinning."""
+    """An iteration on the device, whatever runs in it: clocks up, schedulers and collectives spinning."""
     kernel: float
     """Kernels over weights and prompts all the time, beyond the energy of the bytes they move."""
     attention: float
@@ -60,6 +61,8 @@ class Use:
     attention: float
     matrix: float
     hbm_bytes_per_s: float
+    waits: float = 0.0
+    """Share of the time that the device waits for its host."""
 
 
 @cache
@@ -107,7 +110,7 @@ def demand_w(device: DeviceSpec, coefficients: PowerCoefficients, use: Use, cloc
     if not device.tdp_w:
         return 0.0
     idle, c = idle_w(device), coefficients
-    running = c.awake + c.kernel * use.kernel + c.attention * use.attention
+    running = c.awake * (1.0 - use.waits) + c.kernel * use.kernel + c.attention * use.attention
     share = clock * running + c.matrix * sqrt(clock * use.matrix)
     return idle + (device.tdp_w - idle) * share + HBM_J_PER_BYTE * use.hbm_bytes_per_s
 

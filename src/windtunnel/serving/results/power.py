@@ -66,7 +66,13 @@ class Phase:
         t = max(self.seconds, seconds + prompt + read)
         matrix += prompt * c.prefill_attention_fraction + self.sequences * work.row_matrix_s
         rate = min((moved + read * c.decode_kv_fraction * bandwidth) / t, bandwidth)
-        return Use((seconds + prompt) / t, read / t, min(matrix / t, 1.0), rate)
+        waits = min(self._host_s(iteration) / t, 1.0)
+        return Use((seconds + prompt) / t, read / t, min(matrix / t, 1.0), rate, waits)
+
+    def _host_s(self, iteration: IterationModel) -> float:
+        """Seconds of it in which the device waits for its host."""
+        own = iteration.per_sequence_s - iteration.linear.head_row_s - iteration.attention.decode_state_s
+        return iteration.coefficients.host_s + self.sequences * max(own, 0.0)
 
 
 def phases(totals: Any, iteration: IterationModel, *, mixed: bool = True) -> tuple[Phase, Phase]:
