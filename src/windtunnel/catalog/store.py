@@ -160,8 +160,9 @@ def _spellings(kind: str) -> dict[str, str]:
     for stem, (name, aliases) in headings(kind).items():
         for spelling in (name, *aliases):
             table.setdefault(key(spelling), stem)
-            if kind == "models":
-                table.setdefault(key(spelling.rsplit("/", 1)[-1]), stem)
+            tail = key(spelling.rsplit("/", 1)[-1])
+            if kind == "models" and not tail.isdigit():  # the 16 of `ViT-B/16` is no name
+                table.setdefault(tail, stem)
     if kind == "models":
         for line in released_models.lines().values():
             if line.like is not None and (base := table.get(key(line.like))):

@@ -131,9 +131,12 @@ def _fields(data: dict[str, Any], training: dict[str, Any], serving: dict[str, A
             yield f"serving.slo.{name}", text.format(seconds(slo[name]))
     if "percentile" in slo:
         yield "serving.slo.percentile", f"for {percent(slo['percentile'], 0)} of requests"
-    weights = (serving.get("precision") or {}).get("weights")
-    if weights:
-        yield "serving.precision.weights", f"weights {weights}"
+    precision = serving.get("precision") or {}
+    formats = {part: precision[part] for part in ("weights", "experts") if precision.get(part)}
+    if formats.get("experts") == formats.get("weights"):
+        formats.pop("experts", None)
+    for part, form in formats.items():
+        yield f"serving.precision.{part}", f"{part} {form}"
     if serving.get("engine"):
         yield "serving.engine", str(serving["engine"])
     cluster = data.get("cluster")

@@ -113,3 +113,8 @@ def test_a_mixture_may_be_named_without_its_active_size(name: str, model: str) -
 
 def test_two_mixtures_of_one_size_are_not_guessed() -> None:
     assert store._without_active({"m8ba1b": "one", "m8ba2b": "two", "m9ba1b": "three"}) == {"m9b": "three"}
+
+
+@pytest.mark.parametrize("text", ["64/16", "8/14"])
+def test_the_patch_of_an_encoder_is_no_name(text: str) -> None:
+    assert store.stem_of("models", text) is None

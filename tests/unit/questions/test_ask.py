@@ -103,3 +103,8 @@ def test_a_deployment_on_any_device_takes_more_nodes_where_eight_devices_are_too
 def test_where_no_plan_fits_the_nearest_miss_stands_for_the_plan() -> None:
     (row,) = [row for row in ask("train llama3-8b on 1 4090 with batch 1").rows if row.name == "plan"]
     assert "none fits" in row.text and "nearest miss: " in row.text
+
+
+def test_formats_that_are_apart_are_both_named() -> None:
+    text = " ".join(row.text for row in ask("serve gpt-oss-20b on 1 h100 at 1 requests/s of 64/16").rows[:2])
+    assert "weights bf16" in text and "experts mxfp4" in text
