@@ -17,6 +17,7 @@ from windtunnel.serving.autoscale.replicas import Replicas
 from windtunnel.serving.autoscale.resize import Elastic
 from windtunnel.serving.autoscale.start_up import StartUp
 from windtunnel.serving.deployment import Deployment, prepare, with_longer_tables
+from windtunnel.serving.engine_defaults import version_of
 from windtunnel.serving.event_loop import run as event_loop
 from windtunnel.serving.event_loop.loop_rules import LoopRules
 from windtunnel.serving.event_loop.prefix_chains import chains_of
@@ -27,6 +28,7 @@ from windtunnel.serving.kv_tiers.twin_memory import Memory
 from windtunnel.serving.results.build_result import ServedRun, build_result, run_span_s
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.run_setup.autoscale import scaler, scaling, sizes
+from windtunnel.serving.run_setup.front_end import FrontEnd, behind, front_end_of, has_stated_arrivals
 from windtunnel.serving.run_setup.kv_tiers import memory_of
 from windtunnel.serving.run_setup.multi_model import model_rules
 from windtunnel.serving.run_setup.python_hooks import Hooks, hooks_of
@@ -130,7 +132,8 @@ def run_requests(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str,
     inputs = _loop_inputs(d, requests, fleet, chains, every)
     if d.instance.queue.id == "fcfs" and requests.priority.any():
         requests.priority = np.zeros(count, np.int32)
-    outcome = _run(d, requests, inputs)
+    outcome, more = _behind_front_end(d, requests, inputs, notes)
+    assumed += more
     requests.input_tokens = sent
     scaled: dict[str, Any] = {}
     held_share, (first_s, finish_s) = 1.0, run_span_s(requests)
@@ -197,6 +200,34 @@ def _run(d: Deployment, requests: Requests, inputs: _LoopInputs) -> event_loop.O
         ),
         chains=inputs.chains,
     )
+
+
+def _behind_front_end(
+    d: Deployment, requests: Requests, inputs: _LoopInputs, notes: list[str]
+) -> tuple[event_loop.Outcome, tuple[tuple[str, Any, str], ...]]:
+    """Run the request loop behind the server's front end, where one is known; return also what was assumed of it."""
+    front = _front_end(d, requests, inputs)
+    if front is None:
+        return _run(d, requests, inputs), ()
+    outcome, waited_s = behind(front, requests, lambda own: _run(d, own, inputs))
+    if not waited_s:
+        return outcome, ()
+    rate = front.requests_per_s(float(np.mean(requests.output_tokens)))
+    notes.append(
+        f"requests and tokens wait up to {waited_s:,.2f} s in the front end: {front.servers} API server(s) take "
+        f"{rate:,.0f} requests a second"
+    )
+    return outcome, (("front end, requests a second", round(rate, 1), front.source),)
+
+
+def _front_end(d: Deployment, requests: Requests, inputs: _LoopInputs) -> FrontEnd | None:
+    """Return what stands before the engines; None where nothing is known of it, or the run cannot be repeated."""
+    if inputs.hooks or inputs.control is not None or d.serving.mesh is not None:
+        return None
+    if not has_stated_arrivals(requests, d.concurrency, offline=d.serving.traffic.offline):
+        return None
+    servers = sum(p.spec.replicas * p.spec.plan.dp for p in d.pools if p.spec.role != "decode")
+    return front_end_of(d.serving, version_of(d.serving.engine_version), servers)
 
 
 def _policies(own: list[Policy], fleet: Fleet) -> list[Policy]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from windtunnel.planner.serving.candidate_table import Choice
 from windtunnel.planner.serving.instance_types import InstanceType
 from windtunnel.planner.serving.objectives import Figures
 from windtunnel.planner.serving.question import Question
+from windtunnel.serving.engine_defaults import version_of
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.fleet import Fleet
 from windtunnel.serving.event_loop.instance_limits import Limits
@@ -28,6 +29,7 @@ from windtunnel.serving.results.metrics import Measures, backlog_grows, measures
 from windtunnel.serving.results.power import PowerModel, power_report
 from windtunnel.serving.results.residual_bands import draws
 from windtunnel.serving.results.steady_window import steady_window
+from windtunnel.serving.run_setup.front_end import behind, front_end_of, has_stated_arrivals
 from windtunnel.serving.run_setup.python_hooks import hooks_of
 from windtunnel.serving.traffic import Traffic
 from windtunnel.specs.serving import SloSpec
@@ -207,7 +209,9 @@ class Runs:
         if instance.queue.id == "fcfs" and requests.priority.any():
             requests.priority = np.zeros(len(requests), np.int32)
         if (hook := hooks[0]) is None:
-            outcome = loop.serve_fleet(requests, fleet, chains)
+            outcome = self._behind_front_end(
+                choice, traffic, requests, lambda own: loop.serve_fleet(own, fleet, chains)
+            )
         else:
             outcome = loop.serve_fleet_in_python(
                 requests,
@@ -222,6 +226,15 @@ class Runs:
                 chains=chains,
             )
         return self._trial(choice, fleet, requests, outcome.totals, traffic)
+
+    def _behind_front_end(
+        self, choice: Choice, traffic: Traffic, requests: Requests, run: Callable[[Requests], loop.Outcome]
+    ) -> loop.Outcome:
+        serving, servers = choice.kind.serving, choice.replicas * choice.kind.plan.dp
+        front = None
+        if has_stated_arrivals(requests, traffic.concurrency, offline=traffic.spec.offline):
+            front = front_end_of(serving, version_of(serving.engine_version), servers)
+        return run(requests) if front is None else behind(front, requests, run)[0]
 
     def _trial(self, choice: Choice, fleet: Fleet, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
         spec, kind = traffic.spec, choice.kind
