@@ -208,3 +208,20 @@ def test_lara_mini_and_muse_spark_have_the_weights_that_the_library_builds() -> 
     }  # fmt: skip
     model = read_hf_config({"model_type": "muse_spark", "text_config": text}, "muse").model
     assert count_parameters(model).total == pytest.approx(819_990_536_192, rel=1e-5)
+
+
+def test_glm_5_3_has_the_weights_that_the_library_builds() -> None:
+    """The text part of `glm5_next` by default in transformers 5.24, on the meta device."""
+    text = {
+        "model_type": "glm5_next_text", "hidden_size": 4096, "num_hidden_layers": 45, "num_attention_heads": 64,
+        "num_key_value_heads": 64, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 256,
+        "qk_rope_head_dim": 0, "v_head_dim": 256, "index_n_heads": 32, "index_head_dim": 128, "index_topk": 2048,
+        "index_kpool": 16, "linear_num_heads": 64, "linear_head_dim": 128, "linear_conv_kernel_dim": 4, "hc_mult": 4,
+        "n_routed_experts": 288, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1,
+        "intermediate_size": 12288, "vocab_size": 154880, "tie_word_embeddings": False,
+        "layer_types": ["indexed_attention" if i % 4 == 3 else "linear_attention" for i in range(45)],
+        "mlp_layer_types": ["dense"] * 3 + ["sparse"] * 42,
+    }  # fmt: skip
+    model = read_hf_config({"model_type": "glm5_next", "text_config": text}, "GLM-5.3-Flash").model
+    assert count_parameters(model).total == 313_326_816_766
+    assert model.num_experts_per_tok == 8

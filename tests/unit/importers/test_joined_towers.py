@@ -41,7 +41,8 @@ COUNTED: dict[str, tuple[int, dict[str, Any], int]] = {
                 "num_channels": 3,
                 "num_hidden_layers": 47,
                 "patch_size": 14,
-            }
+            },
+            "projector_bias": False,
         },
         1981014784,
     ),
@@ -140,6 +141,7 @@ COUNTED: dict[str, tuple[int, dict[str, Any], int]] = {
         1024,
         {
             "vision_config": {
+                "head_dim": 64,
                 "hidden_size": 1024,
                 "image_size": 1540,
                 "intermediate_size": 4096,
@@ -157,6 +159,7 @@ COUNTED: dict[str, tuple[int, dict[str, Any], int]] = {
         6144,
         {
             "vision_config": {
+                "head_dim": 128,
                 "hidden_size": 2048,
                 "image_size": 1540,
                 "intermediate_size": 6144,
@@ -243,6 +246,93 @@ COUNTED: dict[str, tuple[int, dict[str, Any], int]] = {
             "projector_hidden_size": 4096,
         },
         691447296,
+    ),
+    "lfm2_vl": (
+        2560,
+        {
+            "vision_config": {
+                "hidden_size": 768,
+                "intermediate_size": 3072,
+                "model_type": "siglip2_vision_model",
+                "num_attention_heads": 12,
+                "num_channels": 3,
+                "num_hidden_layers": 12,
+                "num_patches": 256,
+                "patch_size": 16,
+                "vision_use_head": True,
+            },
+            "projector_hidden_size": 2560,
+            "downsample_factor": 2,
+            "projector_use_layernorm": True,
+            "projector_bias": True,
+        },
+        107359488,
+    ),
+    "molmo2": (
+        4096,
+        {
+            "vision_config": {
+                "head_dim": 72,
+                "hidden_size": 1152,
+                "image_size": [378, 378],
+                "intermediate_size": 4304,
+                "model_type": "molmo2_vision",
+                "num_attention_heads": 16,
+                "num_channels": 3,
+                "num_hidden_layers": 25,
+                "num_key_value_heads": 16,
+                "num_position_embeddings": 729,
+                "patch_size": 14,
+            },
+            "adapter_config": {
+                "head_dim": 72,
+                "hidden_size": 1152,
+                "intermediate_size": 18944,
+                "model_type": "molmo2_adapter",
+                "num_attention_heads": 16,
+                "num_key_value_heads": 16,
+                "text_hidden_size": 3584,
+                "vision_feature_layer": [24, 18],
+            },
+        },
+        503342544,
+    ),
+    "voxtral_realtime": (
+        3072,
+        {
+            "audio_config": {
+                "head_dim": 64,
+                "hidden_size": 1280,
+                "intermediate_size": 5120,
+                "max_position_embeddings": 1500,
+                "model_type": "voxtral_realtime_encoder",
+                "num_attention_heads": 32,
+                "num_hidden_layers": 32,
+                "num_mel_bins": 128,
+            },
+            "downsample_factor": 4,
+        },
+        995561216,
+    ),
+    "glm5_next": (
+        4096,
+        {
+            "vision_config": {
+                "depth": 24,
+                "hidden_size": 1024,
+                "image_size": 336,
+                "in_channels": 3,
+                "intermediate_size": 4096,
+                "model_type": "glm5_next_vision",
+                "num_heads": 16,
+                "out_hidden_size": 1536,
+                "patch_size": 14,
+                "projection_intermediate_size": 10240,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            }
+        },
+        460072448,
     ),
 }
 """`model_type` → width of the text model, what its file states of the towers, weights."""

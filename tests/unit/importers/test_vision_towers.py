@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.towers import tower_parameters
+from windtunnel.importers.huggingface.vision_towers import clip
 
 COUNTED: dict[str, tuple[int, dict[str, Any], int]] = {
     "llava": (
@@ -493,11 +495,17 @@ def test_towers_have_the_weights_that_the_library_builds(kind: str) -> None:
     assert tower_parameters({"model_type": kind, **fields}, text) == weights
 
 
-def test_a_tower_that_is_named_and_not_described_is_not_counted() -> None:
-    assert (
-        tower_parameters({"model_type": "llava_llama", "mm_vision_tower": "openai/clip-vit-large-patch14"}, 4096)
-        is None
-    )
+def test_towers_that_are_named_and_not_described() -> None:
+    """Original files of LLaVA and FastVLM: a known encoder and two linear layers; another one is not counted."""
+    plain = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "patch_size": 14}
+    encoder = clip(Config(plain | {"image_size": 336}, ""))
+    named = {"model_type": "llava_llama", "mm_vision_tower": "openai/clip-vit-large-patch14-336"}
+    assert tower_parameters(named, 4096) == encoder + 1024 * 4096 + 4096 + 4096 * 4096 + 4096
+    fast = {"model_type": "llava_qwen2", "mm_vision_tower": "mobileclip_l_1024"}
+    assert tower_parameters(fast, 896) == 125_100_000 + 3072 * 896 + 896 + 896 * 896 + 896
+    wrapped = {"model_type": "fast_vlm", "vision_config": {"architecture": "fastvit_mci3", "hidden_size": 3072}}
+    assert tower_parameters(wrapped, 896) == tower_parameters(fast, 896)
+    assert tower_parameters(named | {"mm_vision_tower": "mine/own-encoder"}, 4096) is None
     assert tower_parameters({"model_type": "llama"}, 4096) == 0
 
 

@@ -30,6 +30,7 @@ READERS: dict[str, str] = {
     "falcon_mamba": "state_space.mamba",
     "gemma3n_text": "gemma.gemma_3n",
     "git": "towers.git",
+    "glm5_next_text": "latent.glm_5_next",
     "granitemoehybrid": "state_space.granite_hybrid",
     "hrm_text": "single_types.hrm",
     "hy_v4": "latent.hunyuan_4",

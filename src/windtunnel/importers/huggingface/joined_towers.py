@@ -63,7 +63,8 @@ def glm_ocr(c: Config, text: int) -> int:
     v = c.part("vision_config")
     h, f, out = v.number("hidden_size", 1024), v.number("intermediate_size", 4096), v.number("out_hidden_size", text)
     layer = 4 * linear(h, h) + gated_network(h, f, True) + 2 * h + 2 * (h // v.number("num_heads", 16))
-    projector = out * out + 2 * out + gated_network(out, out * v.number("in_channels", 3), False)
+    inner = v.number("projection_intermediate_size", out * v.number("in_channels", 3))
+    projector = out * out + 2 * out + gated_network(out, inner, False)
     merged = linear(h * v.number("spatial_merge_size", 2) ** 2, out)
     front = patches(v, h, v.number("patch_size", 14), frames=v.number("temporal_patch_size", 2))
     return front + v.number("depth", 24) * layer + h + merged + projector
@@ -171,10 +172,70 @@ def radio(c: Config, text: int) -> int:
     return front + layers + merged + merged * wide + wide * text
 
 
+def lfm_2_vl(c: Config, text: int) -> int:
+    """SigLIP with positions for a number of patches, and two linear layers over patches that are shuffled together."""
+    v = c.part("vision_config")
+    h, patch = v.number("hidden_size", 768), v.number("patch_size", 16)
+    side = round(v.number("num_patches", 256) ** 0.5) * patch
+    shuffled, wide = h * c.number("downsample_factor", 2) ** 2, c.number("projector_hidden_size", 2560)
+    normed = 2 * shuffled * c.flag("projector_use_layernorm", True)
+    bias = c.flag("projector_bias", True)
+    encoder = siglip(Config({**v.fields, "image_size": side}, c.name))
+    return encoder + normed + linear(shuffled, wide, bias) + linear(wide, text, bias)
+
+
+def molmo_2(c: Config, text: int) -> int:
+    """A vision transformer; attention over the patches of two layers, and a gated projector."""
+    v, a = c.part("vision_config"), c.part("adapter_config")
+    h, f, patch = v.number("hidden_size", 1152), v.number("intermediate_size", 4304), v.number("patch_size", 14)
+    front = patches(v, h, patch) + v.number("num_position_embeddings", 729) * h
+    features, wide = a.fields.get("vision_feature_layer"), a.number("intermediate_size", 18944)
+    read = h * (len(features) if isinstance(features, list) else 2)
+    out = a.number("text_hidden_size", text)
+    pooled = 3 * linear(read, h) + linear(h, h)
+    return front + encoder_layers(h, f, v.number("num_hidden_layers", 25)) + pooled + 2 * h * wide + wide * out
+
+
+def voxtral_realtime(c: Config, text: int) -> int:
+    """A causal encoder of sounds with gated networks; two linear layers over four frames."""
+    a = c.part("audio_config")
+    h, f, depth = a.number("hidden_size", 1280), a.number("intermediate_size", 5120), a.number("num_hidden_layers", 32)
+    inner = a.number("num_attention_heads", 32) * a.number("head_dim", 64)
+    layer = 4 * h * inner + 2 * inner + h + gated_network(h, f, False) + 3 * h
+    front = linear(3 * a.number("num_mel_bins", 128), h) + linear(3 * h, h)
+    return front + depth * layer + h + h * c.number("downsample_factor", 4) * text + text * text
+
+
+_NAMED = {
+    "fastvit_mci3": (3072, 125_100_000),
+    "mobileclip_l_1024": (3072, 125_100_000),
+    "clip-vit-large-patch14": (1024, 303_179_776),
+    "clip-vit-large-patch14-336": (1024, 303_507_456),
+    "siglip-so400m-patch14-384": (1152, 428_225_600),
+}
+"""Encoder → its width and its weights: FastViTHD (arXiv 2412.13303), CLIP, SigLIP."""
+
+
+def named_tower(name: object, text: int) -> int | None:
+    """An encoder that a file names and does not describe, with LLaVA's two linear layers; None: it is not known."""
+    known = _NAMED.get(str(name).rsplit("/", 1)[-1].lower())
+    return None if known is None else known[1] + linear(known[0], text) + linear(text, text)
+
+
+def fast_vlm(c: Config, text: int) -> int | None:
+    """FastViTHD, by the name of its architecture, and two linear layers."""
+    return named_tower(c.part("vision_config").fields.get("architecture"), text)
+
+
 JOINED: dict[str, Callable[[Config, int], int | None]] = {
     "idefics2": idefics_2,
     "mllama": mllama,
     "glm_ocr": glm_ocr,
+    "lfm2_vl": lfm_2_vl,
+    "molmo2": molmo_2,
+    "voxtral_realtime": voxtral_realtime,
+    "fast_vlm": fast_vlm,
+    "glm5_next": glm_ocr,
     "step3p7": step_3_7,
     "muse_glimmer": muse,
     "muse_spark": muse,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from windtunnel.graph.mixers.attention import latent_attention
 from windtunnel.graph.mixers.feed_forward import mixture, mlp
+from windtunnel.graph.mixers.linear_attention import delta_attention
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.parts import feed_forward_layers
 from windtunnel.specs.layers import SubBlock
@@ -91,6 +92,43 @@ def _mixed(block: SubBlock, hidden: int, streams: int, made: int) -> SubBlock:
     scales = min(scales, 3)
     mixing = (*block.replicated, (streams * hidden, made))
     return block.model_copy(update={"replicated": mixing, "vectors": block.vectors + made + scales})
+
+
+def glm_5_next(c: Config) -> ModelSpec:
+    """GLM-5.3: delta attention, latent attention whose indexer scores pooled keys, several residual streams."""
+    h, depth, v = c.need("hidden_size"), c.need("num_hidden_layers"), c.need("vocab_size")
+    heads, streams, size = c.need("num_attention_heads"), c.number("hc_mult", 4), c.number("linear_head_dim", 128)
+    mixing = (2 + streams) * streams
+    taps = c.number("linear_conv_kernel_dim", 4)
+    delta = delta_attention(h, c.need("linear_num_heads"), size, conv=taps, decay_rank=size, gate_rank=size)
+    nope, value, key = c.need("qk_nope_head_dim"), c.need("v_head_dim"), c.need("index_head_dim")
+    made = {}
+    for kind in ("full", "shared"):
+        mixer = latent_attention(
+            h,
+            heads,
+            c.need("kv_lora_rank"),
+            (nope, c.number("qk_rope_head_dim", 0), value),
+            q_rank=c.number("q_lora_rank", 0),
+            indexer=_indexer(c) if kind == "full" else None,
+            window=c.need("index_topk"),
+        )
+        pooled = {"replicated": (*mixer.replicated, (h, key))} if kind == "full" else {}
+        made[kind] = mixer.model_copy(update={"picked": True, **pooled}).plus(
+            h + c.number("index_kpool", 16) * key * (kind == "full")
+        )
+    mixers = [
+        delta.plus(h) if kind == "linear_attention" else made["shared" if index == "shared" else "full"]
+        for kind, index in zip(
+            c.kinds("layer_types", depth), c.kinds("indexer_types", depth, ["full"] * depth), strict=True
+        )
+    ]
+    networks = feed_forward_layers(c, h, depth)
+    layers = [
+        (_mixed(mixer, h, streams, mixing), _mixed(network.plus(h), h, streams, mixing))
+        for mixer, network in zip(mixers, networks, strict=True)
+    ]
+    return c.compose(layers, hidden=h, vocab=v, tied=c.flag("tie_word_embeddings"))
 
 
 def _mixed_ends(hidden: int, vocab: int, streams: int, *, tied: bool) -> int:

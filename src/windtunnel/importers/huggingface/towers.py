@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.graph.mixers.attention import attention
-from windtunnel.importers.huggingface.joined_towers import JOINED
+from windtunnel.importers.huggingface.joined_towers import JOINED, named_tower
 from windtunnel.importers.huggingface.network import Config
 from windtunnel.importers.huggingface.parts import bert_layer
 from windtunnel.importers.huggingface.vision_towers import TOWERS, encoder_layers, siglip, whisper_encoder
@@ -91,7 +91,7 @@ def tower_parameters(config: Mapping[str, Any], text_hidden: int) -> int | None:
     """
     if not _tower_parts(config):
         named = config.get("mm_vision_tower")  # original files of LLaVA name their tower and describe nothing
-        return None if named else 0
+        return named_tower(named, text_hidden) if named else 0
     count = _TOWERS.get(str(config.get("model_type")))
     if count is None:
         return None
