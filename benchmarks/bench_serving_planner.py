@@ -17,12 +17,16 @@ from windtunnel.planner.serving.plan_deployment import ServingPlan
 from windtunnel.views.plan_serving_labels import cut_words
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "search"
+PLANS = Path(__file__).parent / "serving_plans"
 CASES = {
     "Qwen3-32B, 32 H200": ("serving-qwen3-32b-32xh200", "14.3 s"),
     "DeepSeek-V3, 32 H200": ("serving-deepseek-v3-32xh200", "41.0 s"),
     "Qwen3-32B, 8 requests/s": ("serving-qwen3-32b-rate", ""),
     "Llama-3.1-8B, four device types": ("serving-llama3-8b-devices", ""),
     "Qwen3-30B-A3B, front": ("serving-qwen3-30b-a3b-front", ""),
+    "DeepSeek-R1, GB200 NVL72": (PLANS / "gb200-nvl72-deepseek-r1", ""),
+    "agents on 32 H200": (PLANS / "agents-llama3-70b-32xh200", ""),
+    "Qwen3-30B-A3B, 4 L40S": (PLANS / "qwen3-30b-a3b-4xl40s", ""),
 }
 
 
