@@ -73,9 +73,9 @@ def _plain(name: str) -> str:
 @cache
 def _catalogued(kind: str, name: str) -> str | None:
     """Display name of a model, id of a device or cluster; the s of a plural is left out."""
+    if " " in name.partition("/")[0] and "/" in name:  # no organisation has two words
+        return None
     for spelling in dict.fromkeys((name, name.removesuffix("s"))):
-        if " " in spelling.partition("/")[0] and "/" in spelling:  # no organisation has two words
-            continue
         if any(letter.isalpha() or kind == "devices" for letter in spelling) and len(spelling) > 1:
             stem = store.stem_of(kind, spelling)
             if stem is not None:
