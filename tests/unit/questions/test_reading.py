@@ -119,7 +119,7 @@ def test_watts_of_one_device_are_a_cap_and_of_all_a_limit() -> None:
         ("train llama9-70b on 64 h100", "llama9-70b: was not read; did you mean"),
         ("train llama3-70b on 64 h300", "64 h300: was not read; did you mean"),
         ("train 8b on 8 h100", "8b: is a size without a family"),
-        ("serve acme inc/llama3-8b on 1 h100 at 1 requests/s", "acme inc: was not read"),
+        ("serve acme inc/llama3-8b on 1 h100 at 1 requests/s", "acme: was not read"),
         ("train llama3-8b on 8 macbooks", "8 macbooks: was not read"),
         ("trian llama3-70b on 64 h100", "trian: was not read; did you mean 'train'"),
         ("train llama3-8b on 8 h100 without flash attention", "without flash attention: was not read"),
