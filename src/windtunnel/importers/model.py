@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,3 +28,13 @@ def resolve_model(scenario: Scenario, folder: Path) -> ModelSpec:
             spec = spec.model_copy(update={"num_hidden_layers": model.num_hidden_layers})
         return spec
     return checkpoint(model).model
+
+
+def tuned_from(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
+    """The model that is taken for a checkpoint which the catalogue does not have by name: field, value, why."""
+    from windtunnel.catalog.model_names import checkpoint
+
+    if isinstance(scenario.model, str) and scenario.model:
+        found = checkpoint(scenario.model)
+        if found.why is not None:
+            yield "model", found.model.name, found.why

@@ -9,6 +9,7 @@ import pytest
 from windtunnel import catalog
 from windtunnel.catalog import released_models, store
 from windtunnel.catalog.checkpoints import released_format
+from windtunnel.catalog.model_names import checkpoint
 from windtunnel.catalog.parameters import count_parameters
 
 
@@ -44,6 +45,13 @@ def test_formats_of_a_configuration_go_before_those_of_a_name() -> None:
     assert found is not None
     assert found.formats == {"weights": "fp8", "experts": "nvfp4", "kv_cache": "fp8"}
     assert "aiconfigurator" in found.why
+
+
+def test_a_line_is_found_by_its_name_and_by_the_end_of_it() -> None:
+    for name, line in released_models.lines().items():
+        own = name if line.like is None else catalog.model(line.like).name
+        assert store.key(catalog.model(name).name) == store.key(own), name
+        assert checkpoint(name.rsplit("/", 1)[-1]).model.name == catalog.model(name).name, name
 
 
 def test_every_line_says_where_it_was_read() -> None:

@@ -70,3 +70,12 @@ def test_the_first_checkpoints_format_of_experts_does_not_go_before_that_of_anot
     blocks = {"quant_method": "fp8", "weight_block_size": [128, 128]}
     first = checkpoint_formats(config | {"quantization_config": blocks})
     assert first == {"weights": "fp8_block", "experts": "mxfp4"}
+
+
+def test_the_base_of_a_tuned_model_stands_among_the_assumptions() -> None:
+    result = simulate_training({"model": "allenai/Llama-3.1-Tulu-3-8B-DPO", **WORK})
+    (said,) = [one for one in result.assumed if one.field == "model"]
+    assert said.value == "meta-llama/Llama-3.1-8B" and "Tulu-3" in said.why
+    plain = simulate_training({"model": "meta-llama/Llama-3.1-8B", **WORK})
+    assert not [one for one in plain.assumed if one.field == "model"]
+    assert plain.step_time_s == result.step_time_s

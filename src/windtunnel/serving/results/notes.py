@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.importers.model import tuned_from
 from windtunnel.serving.event_loop.requests import REJECTED, Requests
 from windtunnel.serving.results.metrics import sessions_outlast_arrivals, too_short_to_tell
 from windtunnel.techniques import remarks
@@ -28,7 +29,7 @@ def assumptions(d: Deployment, traffic: tuple[tuple[str, Any, str], ...]) -> tup
     if (split := d.pool.sm_split) is not None:
         why = "prompts and answers run side by side: the reference loop has that, which is slower"
         rows.append(("serving.pools[0].sm_split", split.prefill_share, why))
-    rows += [*traffic, *d.cluster.assumed]
+    rows += [*traffic, *tuned_from(d.scenario), *d.cluster.assumed]
     once = dict.fromkeys((name, str(value), why) for name, value, why in rows)
     return tuple({"field": name, "value": value, "why": why} for name, value, why in once)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from windtunnel.catalog.framework_plan import plan_defaults
 from windtunnel.cost.framework_defaults import dated_defaults
+from windtunnel.importers.model import tuned_from
 from windtunnel.specs.plan import TENSOR_CLASSES, Overlap, PlanSpec, Recompute
 from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.specs.switches import Assumed, StepFacts, open_fields, switches_of
@@ -81,6 +82,7 @@ def _model(scenario: Scenario, folder: Path) -> Iterator[tuple[str, str, str]]:
         from windtunnel.importers.hf_config import read_hf_config
 
         yield from read_hf_config(scenario.model.located(folder)).assumed
+    yield from tuned_from(scenario)
 
 
 def _recipe(x: PreparedStep) -> Iterator[tuple[str, str, str]]:
