@@ -24,7 +24,7 @@ pytestmark = pytest.mark.golden
 OPTIONS = {
     "catalog add": ["--json", "--name", "--output", "--source"],
     "example": ["--force", "--json", "--output"],
-    "ask": ["--json", "--output", "--verbose"],
+    "ask": ["--force", "--json", "--output", "--verbose"],
     "train": [
         "--against",
         "--cite",

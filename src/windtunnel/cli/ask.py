@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, examples
-from windtunnel.cli.output import check_targets, console, draw, listener, note, print_json
+from windtunnel.cli.output import check_new, check_targets, console, draw, listener, note, print_json
 from windtunnel.files.writing import write_text
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def ask(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write the scenario of the answer.", show_default=False),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question in words: whether it fits, how long it takes, what binds, how sure that is.
@@ -45,6 +46,7 @@ def ask(
     from windtunnel.questions.ask import ask as answered
 
     check_targets(output)
+    check_new(output, force=force)
     with listener("answering") as told:
         answer = answered(" ".join(words), listener=told)
     if output is not None:

@@ -9,11 +9,11 @@ import typer
 
 from windtunnel.cli import complete
 from windtunnel.cli.complete_settings import settings
-from windtunnel.cli.import_launch import fields_of, import_configuration, pairs
+from windtunnel.cli.import_launch import fields_of, import_configuration, numbered, pairs
 from windtunnel.cli.import_module import import_module, module_target
 from windtunnel.cli.import_trace import import_trace, trace_format, trace_options
 from windtunnel.cli.options import AsJson, Trust, examples
-from windtunnel.cli.output import check_targets
+from windtunnel.cli.output import check_new, check_targets
 
 _LAUNCH = "Launch files: "
 _TRACE = "Traces: "
@@ -138,8 +138,8 @@ def import_(
     del trust  # the option acts as it is read
     config, pasted = Path(source), _pasted(source)
     check_targets(output, inputs=[config])
-    if output is not None and output.exists() and not force:
-        raise BadInput(f"{output}: exists already; --force overwrites it")
+    for target in numbered(output) if output is not None and block == "all" else (output,):
+        check_new(target, force=force)
     if format and format not in (known := [*formats.names(), *TRACES.list()]):
         raise BadInput(f"--format = {format}: must be one of {', '.join(known)}")
     if library not in (None, "transformers"):

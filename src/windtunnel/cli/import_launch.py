@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from windtunnel.importers.launch import Launch, Wanted
 
 
-_MOST_BYTES = 1 << 26
+_MOST_BYTES = 1 << 22
 """Size of a file that is read whole as a configuration."""
 
 
@@ -127,6 +127,12 @@ def _every_block(text: str, config: Path, format: str, wanted: Wanted, output: P
         raise BadInput(problems or f"{config}: no fenced block of this page starts something that is known")
     if as_json:
         print_json([launch.as_dict() for launch in found])
+
+
+def numbered(output: Path) -> list[Path]:
+    """The files next to an output that are named as those of the blocks of a page are."""
+    name = re.compile(rf"{re.escape(output.stem)}-\d+{re.escape(output.suffix)}")
+    return [one for one in output.parent.glob("*") if name.fullmatch(one.name)]
 
 
 def _chosen(text: str, file: str, number: int | None) -> str:

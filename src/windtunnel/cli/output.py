@@ -106,6 +106,22 @@ def check_targets(*targets: Path | None, inputs: Sequence[str | Path | None] = (
         raise BadInput("\n".join(clashes))
 
 
+def check_new(output: Path | None, *, force: bool) -> None:
+    """Refuse an output file that is there already, unless it may be overwritten, and a link.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    from windtunnel.errors import BadInput
+
+    if output is None or (output.exists() and not output.is_file()):  # a device, a pipe
+        return
+    if output.is_symlink():
+        raise BadInput(f"{output}: is a link; name the file that it leads to")
+    if output.exists() and not force:
+        raise BadInput(f"{output}: exists already; --force overwrites it")
+
+
 def write_references(target: Path, techniques: Sequence[str], lines: Sequence[str]) -> None:
     """BibTeX of what a run used, for `--cite`."""
     from windtunnel.techniques.described import bibtex

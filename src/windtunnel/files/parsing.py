@@ -13,6 +13,7 @@ MOST_LEVELS = 100
 MOST_VALUES = 100_000
 """Values of a YAML text, aliases expanded."""
 _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TOO_MANY = f"more than {MOST_VALUES:,} values, aliases expanded"
 _TOO_DEEP = f"more than {MOST_LEVELS} levels of lists and mappings"
 
 
@@ -65,8 +66,11 @@ def yaml_nodes(text: str) -> list[yaml.Node]:
         NotYaml: it is no YAML, has too many levels, or aliases that stand for too many values.
     """
     try:
-        depth = 0
+        depth, values = 0, 0
         for event in yaml.parse(text, Loader=_FAST):  # counted before nodes are made
+            values += isinstance(event, yaml.NodeEvent)
+            if values > MOST_VALUES:
+                raise NotYaml(_TOO_MANY)
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MOST_LEVELS:
                 raise NotYaml(_TOO_DEEP)
@@ -76,7 +80,7 @@ def yaml_nodes(text: str) -> list[yaml.Node]:
         why = str(getattr(error, "problem", None) or "cannot be read")
         raise NotYaml(why, mark.line + 1 if mark else None) from None
     if sum(_count(node, {}, frozenset()) for node in nodes) > MOST_VALUES:
-        raise NotYaml(f"more than {MOST_VALUES:,} values, aliases expanded")
+        raise NotYaml(_TOO_MANY)
     return nodes
 
 

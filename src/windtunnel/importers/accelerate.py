@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windtunnel.files import reading
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch
+from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.yaml_settings import read_mapping
 
 FSDP_ZERO = {
@@ -57,9 +57,9 @@ def started(words: Sequence[tuple[str, int]], launch: Launch) -> Started:
     out = Started()
     config = values.get("config_file")
     if isinstance(config, str):
-        path = tune.beside(launch.file, config)
-        if path is not None:
-            inside, _ = read_mapping(reading.read_text(path), launch)
+        text = text_beside(launch.file, config)
+        if text is not None:
+            inside, _ = read_mapping(text, launch)
             out = of_settings(inside, config)
         elif named(out, config):
             launch.assumed.append(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from windtunnel.files import reading
+from windtunnel.importers.named_files import beside
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -17,20 +18,15 @@ def config_of(name: str, file: str) -> Path | None:
 
     Args:
         name: as the launch file names the checkpoint: a folder, or a repository of the Hugging Face Hub.
-        file: the launch file, to whose folder relative paths are taken.
+        file: the launch file; a folder counts where it lies below that of the file, or of its repository.
     """
-    for folder in _folders(name, Path(file).parent):
-        if reading.is_file(folder / "config.json"):
-            return folder / "config.json"
-    return None
-
-
-def _folders(name: str, beside: Path) -> Iterator[Path]:
     if "$" in name or "\0" in name:
-        return
-    yield beside / name  # an absolute path stays what it is
-    if _HUB_NAME.fullmatch(name):
-        yield from _snapshots(_hub_cache() / f"models--{name.replace('/', '--')}")
+        return None
+    own = beside(file, f"{name}/config.json")
+    if own is not None or not _HUB_NAME.fullmatch(name):
+        return own
+    stored = _snapshots(_hub_cache() / f"models--{name.replace('/', '--')}")
+    return next((folder / "config.json" for folder in stored if reading.is_file(folder / "config.json")), None)
 
 
 def _hub_cache() -> Path:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windtunnel.errors import BadInput
-from windtunnel.files import reading
 from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import Settings, options
 
 PARTS = {
@@ -305,28 +304,14 @@ def zero_by_name(name: str) -> tuple[int, bool] | None:
     return (int(found.group(1)), offloaded) if found else None
 
 
-def beside(file: str, name: str) -> Path | None:
-    """A file that another one names: relative to it, or to a folder above it (files are run from the repository)."""
-    if not name or "$" in name or name.startswith("~"):
-        return None
-    folder = Path(file).resolve().parent
-    for base in (folder, *folder.parents[:5]):
-        try:
-            if reading.is_file(base / name):
-                return base / name
-        except OSError:
-            return None
-    return None
-
-
 def deepspeed(launch: Launch, s: Settings, setting: str, name: str) -> None:
     """ZeRO stage and offloading of a DeepSpeed file, read where it lies next to the launch file, else by its name."""
-    path, line = beside(launch.file, name), s.line(setting)
+    text, line = text_beside(launch.file, name), s.line(setting)
     stage: int | None = None
-    if path is not None:
+    if text is not None:
         try:
-            zero = json_of(reading.read_text(path)).get("zero_optimization", {})
-        except (ValueError, AttributeError, BadInput):
+            zero = json_of(text).get("zero_optimization", {})
+        except (ValueError, AttributeError):
             zero = {}
         stage = zero.get("stage")
         tiers = {

@@ -12,16 +12,21 @@ from types import ModuleType
 from typing import cast
 
 from windtunnel import importers
-from windtunnel.errors import BadInput
+from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading
 from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import Block, fenced_blocks, is_page
 from windtunnel.importers.manifests import container_text
+from windtunnel.importers.named_files import MOST_BYTES, confined_to
 from windtunnel.importers.severity import judge
 
 HF_CONFIG = "hf"
 ENGINES = frozenset({"vllm", "sglang", "trtllm", "lmdeploy", "tgi"})
+_MOST_BLOCKS = 500
+"""Fenced blocks of a page."""
+_MOST_SCRIPTS = 100
+"""Scripts of a folder that are read, in the order of their names."""
 STARTER = "serve.sh"
 """What starts the scripts of a folder that `export` wrote, one a pool."""
 
@@ -65,7 +70,7 @@ def detect(text: str, file: str) -> str:
 
 def _joined(text: str) -> str:
     """A script whose continued lines are one line each: how a list of words in YAML comes out."""
-    return re.sub(r"[ \t]*\\[ \t]*\n[ \t]*", " ", text)
+    return re.sub(r"(?<![ \t])[ \t]*\\[ \t]*\n[ \t]*", " ", text)
 
 
 def _claims(text: str) -> list[str]:
@@ -118,9 +123,11 @@ def page_blocks(text: str, file: str) -> list[Block] | None:
     if not is_page(text, file):
         return None
     found = []
-    for block in fenced_blocks(text):
+    for number, block in enumerate(fenced_blocks(text), 1):
+        if number > _MOST_BLOCKS:
+            raise BadInput(Problem("", f"has more than {_MOST_BLOCKS} fenced blocks", file=file))
         try:
-            detect(block.text, file)
+            detect(block.text.lstrip("\n"), file)
         except BadInput:
             continue
         found.append(block)
@@ -140,10 +147,9 @@ def launch_folder(folder: Path) -> str:
         folder = folder.parent
     if not folder.is_dir() or (folder / "config.json").exists():
         return ""
-    texts = []
-    for path in sorted(folder.glob("*.sh")):
-        if path.name != STARTER:
-            texts.append(reading.read_text(path))
+    with confined_to(folder):
+        names = sorted(path.name for path in folder.glob("*.sh") if path.name != STARTER)
+        texts = [reading.read_text(folder / name, most_bytes=MOST_BYTES) for name in names[:_MOST_SCRIPTS]]
     return "\n".join(texts)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from windtunnel.errors import UNSET, BadInput, Problem, nearest_name
 from windtunnel.files import reading
 from windtunnel.importers.checkpoint_folders import config_of
+from windtunnel.importers.named_files import confined_beside
 from windtunnel.specs.number_formats import MATRIX_FORMAT, multiplies, next_wider, trained_formats
 
 MODEL_RECORD = frozenset(
@@ -199,6 +200,10 @@ class Launch:
         path = Path(name)
         if path.suffix == ".json" or reading.is_file(path / "config.json"):
             return self._configured_model(path, said)
+        return self.named_checkpoint(name, said, line)
+
+    def named_checkpoint(self, name: str, said: str, line: int | None = None) -> bool:
+        """Use the model of a checkpoint as `checkpoint` does; a problem, and False, when there is none."""
         try:
             self.checkpoint(name, said, line)
         except BadInput as error:
@@ -227,7 +232,8 @@ class Launch:
             unknown = error
         config = config_of(name, self.file) if found is None or found.why is not None else None
         if config is not None:
-            self.named_model(str(config), said, line)
+            with confined_beside(self.file, config):
+                self._configured_model(config, said)
             return None
         if found is None:
             raise unknown or BadInput([])

@@ -6,20 +6,33 @@ Lines keep their numbers: the text that comes out has every word on the line whe
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_FENCE = re.compile(
-    r"^[ \t]*(?P<fence>```+|~~~+)[ \t]*(?P<kind>[\w+-]*)[^\n]*\n(?P<body>.*?)^[ \t]*(?P=fence)[ \t]*$", re.M | re.S
-)
+_FENCE = re.compile(r"[ \t]*(?P<fence>```+|~~~+)[ \t]*(?P<kind>[\w+-]*)")
 _OTHER_KINDS = frozenset("python py json js javascript ts typescript jsx tsx diff http html sql go rust text".split())
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}[ \t]+([^\s#][^\n]*)$", re.MULTILINE)
 _PROMPT = re.compile(r"^([ \t]*)\$[ \t]+(?=\S)", re.MULTILINE)
-_HEREDOC = re.compile(
-    r"(?:(?:cat|tee)\b[^\n]*?>{0,2}[ \t]*(?P<first>[\w./${}~-]+)?[ \t]*)<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?"
-    r"(?:[ \t]*>{1,2}[ \t]*(?P<second>\S+))?[^\n]*\n(?P<body>.*?)^[ \t]*(?P=end)[ \t]*$",
-    re.M | re.S,
-)
+_HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?(?:[ \t]*>{1,2}[ \t]*(?P<second>\S+))?")
+_WRITES = re.compile(r"(?:cat|tee)\b")
+_FILE_NAME = re.compile(r"[\w./${}~-]+")
+_ALONE = re.compile(r"^[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+
+
+class Ends:
+    """Where a word stands alone on a line: what ends here-documents and fenced blocks, found without looking twice."""
+
+    def __init__(self, text: str) -> None:
+        self.places: dict[str, list[tuple[int, int]]] = {}
+        for found in _ALONE.finditer(text):
+            self.places.setdefault(found[1], []).append(found.span())
+
+    def after(self, word: str, start: int) -> tuple[int, int] | None:
+        """The first line from `start` on that is this word: where it begins and ends; None where there is none."""
+        places = self.places.get(word, [])
+        at = bisect_left(places, (start, start))
+        return places[at] if at < len(places) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +49,33 @@ def is_page(text: str, file: str) -> bool:
     """Whether a text is a Markdown page: by its name, or by a fence where a script has none."""
     if file.lower().endswith((".md", ".mdx", ".markdown")):
         return True
-    return _FENCE.search(text) is not None and _HEADING.search(text) is not None
+    return _HEADING.search(text) is not None and next(_fences(text), None) is not None
 
 
 def fenced_blocks(text: str) -> Iterator[Block]:
     """Every fenced block of a page that may hold shell text or YAML."""
     text = text.replace("\r\n", "\n")
-    for match in _FENCE.finditer(text):
-        if match["kind"].lower() in _OTHER_KINDS:
-            continue
-        before = text.count("\n", 0, match.start("body"))
-        headings = _HEADING.findall(_FENCE.sub("", text[: match.start()]))
-        body = _PROMPT.sub(r"\1", _dedent(match["body"]))
-        yield Block(before + 1, headings[-1] if headings else "", "\n" * before + body)
+    heading, line, behind, counted = "", 0, 0, 0
+    for start, body, stop, end, kind in _fences(text):
+        headings = _HEADING.findall(text[behind:start])
+        heading = headings[-1].rstrip(" \t#") if headings else heading
+        line += text.count("\n", counted, body)
+        behind, counted = end, body
+        if kind.lower() not in _OTHER_KINDS:
+            yield Block(line + 1, heading, "\n" * line + _PROMPT.sub(r"\1", _dedent(text[body:stop])))
+
+
+def _fences(text: str) -> Iterator[tuple[int, int, int, int, str]]:
+    """Of each fenced block where it starts, its body starts and stops, where it ends, and the kind of its text."""
+    ends, at = Ends(text), 0
+    while at < len(text):
+        next_line = text.find("\n", at) + 1 or len(text) + 1
+        found = _FENCE.match(text, at, next_line - 1)
+        close = ends.after(found["fence"], next_line) if found else None
+        if found and close:
+            yield at, next_line, *close, found["kind"]
+            next_line = close[1] + 1
+        at = next_line
 
 
 def _dedent(text: str) -> str:
@@ -59,11 +86,19 @@ def _dedent(text: str) -> str:
 
 def written_files(text: str) -> dict[str, str]:
     """Name → text of the files that a script writes with a here-document."""
-    found = {}
-    for match in _HEREDOC.finditer(text):
-        name = match["second"] or match["first"]
-        if name:
-            found[name.rsplit("/", 1)[-1]] = _dedent(match["body"])
+    found: dict[str, str] = {}
+    ends, at = Ends(text), 0
+    while (here := _HEREDOC.search(text, at)) is not None:
+        begin, at = text.rfind("\n", 0, here.start()) + 1, text.find("\n", here.end()) + 1 or len(text)
+        writes = _WRITES.search(text, begin, here.start())
+        close = ends.after(here["end"], at) if writes else None
+        if writes is None or close is None:
+            continue
+        words = text[writes.end() : here.start()].replace(">", " ").split()
+        first = words[-1] if words and _FILE_NAME.fullmatch(words[-1]) else ""
+        if name := here["second"] or first:
+            found[name.rsplit("/", 1)[-1]] = _dedent(text[at : close[0]])
+        at = close[1]
     return found
 
 

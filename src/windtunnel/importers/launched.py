@@ -7,7 +7,7 @@ files, `bash -c`, Slurm's and Ray's wrappers, commands under conditions that can
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from windtunnel.importers import accelerate
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import tidy
+from windtunnel.importers.server_command import MOST_HANDED_OVER
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.shell import Script, Word, read_script, split
 
@@ -64,7 +65,7 @@ def find(text: str, launch: Launch, env: Mapping[str, str], program: re.Pattern[
         program: meets the words of the command, joined by blanks, up to the end of the program's name.
     """
     script = read_script(tidy(text), env, file=launch.file)
-    words, notes = _search(script, program, env, launch.file)
+    words, notes = _search(script, program, env, launch.file, iter(range(MOST_HANDED_OVER)))
     if words is None:
         return None
     for what, line, why in script.notes if notes else ():
@@ -89,7 +90,7 @@ def find(text: str, launch: Launch, env: Mapping[str, str], program: re.Pattern[
 
 
 def _search(
-    script: Script, program: re.Pattern[str], env: Mapping[str, str], file: str
+    script: Script, program: re.Pattern[str], env: Mapping[str, str], file: str, left: Iterator[int]
 ) -> tuple[list[Word] | None, bool]:
     """Words of the first command that starts a program, and whether conditions before it matter."""
     for commands, decided in ((script.commands, True), (script.skipped, False)):
@@ -98,10 +99,10 @@ def _search(
             if program.search(" ".join(word.text for word in words)):
                 return words, decided
             inner = _handed_over(command)
-            if inner is not None and program.search(inner.text):
+            if inner is not None and program.search(inner.text) and next(left, None) is not None:
                 known = {name: " ".join(word.text for word in own) for name, own in script.variables.items()}
                 below = read_script(inner.text, {**known, **env}, file=file)
-                words_below, _ = _search(below, program, env, file)
+                words_below, _ = _search(below, program, env, file, left)
                 if words_below is not None:
                     return [Word(word.text, word.line + inner.line - 1) for word in words_below], decided
     for value in script.variables.values():  # what a script keeps in a variable to start later

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from windtunnel.files import reading
 from windtunnel.importers import accelerate
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.shell import read_script
 from windtunnel.importers.yaml_settings import read_mapping, top_level_keys
@@ -123,11 +123,11 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
     started = accelerate.started(plain[: begin + 1], launch)
     values, lines, rest = tune.flags_of(plain[begin + 1 :])
     for name, line in rest:
-        path = tune.beside(launch.file, name) if name.endswith((".yaml", ".yml", ".json")) else None
-        if path is None and name.endswith((".yaml", ".yml", ".json")):
+        inner = text_beside(launch.file, name) if name.endswith((".yaml", ".yml", ".json")) else None
+        if inner is None and name.endswith((".yaml", ".yml", ".json")):
             launch.wrong(name, "is not in this file's folder; import that file itself", line=line)
-        elif path is not None:
-            inside, _ = read_mapping(reading.read_text(path), launch)
+        elif inner is not None:
+            inside, _ = read_mapping(inner, launch)
             values = {**inside, **values}
     if not values and not launch.problems:
         launch.wrong("", "names no file of settings and gives none")

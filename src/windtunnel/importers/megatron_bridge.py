@@ -209,7 +209,7 @@ def _model(launch: Launch, s: Settings, wanted: Wanted) -> None:
         launch.named_model(wanted.model, "--model of windtunnel import")
         return
     if named is not None:
-        launch.named_model(str(named), "AutoBridge.from_hf_pretrained", s.line("(model)"))
+        launch.named_checkpoint(str(named), "AutoBridge.from_hf_pretrained", s.line("(model)"))
         return
     same = [
         model.name

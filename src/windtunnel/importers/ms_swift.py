@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 
-from windtunnel.files import reading
 from windtunnel.importers import accelerate, launched
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.yaml_settings import read_mapping
 
@@ -71,11 +71,11 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         return launch
     config = found.values.pop("config", None) or (found.rest[0][0] if found.rest else None)
     if isinstance(config, str) and config.endswith((".yaml", ".yml", ".json")):
-        path = tune.beside(file, config)
-        if path is None:
+        inner = text_beside(file, config)
+        if inner is None:
             launch.wrong(config, "is not in this file's folder; import that file with the command", line=found.line)
         else:
-            inside, _ = read_mapping(reading.read_text(path), launch)
+            inside, _ = read_mapping(inner, launch)
             found.values = {**inside, **found.values}
     s = found.settings(launch)
     started = launched.started_by(found, launch, wanted)

@@ -5,12 +5,10 @@ Names and defaults: NVIDIA-NeMo/RL `examples/configs/sft.yaml` (commit 00455ac08
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from windtunnel.files import reading
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers import launched
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.named_files import beside, text_beside
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.training_tables import names_of, settings_of
 
@@ -79,12 +77,12 @@ def _defaults(launch: Launch, s: Settings, file: str) -> None:
         name = next((name for name in names if name.endswith((".yaml", ".yml"))), None)
         if name is None:
             return
-        path = Path(at).parent / name
-        if at == "-" or not reading.is_file(path):
+        path, text = beside(at, name), text_beside(at, name)
+        if path is None or text is None:
             why = f"settings of {name}, which the file builds on, are not there"
             launch.leave("defaults", name, s.line("defaults"), why, "parallelism")
             return
-        below = settings_of(reading.read_text(path, most_bytes=1 << 20), launch)
+        below = settings_of(text, launch)
         for key, value in below.values.items():
             s.values.setdefault(key, value)
         at, given = str(path), below.values.get("defaults")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from windtunnel.files import reading
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers import launched
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.yaml_settings import read_mapping, top_level_keys
 
 FORMAT = "open_instruct"
@@ -48,8 +48,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     if found is None:
         found = launched.Launched(program="dpo_tune.py" if re.search(r"^dpo_\w+:", text, re.M) else "finetune.py")
         found.values, found.lines = read_mapping(text, launch)
-    elif found.rest and (path := tune.beside(file, found.rest[0][0])) is not None:
-        inside, _ = read_mapping(reading.read_text(path), launch)
+    elif found.rest and (inner := text_beside(file, found.rest[0][0])) is not None:
+        inside, _ = read_mapping(inner, launch)
         found.values = {**inside, **found.values}
     s = found.settings(launch)
     started = launched.started_by(found, launch, wanted)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from windtunnel.files import reading
 from windtunnel.files.parsing import NotYaml, json_of, yaml_of
 from windtunnel.importers.launch import Launch
 from windtunnel.importers.launch_text import tidy, written_files
+from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import flatten
 from windtunnel.importers.shell import Word, read_script
 
@@ -76,6 +76,10 @@ class Command:
     lines: dict[str, int] = field(default_factory=dict)
 
 
+MOST_HANDED_OVER = 50
+"""Scripts that a script and those inside it hand to a shell (`bash -c`) and that are read."""
+
+
 def commands(text: str, starts: Starts, launch: Launch, env: Mapping[str, str]) -> list[Command]:
     """Every command of a script that starts one of these programs.
 
@@ -87,14 +91,30 @@ def commands(text: str, starts: Starts, launch: Launch, env: Mapping[str, str]) 
     """
     given = {"INSTANCE": "0", "NODE_RANK": "0", "PORT": "8000", "LEADER": "leader", **env}
     found: list[Command] = []
-    _collect(tidy(text), 0, starts, launch, given, found)
+    _collect(tidy(text), 0, starts, launch, given, found, iter(range(MOST_HANDED_OVER)))
     return found
 
 
 def _collect(
-    text: str, above: int, starts: Starts, launch: Launch, env: Mapping[str, str], found: list[Command]
+    text: str,
+    above: int,
+    starts: Starts,
+    launch: Launch,
+    env: Mapping[str, str],
+    found: list[Command],
+    left: Iterator[int],
 ) -> None:
-    """Add the commands of a script, and of the scripts that it hands to a shell; `above`: lines before it."""
+    """Add the commands of a script, and of the scripts that it hands to a shell.
+
+    Args:
+        text: the script.
+        above: lines before it.
+        starts: what starts the program.
+        launch: takes notes.
+        env: values of variables that come from outside.
+        found: takes the commands.
+        left: an item for each script that may still be handed to a shell.
+    """
     script = read_script(text, env, file=launch.file)
     for what, line, why in script.notes:
         launch.leave(what, "", line + above, why)
@@ -103,7 +123,10 @@ def _collect(
         words = [Word(word.text, word.line + above) for word in words]
         inner = _handed_over(words)
         if inner is not None:
-            _collect(inner.text, inner.line - 1, starts, launch, {**variables, **env}, found)
+            if next(left, None) is None:
+                launch.leave("bash -c", "", inner.line, f"the script hands more than {MOST_HANDED_OVER} to a shell")
+            else:
+                _collect(inner.text, inner.line - 1, starts, launch, {**variables, **env}, found, left)
             continue
         begin = starts.begin(words)
         if begin is not None:
@@ -208,7 +231,7 @@ def from_yaml(text: str) -> Command | None:
     return Command(values=values, lines=lines)
 
 
-def beside(command: Command, option: str, text: str, launch: Launch) -> None:
+def add_file(command: Command, option: str, text: str, launch: Launch) -> None:
     """Add the settings of a file that an option names; options given win.
 
     Args:
@@ -221,12 +244,11 @@ def beside(command: Command, option: str, text: str, launch: Launch) -> None:
     if named is None:
         return
     name = Path(str(named)).name
-    path = Path(launch.file).parent / name
     made = None
     if written := written_files(text).get(name):
         made = from_yaml(written)
-    elif launch.file != "-" and reading.is_file(path):
-        made = from_yaml(reading.read_text(path))
+    elif (own := text_beside(launch.file, name)) is not None:
+        made = from_yaml(own)
     if made is None:
         launch.leave(f"--{option}", str(named), command.lines.get(option), "a file that is not in the script's folder")
         return

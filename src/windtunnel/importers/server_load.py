@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windtunnel.files import reading
 from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch
+from windtunnel.importers.named_files import beside
 from windtunnel.importers.server_command import Command, Starts, commands
 
 VLLM = re.compile(r"(^|/| )vllm bench serve\b|benchmark_serving\.py\b")
@@ -49,12 +49,11 @@ def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
 def _replayed(launch: Launch, command: Command) -> tuple[Path, str] | None:
     """The file of requests that a load sends, where it lies next to the script, and the option that names it."""
     kinds = {command.values.get("dataset-name"), command.values.get("custom-dataset-type")}
-    here = Path(launch.file)
     for name in ("dataset-path", "input-file"):
         if isinstance(text := command.values.get(name), str) and kinds & TRACES:
-            path = (here if here.is_dir() else here.parent) / Path(text).name
-            if reading.is_file(path):
-                return path.resolve(), name
+            path = beside(launch.file, Path(text).name)
+            if path is not None:
+                return path, name
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from windtunnel.importers import server_load
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import tidy
-from windtunnel.importers.server_command import Command, Starts, beside, commands, from_yaml
+from windtunnel.importers.server_command import Command, Starts, add_file, commands, from_yaml
 from windtunnel.importers.server_fields import (
     Pool,
     Written,
@@ -77,7 +77,7 @@ class Program:
         for i, command in enumerate(found):
             number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
             for option in self.files:
-                beside(command, option, text, launch)
+                add_file(command, option, text, launch)
             pool = Pool(launch, command, number)
             pool.used |= {"model", "model-path"} if number else set()  # the first server's, or it is left out
             own, said = fill(launch, pool, number)

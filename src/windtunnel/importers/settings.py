@@ -31,8 +31,10 @@ def json_lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     path: list[str] = []
     depth, last = [""], ("", 1)
+    line, counted = 1, 0
     for match in _JSON_TOKEN.finditer(text):
         token = match.group()
+        line, counted = line + text.count("\n", counted, match.start()), match.start()
         if token == "{" or token == "[":
             depth.append(".".join(path))
         elif token in "}]":
@@ -43,7 +45,7 @@ def json_lines(text: str) -> dict[str, int]:
             path = [*([parent] if parent else []), last[0]]
             lines.setdefault(".".join(path), last[1])
         elif token != ",":
-            last = (token[1:-1], text.count("\n", 0, match.start()) + 1)
+            last = (token[1:-1], line)
     return lines
 
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from windtunnel.errors import BadInput
-from windtunnel.files import reading
+from windtunnel.errors import BadInput, Problem
+from windtunnel.importers.launch_text import Ends
+from windtunnel.importers.named_files import text_below
 
 _NAME = r"[A-Za-z_]\w*|\d|[@*#?]"
 _BRACED = rf"\d+|{_NAME}"
@@ -63,14 +64,16 @@ _QUIET = ("echo", "printf", "mkdir", "cd", "source", ".", "exit", "set", "return
 _SOURCES = ("source", ".")
 _DEEPEST = 5
 """Files that source each other, at most."""
-_MOST_BYTES = 1 << 20
+_MOST_OF_A_SUM = 1_000
+"""Characters of an arithmetic expression that is worked out."""
+_MOST_CHARACTERS = 4_000_000
+"""Characters of all words of a script, with variables that hold others."""
+_MOST_SOURCED = 100
+"""Files that a script and what it sources read, at most."""
 _SETTINGS_OF_SHELLS = re.compile(r"(^|/)\.|activate|conda|profile|rc$|(^|[/_])env(ironment|_vars|_setup)?(\.|$)|^~|^/")
 """Sourced files that set up a shell, not a run."""
 _INTO_VARIABLE = re.compile(
-    r"^(?P<head>[ \t]*)read\b(?P<options>[^\n<]*?)[ \t](?P<name>[A-Za-z_]\w*)[ \t]*"
-    r"<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[^\n]*\n"
-    r"(?P<body>.*?)^[ \t]*(?P=end)[ \t]*$",
-    re.M | re.S,
+    r"^(?P<head>[ \t]*)read\b[^\n<]*?[ \t](?P<name>[A-Za-z_]\w*)[ \t]*<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[^\n]*\n", re.M
 )
 """`read -r -d '' NAME <<EOF`, whose text a script runs as `$NAME`."""
 _LOOPS = {"for": "done", "while": "done", "until": "done", "select": "done", "case": "esac"}
@@ -140,17 +143,20 @@ def read_script(text: str, env: Mapping[str, str], file: str = "") -> Script:
         env: values of variables that it takes from outside.
         file: where it lies; files that it sources are read where they lie below its folder. Nothing is executed.
     """
-    return _Reader(_with_variables(text), env, Path(file).parent if file not in ("", "-") else None).read()
+    return _Reader(_with_variables(text), env, file).read()
 
 
 def _with_variables(text: str) -> str:
     """A script whose here-documents that are read into variables are values of them; lines keep their numbers."""
-
-    def assigned(match: re.Match[str]) -> str:
-        body = match["body"].replace('"', '\\"')
-        return f'{match["head"]}{match["name"]}="\n{body}"'
-
-    return _INTO_VARIABLE.sub(assigned, text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    ends, out, at = Ends(text), "", 0
+    for found in _INTO_VARIABLE.finditer(text):
+        close = ends.after(found["end"], found.end())
+        if close is not None and found.start() >= at:
+            body = text[found.end() : close[0]].replace('"', '\\"')
+            out += f'{text[at : found.start()]}{found["head"]}{found["name"]}="\n{body}"'
+            at = close[1]
+    return out + text[at:]
 
 
 def split(word: Word) -> list[Word]:
@@ -162,10 +168,13 @@ def split(word: Word) -> list[Word]:
 
 
 class _Reader:
-    def __init__(self, text: str, env: Mapping[str, str], folder: Path | None = None) -> None:
+    def __init__(self, text: str, env: Mapping[str, str], file: str = "") -> None:
+        self.file = file or None
         self.text = text.replace("\r\n", "\n")
-        self.folder = folder
+        self.folder = Path(file).parent if file not in ("", "-") else None
         self.depth = 0
+        self.sourced = 0
+        self.characters = 0
         self.line: int | None = None
         """The line that sources the file that is read."""
         self.given = dict(env)
@@ -189,15 +198,16 @@ class _Reader:
         rest = re.split(r"[`)}]|\$\w+", name)[-1]
         unknown = rest != name
         rest = rest.lstrip("/") if unknown else rest
-        path = _below(self.folder, rest)
-        if path is None or self.depth >= _DEEPEST:
+        self.sourced += 1
+        text = text_below(self.folder, rest) if self.depth < _DEEPEST and self.sourced <= _MOST_SOURCED else None
+        if text is None:
             if rest and not _SETTINGS_OF_SHELLS.search(rest):
                 self.script.missing.append((rest, command[0].line))
             return
         outer, self.depth = self.line, self.depth + 1
         self.line = command[0].line
         frames, self.frames = self.frames, []
-        for joint, inner in self._commands(_with_variables(reading.read_text(path, most_bytes=_MOST_BYTES))):
+        for joint, inner in self._commands(_with_variables(text)):
             self._run(joint, inner)
         self.frames, self.active = frames, True
         self.line, self.depth = outer, self.depth - 1
@@ -224,7 +234,19 @@ class _Reader:
             yield joint, words
 
     def expand(self, raw: _Raw) -> list[Word]:
-        """The words that a word becomes."""
+        """The words that a word becomes.
+
+        Raises:
+            BadInput: the words of the script, one made of others, have more than `_MOST_CHARACTERS` together.
+        """
+        words = self._expanded(raw)
+        self.characters += sum(len(word.text) + 1 for word in words)
+        if self.characters > _MOST_CHARACTERS:
+            rule = f"its variables stand for more than {_MOST_CHARACTERS:,} characters"
+            raise BadInput(Problem("", rule, file=self.file, line=raw.line))
+        return words
+
+    def _expanded(self, raw: _Raw) -> list[Word]:
         if len(raw.pieces) == 1 and raw.pieces[0][0] != "'":
             quote, text = raw.pieces[0]
             whole = _EXPANSION.fullmatch(text)
@@ -274,13 +296,21 @@ class _Reader:
 
     def _arithmetic(self, text: str, whole: str, line: int) -> str:
         plain = _EXPANSION.sub(lambda m: self._value(m, line), text).replace("\\*", "*")
-        for name, words in {**self.script.variables, **{k: [Word(v, 0)] for k, v in self.given.items()}}.items():
-            value = " ".join(word.text for word in words)
-            plain = re.sub(rf"\b{re.escape(name)}\b", lambda _, value=value: value, plain)  # type: ignore[misc]
+        for _ in range(_DEEPEST):
+            if len(plain) > _MOST_OF_A_SUM:
+                return whole
+            plain = re.sub(r"\b[A-Za-z_]\w*", lambda name: self._number(name[0]), plain)
         try:
             return str(_integer(ast.parse(plain.strip(), mode="eval").body))
         except (ValueError, SyntaxError, ZeroDivisionError, RecursionError):
             return whole
+
+    def _number(self, name: str) -> str:
+        """The value of a variable inside a sum; its name where it has none that a sum can hold."""
+        value = self.given.get(name)
+        if value is None:
+            value = " ".join(word.text for word in self.script.variables.get(name, []))
+        return f"({value})" if value and len(value) <= _MOST_OF_A_SUM else name
 
     # -- commands
 
@@ -449,20 +479,6 @@ def _place(raw: _Raw, line: int) -> None:
     raw.line = line
     for element in raw.array or []:
         _place(element, line)
-
-
-def _below(folder: Path, name: str) -> Path | None:
-    """A file of this name below a folder; None where there is none."""
-    if not name or "\0" in name:
-        return None
-    try:
-        root, path = folder.resolve(), (folder / name).resolve()
-        if path.is_relative_to(root) and reading.is_file(path) and path.stat().st_size <= _MOST_BYTES:
-            reading.read_text(path, most_bytes=_MOST_BYTES)
-            return path
-    except (OSError, BadInput):
-        pass
-    return None
 
 
 def _outcome(items: list[str]) -> bool | None:

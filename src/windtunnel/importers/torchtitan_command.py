@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from windtunnel.files import reading
 from windtunnel.files.parsing import toml_of
-from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers import launched
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import flatten
 
 PROGRAM = re.compile(
@@ -43,10 +42,15 @@ def read_command(text: str, launch: Launch, wanted: Wanted) -> tuple[Mapping[str
     named = next((str(found.values.pop(name)) for name in NAMES if name in found.values), "")
     named = named or (found.variable("CONFIG_FILE", "CONFIG") or ("", ""))[0]
     found.values.pop("module", None)
-    path = tune.beside(launch.file, named) if named.endswith(".toml") else None
+    inner = text_beside(launch.file, named) if named.endswith(".toml") else None
     launch.cluster(wanted, started.nodes or (1, "one node starts it", None), started.per_node)
-    if path is not None:
-        values = {**flatten(toml_of(reading.read_text(path))), **found.values}
+    if inner is not None:
+        try:
+            table = toml_of(inner)
+        except ValueError as error:
+            launch.wrong(named, f"is not TOML: {error}", line=found.line)
+            return None
+        values = {**flatten(table), **found.values}
         return values, found.lines
     _recipe(launch, named, found, wanted)
     return None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
-from windtunnel.files import reading
 from windtunnel.importers import accelerate, launched
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.llama_factory import SIGNS
+from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.shell import read_script
 from windtunnel.importers.yaml_settings import read_mapping, top_level_keys
@@ -146,9 +146,9 @@ def _settings(text: str, launch: Launch, wanted: Wanted) -> tuple[Settings, acce
         return Settings(launch, {}, {}), accelerate.Started(), ""
     values, lines, _ = tune.flags_of(words[begin + 1 :])
     config = values.pop("config", None)
-    path = tune.beside(launch.file, config) if isinstance(config, str) else None
-    if path is not None:
-        inside, _ = read_mapping(reading.read_text(path), launch)
+    inner = text_beside(launch.file, config) if isinstance(config, str) else None
+    if inner is not None:
+        inside, _ = read_mapping(inner, launch)
         values = {**inside, **values}
     elif config is not None:
         launch.wrong("--config", "is not in this file's folder; import that file itself", config, lines["config"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,53 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("", "utf-8")
     with pytest.raises(BadInput, match="cannot be written"):
         released_models.append(tmp_path / "plain" / "models.jsonl", {"name": "a"})
+
+
+def test_a_file_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine\n", "utf-8")
+    with pytest.raises(BadInput, match="no models"):
+        released_models.append(notes, {"name": "a"})
+    assert notes.read_text("utf-8") == "mine\n"
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    with pytest.raises(BadInput, match="is a link"):
+        released_models.append(tmp_path / "link.jsonl", {"name": "a"})
+    assert not (tmp_path / "elsewhere.jsonl").exists()
+
+
+def test_a_name_is_added_once_and_can_be_found_again(tmp_path: Path) -> None:
+    file = tmp_path / "models.jsonl"
+    file.write_text('{"name": "b"}', "utf-8")  # no line break at the end
+    released_models.append(file, {"name": "a"})
+    assert [json.loads(line)["name"] for line in file.read_text("utf-8").splitlines()] == ["b", "a"]
+    with pytest.raises(BadInput, match=r"stands in .* already"):
+        released_models.append(file, {"name": "a"})
+    for name in ('a"b', "a\nb", "a\\b", "a" * 201):
+        with pytest.raises(BadInput, match="at most 200 letters"):
+            released_models.append(file, {"name": name})
+
+
+@pytest.mark.parametrize("rest", ["nonsense", '"blocks": [1], "depth": [5]}', '"blocks": [1]}'])
+def test_a_damaged_file_of_ones_own_is_a_problem_of_its_model_alone(
+    rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "windtunnel").mkdir()
+    (tmp_path / "windtunnel" / "models.jsonl").write_text(f'{{"name": "mine/broken", {rest}\n', "utf-8")
+    released_models.lines.cache_clear()
+    try:
+        with pytest.raises(BadInput, match=r"models\.jsonl"):
+            released_models.read("mine/broken")
+    finally:
+        released_models.lines.cache_clear()
+
+
+def test_a_pipe_for_ones_own_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "windtunnel").mkdir()
+    os.mkfifo(tmp_path / "windtunnel" / "models.jsonl")
+    released_models.lines.cache_clear()
+    try:
+        assert all(line.file == "catalog/models.jsonl" for line in released_models.lines().values())
+    finally:
+        released_models.lines.cache_clear()

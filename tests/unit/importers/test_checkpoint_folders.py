@@ -34,7 +34,8 @@ def test_a_folder_next_to_the_script(tmp_path: Path) -> None:
     config = _checkpoint(tmp_path / "own" / "model")
     script = str(tmp_path / "serve.sh")
     assert config_of("./own/model", script) == config
-    assert config_of(str(config.parent), "elsewhere/serve.sh") == config
+    assert config_of(str(config.parent), script) == config
+    assert config_of(str(config.parent), str(tmp_path / "elsewhere" / "serve.sh")) is None, "not below the script"
     assert config_of("own/other", script) is None
     _checkpoint(tmp_path / "$MODEL")
     assert config_of("$MODEL", script) is None, "a variable that nobody set"
