@@ -121,6 +121,23 @@ def test_a_prediction_is_that_of_the_verb(studio: Any) -> None:
         assert answer["result"][name] == own[name]
 
 
+def test_a_question_in_words_is_answered_as_on_the_terminal(studio: Any) -> None:
+    client, root, _ = studio
+    status, _, body = client.ask("POST", "/api/ask", {"words": "qlora llama3-8b on a 4090"})
+    found = json.loads(body)
+    assert (status, found["ok"], found["command"]) == (200, True, "train")
+    assert found["answer"][0]["name"] == "read"
+    assert "nf4" in found["text"]
+    unread = json.loads(client.ask("POST", "/api/ask", {"words": "trian llama3-8b on a 4090"})[2])
+    assert not unread["ok"] and "train" in unread["problems"][0]["hint"]
+    (root.parent / "secret.json").write_text('{"model_type": "llama"}')
+    outside = json.loads(
+        client.ask("POST", "/api/ask", {"words": f"train from {root.parent}/secret.json on 8 h100"})[2]
+    )
+    assert not outside["ok"]
+    assert client.ask("POST", "/api/ask", {"text": "llama3-8b on a 4090"})[0] == 400
+
+
 def test_a_figure_is_explained_as_the_terminal_does(studio: Any) -> None:
     client, root, _ = studio
     answer = client.post("/api/explain", {"text": EXAMPLE.read_text(), "verb": "train", "path": "breakdown.gemm"})

@@ -24,6 +24,7 @@ EXAMPLE = (Path(__file__).parents[2] / "examples" / "llama3-8b-8xh100-fsdp.yaml"
 ID = "0123456789abcdef"
 WRITES = [
     ("POST", "/api/predict"),
+    ("POST", "/api/ask"),
     ("POST", "/api/explain"),
     ("POST", "/api/report"),
     ("POST", "/api/job"),

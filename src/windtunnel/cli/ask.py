@@ -50,7 +50,7 @@ def ask(
     with listener("answering") as told:
         answer = answered(" ".join(words), listener=told)
     if output is not None:
-        write_text(output, scenario_text(answer))
+        write_text(output, answer.scenario_text())
         note(f"wrote {output}: `windtunnel {answer.command} {output}` answers the same")
     if as_json:
         print_json(answer.to_dict())
@@ -60,19 +60,6 @@ def ask(
             _print_all(answer)
     if answer.exit_code:
         raise typer.Exit(answer.exit_code)
-
-
-def scenario_text(answer: Answer) -> str:
-    """The scenario of an answer as YAML, with the question above it."""
-    import yaml
-
-    from windtunnel.training.results.serialise import plain
-
-    text = yaml.safe_dump(
-        plain(answer.scenario), sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
-    )
-    asked = " ".join(answer.words.split())
-    return f"# windtunnel {asked!r}\n{text}"
 
 
 def _print(answer: Answer) -> None:

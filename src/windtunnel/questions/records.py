@@ -101,5 +101,17 @@ class Answer:
             "result": None if self.result is None else self.result.to_dict(),
         }
 
+    def scenario_text(self) -> str:
+        """The scenario as YAML, with the question above it."""
+        import yaml
+
+        from windtunnel.training.results.serialise import plain
+
+        text = yaml.safe_dump(
+            plain(self.scenario), sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
+        )
+        asked = " ".join(self.words.split())
+        return f"# windtunnel {asked!r}\n{text}"
+
     def __repr__(self) -> str:
         return "\n".join(lines(self.rows))

@@ -121,6 +121,7 @@ class Studio:
             Route("/api/file/{id}", self.json(self.write_file, text=str, changed=(float, int)), methods=["PUT"]),
             Route("/api/watch/{id}", self.watch, methods=["GET"]),
             Route("/api/predict", self.json(self.predict, **_QUESTION), methods=["POST"]),
+            Route("/api/ask", self.json(self.ask, words=str), methods=["POST"]),
             Route("/api/explain", self.json(self.explain, path=_MAYBE_TEXT, **_QUESTION), methods=["POST"]),
             Route("/api/report", self.json(self.report, **_QUESTION), methods=["POST"]),
             Route("/api/job", self.json(self.start_job, **_QUESTION), methods=["POST"]),
@@ -217,6 +218,17 @@ class Studio:
             return {"ok": False, "busy": True, "problems": [_problem("too many pages ask at once; edit again")]}
         except Died:
             return {"ok": False, "died": True, "problems": [_problem("the predicting process ended; edit again")]}
+
+    async def ask(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a question in words, as `windtunnel ask` gives it."""
+        if not asked.get("words"):
+            raise Malformed(Problem("words", "must be a question"))
+        question = {"words": asked["words"], "task": "ask"}
+        try:
+            return await self.behind.ask({**question, "key": json.dumps(question)}, f"ask {client_of(request)}")
+        except (Replaced, TimeoutError, Died, Busy):
+            rule = 'took too long here; ask in a terminal: windtunnel "…"'
+            return {"ok": False, "problems": [_problem(rule)]}
 
     async def explain(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """What a figure is made of, and the chain of `explain --json` behind it."""

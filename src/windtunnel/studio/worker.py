@@ -77,14 +77,17 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """One answer.
 
     Args:
-        question: the scenario as `text` or as fields (`scenario`), `folder` that its paths are relative to, `verb` (a
-            command; absent: the one that the scenario means); `task`: `explain` or `export`, absent a prediction;
+        question: of `task` ask, `words`; else the scenario as `text` or as fields (`scenario`), `folder` that its paths
+            are relative to, `verb` (a command; absent: the one that the scenario means); `task`: `explain` or `export`,
+            absent a prediction;
             `report`: path to write the command's HTML report to; `options`: of `serve_curve`, axis (as in `rate=1..8`)
             and points; of `explain`, of a load curve, axis and load; of `export`, target and wrapper.
     """
     begun, opened = time.perf_counter(), reading.opened()
     head = {"verb": question.get("verb")}
     try:
+        if question.get("task") == "ask":
+            return {"ok": True, **_asked(str(question["words"])), "wall_s": time.perf_counter() - begun}
         data = parse_mapping(question["text"], "scenario") if "text" in question else question["scenario"]
         verb = question.get("verb") or meant_by(data)
         head |= {"verb": verb, "fields": data}
@@ -101,6 +104,15 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         problems, code = problems_of(error)
         return {**head, "ok": False, "problems": problems, "exit_code": code, "wall_s": time.perf_counter() - begun}
+
+
+def _asked(words: str) -> dict[str, Any]:
+    """A question in words: the rows of its answer, and the scenario that it leaves behind as text."""
+    from windtunnel.questions.ask import ask
+
+    found = ask(words)
+    told = found.to_dict()
+    return {name: told[name] for name in ("words", "command", "verdict", "answer")} | {"text": found.scenario_text()}
 
 
 def _predicted(source: FieldsInFolder, verb: str, options: dict[str, Any], report: Path | None) -> dict[str, Any]:

@@ -29,7 +29,17 @@ export async function show(at) {
   const begin = (text) => { take(text); location.hash = "#/scenario"; };
   const filter = h("input", { type: "search", placeholder: "filter", "aria-label": "Filter the scenarios", oninput: () => list() }), cards = h("div", { class: "cards" });
   const list = () => { const words = filter.value.toLowerCase().split(/\s+/); fill(cards, found.scenarios.filter((s) => words.every((w) => JSON.stringify(s).toLowerCase().includes(w))).map((s) => h("a", { class: "card", href: `#/scenario?f=${s.id}` }, h("strong", {}, s.path), h("span", { class: "about" }, s.about), h("span", { class: "kind" }, [VERBS[s.verb], s.model?.split("/").pop()].filter(Boolean).join(" · "))))); };
-  fill(at, h("h1", {}, "What do you want to know?"), h("p", { class: "muted" }, "A scenario says which model, which devices and what they do; the studio predicts it while you type, and every figure opens to what it is made of. Nothing leaves this machine."),
+  const words = h("input", { type: "text", class: "question", placeholder: "llama3-70b on 64 h100", "aria-label": "A question in words", size: 60 }), said = h("div", { role: "status" });
+  const ask = async () => {
+    fill(said, h("p", { class: "muted" }, "Reading, planning and predicting…"));
+    const got = await call("/api/ask", { words: words.value.trim() || words.placeholder });
+    if (!got.ok) { fill(said, (got.problems || []).map((p) => h("p", { class: "problem" }, [p.value ? `${p.value}: ` : "", p.message, p.hint ? ` ${p.hint}` : ""].join("")))); return; }
+    fill(said, h("table", {}, h("tbody", {}, got.answer.map((row) => h("tr", {}, h("th", { scope: "row" }, row.name), h("td", { class: row.tone }, row.text))))),
+      h("button", { onclick: () => begin(got.text) }, "Open as a scenario"));
+  };
+  fill(at, h("h1", {}, "What do you want to know?"),
+    h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); ask(); } }, words, h("button", { type: "submit" }, "Ask")), said,
+    h("p", { class: "muted" }, "A scenario says which model, which devices and what they do; the studio predicts it while you type, and every figure opens to what it is made of. Nothing leaves this machine."),
     h("div", { class: "cards" }, Object.entries(STARTS).map(([name, text]) => h("button", { class: "card start", "aria-label": `New scenario: ${name}`, onclick: () => begin(text) }, h("strong", {}, name), h("span", { class: "about" }, ASKED[name])))),
     h("div", { class: "row" }, state.text ? h("a", { href: "#/scenario" }, "back to the scenario of the editor") : null, h("label", {}, "open a file ", drop), h("label", {}, "or a shared link ", link), told),
     h("h2", {}, `Scenarios in ${found.root}`), found.scenarios.length > 8 ? h("div", { class: "row" }, filter) : null, cards,
