@@ -14,7 +14,7 @@ from windtunnel.files.writing import write_text
 if TYPE_CHECKING:
     from windtunnel.importers.traces import Options
 
-SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".gz", ".txt"})
+SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".gz", ".txt", ".prom", ".metrics"})
 """Endings of files that may be traces; all others are configurations."""
 
 

@@ -19,6 +19,7 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import Block, fenced_blocks, is_page
 from windtunnel.importers.manifests import container_text
 from windtunnel.importers.named_files import MOST_BYTES, confined_to
+from windtunnel.importers.server_logs import log_text
 from windtunnel.importers.severity import judge
 
 HF_CONFIG = "hf"
@@ -57,7 +58,7 @@ def detect(text: str, file: str) -> str:
     """
     if text.lstrip().startswith("{") and _is_model_config(text):
         return HF_CONFIG
-    started = container_text(text)
+    started = container_text(text) or log_text(text)
     claims = (_claims(_joined(started)) if started else []) or _claims(text) or _claims(_joined(text))
     if len(claims) > 1 and set(claims) <= ENGINES:  # the engine that a page starts first
         text = started or text
@@ -86,7 +87,7 @@ def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
     What the command line states with `--set` wins, and a setting that decides and was not read is a problem.
     """
     reader = _readers()[format]
-    started = container_text(text)
+    started = container_text(text) or log_text(text)
     text = started if started and (format in ENGINES or reader.detect(_joined(started))) else text
     wanted = replace(wanted, env={**_slurm(text), **wanted.env})
     launch = cast("Launch", reader.read(text, file, wanted))

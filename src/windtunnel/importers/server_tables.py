@@ -53,7 +53,7 @@ def _table(data: Any, *path: str) -> dict[str, Any]:
     return dict(data) if isinstance(data, Mapping) else {}
 
 
-def _options(settings: Mapping[str, Any], left_out: frozenset[str] | set[str] = frozenset()) -> str:
+def options_text(settings: Mapping[str, Any], left_out: frozenset[str] | set[str] = frozenset()) -> str:
     """Settings as options of a command; tables as JSON."""
     words = []
     for name, value in settings.items():
@@ -108,7 +108,7 @@ def _ray(data: Mapping[str, Any]) -> str:
         copies = scaling.get("num_replicas") or _table(scaling, "autoscaling_config").get("min_replicas") or 1
         copies = copies if isinstance(copies, int) else 1
         part = str(config.get("(part)", ""))
-        command = f"vllm serve {shlex.quote(str(source))} {_options(engine, _DRIVER)}"
+        command = f"vllm serve {shlex.quote(str(source))} {options_text(engine, _DRIVER)}"
         out.append(_pool(part or str(loading.get("model_id", "")), max(copies, 1), 1, part, command))
     return "".join(out)
 
@@ -120,7 +120,7 @@ def _flagscale(data: list[Any]) -> str:
         engine, own = _table(service).get("engine"), _table(service, "engine_args")
         if engine not in _ENGINES or not own.get("model"):
             continue
-        command = f"{_ENGINES[engine].format(model=shlex.quote(str(own['model'])))} {_options(own, _DRIVER)}"
+        command = f"{_ENGINES[engine].format(model=shlex.quote(str(own['model'])))} {options_text(own, _DRIVER)}"
         out.append(_pool(str(_table(service).get("serve_id", "")), 1, 1, "", command))
     return "".join(out)
 
@@ -147,7 +147,7 @@ def _srt(data: Mapping[str, Any]) -> str:
         across = max(-(-size // per_node), 1) if isinstance(per_node, int) else 1
         names = {str(name).replace("_", "-") for name in flags}
         more = "" if names & {"tp-size", "tensor-parallel-size", "tp"} else f" {_tp(kind)} {size}"
-        command = f"{_ENGINES[kind].format(model=shlex.quote(str(model)))} {_options(flags, _OWN)}{more}"
+        command = f"{_ENGINES[kind].format(model=shlex.quote(str(model)))} {options_text(flags, _OWN)}{more}"
         devices = per_node if across > 1 and isinstance(per_node, int) else size
         out.append(_pool(part, workers, devices, part if part in ("prefill", "decode") else "", command, nodes=across))
     return "".join(out) + (_load(data) if out else "")

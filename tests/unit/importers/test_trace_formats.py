@@ -11,12 +11,16 @@ import pytest
 from request_traces import (
     AZURE,
     BAILIAN,
+    BATCH,
     BENCH,
     BURSTGPT,
     BURSTGPT_2,
     EXPORT,
     FILES,
+    GUIDELLM,
     INPUTS,
+    LIFECYCLE,
+    METRICS,
     MOONCAKE,
     RECORD,
     SHAREGPT,
@@ -143,8 +147,6 @@ def test_vllm_bench_keeps_what_was_measured_and_how_it_was_sent(tmp_path: Path) 
     assert trace.stated == {"rate_per_s": 2.5, "process": "gamma", "burstiness": 0.5}
     assert trace.arrival_s is not None and trace.arrival_s.tolist() == [0, 1]
     assert trace.input_tokens.tolist() == [200, 100]
-    totals = {name: value for name, value in BENCH.items() if not isinstance(value, list)}
-    assert "--save-detailed" in refused(written(tmp_path, json.dumps(totals)))
 
 
 def test_aiperf_records(tmp_path: Path) -> None:
@@ -363,3 +365,140 @@ def test_prefixes_of_a_published_sample() -> None:
         expected = next((k for k, one in enumerate(ids) if one not in seen), len(ids))
         assert known[i] == expected
         seen.update(ids)
+
+
+# -- totals, other load generators, metrics ----------------------------------------------------------------------------
+TOTALS = {
+    "backend": "vllm",
+    "model_id": "m",
+    "request_rate": 4.0,
+    "max_concurrency": None,
+    "duration": 10.0,
+    "completed": 3,
+    "failed": 1,
+    "total_input_tokens": 1000,
+    "total_output_tokens": 200,
+    "request_throughput": 0.3,
+    "output_throughput": 20.0,
+    "mean_ttft_ms": 250.0,
+    "p99_ttft_ms": 900.0,
+    "median_e2el_ms": 1000.0,
+}
+
+
+def test_totals_of_vllm_are_a_load_and_measured_figures(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, json.dumps(TOTALS)))
+    assert trace.format == "vllm_bench" and trace.stated == {"rate_per_s": 4.0} and trace.arrival_s is None
+    assert trace.input_tokens.sum() == 1000 and trace.output_tokens.sum() == 200 and len(trace) == 3
+    assert trace.measured["ttft_mean_s"] == 0.25 and trace.measured["e2e_median_s"] == 1.0
+    assert trace.measured["output_tokens_per_s"] == 20.0 and "tpot_mean_s" not in trace.measured
+    assert trace.left_out == ((1, "failed"),)
+    assert "every request has the mean length" in trace.assumed[0][2]
+    requests = generate(TrafficSpec(trace="trace.txt"), folder=tmp_path).requests
+    assert len(requests) == 3
+
+
+def test_totals_of_sglang_are_a_line_a_run(tmp_path: Path) -> None:
+    one = TOTALS | {"request_rate": "inf", "max_concurrency": 16, "random_range_ratio": 0.5, "mean_e2e_latency_ms": 5.0}
+    trace = read_trace(written(tmp_path, lines([one])))
+    assert trace.stated == {"concurrency": 16} and trace.measured["e2e_mean_s"] == 0.005
+    assert "random_range_ratio 0.5" in trace.assumed[0][2]
+    assert "several runs" in refused(written(tmp_path, lines([one, one])))
+
+
+def test_totals_that_say_too_little_are_refused(tmp_path: Path) -> None:
+    without = {name: value for name, value in TOTALS.items() if name != "completed"}
+    assert "completed: is missing" in refused(written(tmp_path, json.dumps(without)))
+    assert "input_tokens" in refused(written(tmp_path, json.dumps(TOTALS | {"total_input_tokens": 0})))
+    assert "must be at most" in refused(written(tmp_path, json.dumps(TOTALS | {"completed": 10**8})))
+
+
+def test_totals_of_aiperf_follow_their_percentiles(tmp_path: Path) -> None:
+    lengths = {"unit": "tokens", "avg": 300.0, "min": 100, "p50": 300.0, "max": 500}
+    totals = {
+        "request_throughput": {"unit": "requests/sec", "avg": 5.0},
+        "request_count": {"unit": "requests", "avg": 200.0},
+        "time_to_first_token": {"unit": "ms", "avg": 40.0, "p99": 80.0},
+        "input_sequence_length": lengths,
+        "output_sequence_length": {"unit": "tokens", "avg": 64.0},
+        "input_config": {"loadgen": {"concurrency": 8}},
+    }
+    trace = read_trace(written(tmp_path, json.dumps(totals, indent=2)))
+    assert trace.format == "aiperf" and len(trace) == 200 and trace.stated == {"concurrency": 8}
+    assert abs(trace.input_tokens.mean() - 300) < 5 and trace.input_tokens.min() < 110 < 490 < trace.input_tokens.max()
+    assert set(trace.output_tokens.tolist()) == {64}
+    assert trace.measured == {"requests_per_s": 5.0, "ttft_mean_s": 0.04, "ttft_p99_s": 0.08}
+    unsaid = {name: value for name, value in totals.items() if name != "request_count"}
+    assert read_trace(written(tmp_path, json.dumps(unsaid))).assumed[0][0] == "num_requests"
+
+
+def test_guidellm_reads_one_load_or_the_lengths_of_a_sweep(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, json.dumps(GUIDELLM)))
+    assert trace.input_tokens.tolist() == [250, 256] and trace.output_tokens.tolist() == [64, 128]
+    assert trace.arrival_s is not None and trace.arrival_s.tolist() == [0.0, 0.5]
+    assert trace.ttft_s is not None and trace.ttft_s.tolist() == [0.04, 0.05]
+    assert trace.stated == {"rate_per_s": 2.0, "process": "constant"} and trace.left_out == ((1, "failed or cut off"),)
+    load = GUIDELLM["benchmarks"][0]
+    sweep = GUIDELLM | {"benchmarks": [load, load]}
+    trace = read_trace(written(tmp_path, json.dumps(sweep)))
+    assert len(trace) == 4 and trace.arrival_s is None and trace.stated == {} and trace.ttft_s is None
+    assert "of 2 loads" in trace.assumed[0][1]
+    held = load | {"config": {"strategy": {"type_": "concurrent", "streams": 6}}}
+    trace = read_trace(written(tmp_path, json.dumps(GUIDELLM | {"benchmarks": [held]})))
+    assert trace.stated == {"concurrency": 6} and trace.arrival_s is None
+
+
+def test_inference_perf_reads_reports_and_requests(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, json.dumps(LIFECYCLE)))
+    assert len(trace) == 38 and trace.stated == {"rate_per_s": 4.0} and trace.left_out == ((2, "failed"),)
+    assert 190 < trace.input_tokens.mean() < 210 and trace.output_tokens.tolist() == [64] * 38
+    assert trace.measured["ttft_p99_s"] == 0.06 and trace.measured["requests_per_s"] == 3.7
+    answer = {"output_tokens": 3, "output_token_times": [10.2, 10.3, 10.4]}
+    one = {
+        "start_time": 10.0,
+        "end_time": 10.5,
+        "request": "{}",
+        "info": {"input_tokens": 7, "response_metrics": answer},
+        "error": None,
+    }
+    broken = one | {"error": {"error_type": "Timeout"}, "start_time": 11.0}
+    trace = read_trace(written(tmp_path, json.dumps([one, broken])))
+    assert trace.input_tokens.tolist() == [7] and trace.output_tokens.tolist() == [3]
+    np.testing.assert_allclose(trace.ttft_s, [0.2])
+    np.testing.assert_allclose(trace.e2e_s, [0.5])
+
+
+def test_openai_batches_are_offline_loads(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, lines(BATCH)))
+    assert trace.input_tokens.tolist() == [10, 20] and trace.output_tokens.tolist() == [7, 9]
+    assert trace.stated == {"offline": True} and "the most" in trace.assumed[1][2]
+    usage = {"prompt_tokens": 11, "completion_tokens": 5}
+    done = {"custom_id": "a", "response": {"status_code": 200, "body": {"usage": usage}}, "error": None}
+    failed = {"custom_id": "b", "response": None, "error": {"message": "x"}}
+    trace = read_trace(written(tmp_path, lines([done, failed])))
+    assert trace.input_tokens.tolist() == [11] and trace.output_tokens.tolist() == [5]
+    assert trace.left_out == ((1, "failed: no usage in the response"),)
+
+
+def test_custom_prompts_and_conversations_of_other_names(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, FILES["vllm_custom"][1]))
+    assert trace.input_tokens.tolist() == [10, 2] and trace.output_tokens.tolist() == [12, 5]
+    turns = [{"role": "user", "content": "q" * 40}, {"role": "assistant", "content": "a" * 80}]
+    for name in ("conversation", "messages"):
+        trace = read_trace(written(tmp_path, lines([{"conversation_id": "x", name: turns}])))
+        assert trace.format == "sharegpt" and trace.input_tokens.tolist() == [10]
+        assert trace.output_tokens.tolist() == [20]
+    pairs = written(tmp_path, lines([{"prompt": "a", "chosen": "b", "rejected": "c"}]))
+    assert claims(pairs) == []
+
+
+def test_metrics_of_a_server(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, METRICS))
+    assert len(trace) == 10 and trace.measured == {"ttft_mean_s": 0.05}
+    assert trace.input_tokens.min() >= 100 and trace.input_tokens.max() <= 200
+    assert set(trace.output_tokens.tolist()) == {64} and trace.stated == {}
+    other = METRICS.replace('model_name="m"} 640', 'model_name="n"} 640')
+    assert "names several models" in refused(written(tmp_path, other))
+    unused = METRICS.replace("10.0\n", "0.0\n")
+    assert "has no request" in refused(written(tmp_path, unused))
+    assert "must be a metric" in refused(written(tmp_path, METRICS + "vllm:x{ 3\n"))

@@ -3,6 +3,7 @@
 * `profile_export.jsonl` (aiperf): a line a request, metadata with request_start_ns, metrics with lengths and times.
 * `profile_export.json` (genai-perf, perf_analyzer): experiments with requests, nanoseconds, payloads as text.
 * `inputs.json` (both): payloads alone; no times.
+* `profile_export_aiperf.json`, `profile_export_genai_perf.json`: means and percentiles alone; lengths follow them.
 
 aiperf's own traces for replay are Mooncake lines (`mooncake`).
 
@@ -11,6 +12,7 @@ Source: aiperf, docs/tutorials/working-with-profile-exports.md; perf_analyzer, d
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +24,7 @@ from windtunnel.importers.traces.order import by_arrival
 from windtunnel.importers.traces.payloads import answered, output_cap, prompt_text
 from windtunnel.importers.traces.reading import Head, Source, TraceFormat
 from windtunnel.importers.traces.record import RequestTrace
+from windtunnel.importers.traces.totals import Lengths, number, of_totals, requests_of
 
 _NS = 1e-9
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
@@ -44,8 +47,9 @@ def _read(source: Source) -> RequestTrace:
         return _experiments(source, data["experiments"])
     if isinstance(data, dict) and isinstance(data.get("data"), list):
         return _inputs(source, data["data"])
-    rule = "holds totals only; import profile_export.jsonl of the same run"
-    raise BadInput(Problem("", rule, file=str(source.path)))
+    if isinstance(data, dict):
+        return _totals(source, data)
+    raise BadInput(Problem("", "must be a JSON object", file=str(source.path)))
 
 
 # -- profile_export.jsonl ----------------------------------------------------------------------------------------------
@@ -190,4 +194,69 @@ def _inputs(source: Source, data: list[Any]) -> RequestTrace:
     )
 
 
-TRACES.add("aiperf", TraceFormat("records, exports or inputs of aiperf and genai-perf (JSON)", _detect, _read))
+# -- totals ------------------------------------------------------------------------------------------------------------
+_MEASURED = {
+    "ttft": "time_to_first_token",
+    "itl": "inter_token_latency",
+    "e2e": "request_latency",
+}
+_RATES = {"requests_per_s": "request_throughput", "output_tokens_per_s": "output_token_throughput"}
+_STATISTICS = {"mean": "avg", "median": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
+_QUANTILES = {"min": 0.0, "max": 1.0} | {f"p{at}": at / 100 for at in (1, 5, 10, 25, 50, 75, 90, 95, 99)}
+_UNSAID = 1000
+
+
+def _totals(source: Source, data: dict[str, Any]) -> RequestTrace:
+    count = _statistic(data, "request_count", "avg")
+    if math.isnan(count):
+        requests = _UNSAID
+        source.assumed.append(("num_requests", _UNSAID, "the file does not say how many requests were sent"))
+    else:
+        requests = requests_of(source, "request_count.avg", round(count))
+    errors = _statistic(data, "error_request_count", "avg")
+    source.drop(0 if math.isnan(errors) else round(errors), "failed")
+    measured = {name: _statistic(data, key, "avg") for name, key in _RATES.items()}
+    for name, key in _MEASURED.items():
+        entry = data.get(key)
+        unit = _UNITS_S.get(str(entry.get("unit", "ms"))) if isinstance(entry, dict) else 1.0
+        for statistic, field in _STATISTICS.items():
+            measured[f"{name}_{statistic}_s"] = math.nan if unit is None else _statistic(data, key, field) * unit
+    return of_totals(
+        source,
+        requests,
+        _lengths(data, "input_sequence_length"),
+        _lengths(data, "output_sequence_length"),
+        stated=_load(data.get("input_config")),
+        measured=measured,
+    )
+
+
+def _statistic(data: dict[str, Any], key: str, statistic: str) -> float:
+    entry = data.get(key)
+    return number(entry.get(statistic)) if isinstance(entry, dict) else math.nan
+
+
+def _lengths(data: dict[str, Any], key: str) -> Lengths:
+    found = {share: _statistic(data, key, name) for name, share in _QUANTILES.items()}
+    found = {share: value for share, value in found.items() if not math.isnan(value)}
+    return Lengths(_statistic(data, key, "avg"), found if {0.0, 0.5, 1.0} <= found.keys() else None)
+
+
+def _load(config: Any) -> dict[str, Any]:
+    """Rate or concurrency of a run, wherever its settings keep it."""
+    if not isinstance(config, dict):
+        return {}
+    for place in (config, config.get("loadgen"), config.get("stimulus"), config.get("perf_analyzer")):
+        if not isinstance(place, dict):
+            continue
+        if isinstance(place.get("stimulus"), dict):
+            place = place["stimulus"]
+        rate, concurrency = number(place.get("request_rate")), place.get("concurrency")
+        if not math.isnan(rate):
+            return {"rate_per_s": rate}
+        if type(concurrency) is int and concurrency > 0:
+            return {"concurrency": concurrency}
+    return {}
+
+
+TRACES.add("aiperf", TraceFormat("records, exports, inputs or totals of aiperf and genai-perf (JSON)", _detect, _read))

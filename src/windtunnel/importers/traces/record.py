@@ -70,6 +70,8 @@ class RequestTrace:
     e2e_s: Floats | None = None
     stated: dict[str, Any] = field(default_factory=dict)
     """How the load was made, in the words of `traffic` (rate_per_s, concurrency …)."""
+    measured: dict[str, float] = field(default_factory=dict)
+    """What a result says of its run besides requests, by name with its unit (ttft_mean_s, output_tokens_per_s …)."""
     assumed: tuple[tuple[str, Any, str], ...] = ()
     """Field, value, why: what the file leaves open."""
     left_out: tuple[tuple[int, str], ...] = ()

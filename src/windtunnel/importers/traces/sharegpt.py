@@ -1,9 +1,11 @@
-"""ShareGPT conversations: a JSON array (or lines) of {"id", "conversations": [{"from": "human" | "gpt", "value"}]}.
+"""Conversations, a JSON array or lines of {"conversations": [{"from": "human" | "gpt", "value"}]}, as in ShareGPT.
+
+LMSYS-Chat and WildChat name the list `conversation`, chat data sets `messages`, with {"role", "content"}.
 
 Text without times: tokens are counted by characters, arrivals come from the scenario. Each answer of the model is a
 request; its prompt adds the messages since the answer before.
 
-Source: the files that vLLM's and SGLang's benchmarks read as dataset `sharegpt`.
+Source: files that vLLM's and SGLang's benchmarks read as dataset `sharegpt`; cards of lmsys-chat-1m and WildChat.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ from windtunnel.importers.traces.reading import Head, Source, TraceFormat
 from windtunnel.importers.traces.record import RequestTrace
 
 _ANSWERS = frozenset({"gpt", "assistant", "chatgpt", "bing", "bard", "model"})
+_LISTS = ("conversations", "conversation", "messages")
 _NAMES = (("from", "value"), ("role", "content"))
 
 
 def _detect(head: Head) -> bool:
-    return head.opens("[", "conversations") or "conversations" in head.record
+    if any(isinstance(head.record.get(name), list) for name in _LISTS):
+        return not {"body", "timestamp_ms"} & head.record.keys()
+    return any(head.opens("[", name) for name in _LISTS[:2]) or head.opens("[", "messages", "role", "content")
 
 
 def _read(source: Source) -> RequestTrace:
@@ -75,7 +80,7 @@ def _items(source: Source) -> Iterator[tuple[int | None, list[Any]]]:
         [(None, item) for item in source.document()] if whole else source.records()
     )
     for number, (line, item) in enumerate(records):
-        messages = item.get("conversations") if isinstance(item, dict) else None
+        messages = next((item[name] for name in _LISTS if name in item), None) if isinstance(item, dict) else None
         if isinstance(messages, list):
             yield line, messages
         else:
@@ -92,4 +97,4 @@ def _said(message: Any) -> tuple[str, str | None]:
     return "", None
 
 
-TRACES.add("sharegpt", TraceFormat("ShareGPT conversations (JSON)", _detect, _read))
+TRACES.add("sharegpt", TraceFormat("conversations of ShareGPT, LMSYS or WildChat (JSON)", _detect, _read))

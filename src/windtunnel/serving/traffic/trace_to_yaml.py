@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from windtunnel.importers.traces import TRACES, Options, RequestTrace
 from windtunnel.serving.traffic.fit_distributions import FIELDS, POOR, FittedLengths, FittedTraffic
 
@@ -54,12 +56,15 @@ def text(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Options
     lines = [f"# {file}: {entry.title}, {len(trace)} requests" + (f" in {span:.6g} s" if span else "")]
     lines += [f"# left out: {count} {why}" for count, why in trace.left_out]
     lines += [f"# assumed {field} = {value}: {why}" for field, value, why in trace.assumed]
+    lines += [f"# measured {name}: {value:.6g}" for name, value in measured(trace).items()]
     if fitted.known_blocks is not None:
         lines.append(f"# prefixes: an earlier request holds {fitted.known_blocks:.1%} of all prompt blocks")
     lines += ["serving:", "  traffic:"]
     lines += [f"    {name}: {_flow(value)}" for name, value in settings(trace, file, options).items()]
     if trace.arrival_s is None and not trace.stated:
         lines.append("    # the trace has no arrival times: set rate_per_s, or concurrency, or offline: true")
+    if unsaid := int((trace.output_tokens == 0).sum()):
+        lines.append(f"    # {unsaid} requests do not say how long answers are: set output_tokens")
     lines += [
         "    # Laws fitted to the trace. To draw from them, at any rate and number: take out the lines above,",
         "    # and the `# ` before these.",
@@ -73,6 +78,17 @@ def text(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Options
     return "\n".join(lines) + "\n"
 
 
+def measured(trace: RequestTrace) -> dict[str, float]:
+    """What the run behind a trace measured: its own totals, else means and percentiles over requests."""
+    found = dict(trace.measured)
+    for name, values in (("ttft", trace.ttft_s), ("e2e", trace.e2e_s)):
+        known = values[np.isfinite(values)] if values is not None else np.zeros(0)
+        if len(known) and f"{name}_mean_s" not in found:
+            found |= {f"{name}_mean_s": float(known.mean()), f"{name}_median_s": float(np.median(known))}
+            found[f"{name}_p99_s"] = float(np.percentile(known, 99))
+    return found
+
+
 def as_dict(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Options) -> dict[str, Any]:
     """For `--json`."""
     return {
@@ -82,6 +98,7 @@ def as_dict(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Opti
         "serving": {"traffic": settings(trace, file, options)},
         "fitted": laws(fitted, trace),
         "fit": asdict(fitted),
+        "measured": measured(trace),
         "assumed": [{"field": f, "value": v, "why": why} for f, v, why in trace.assumed],
         "left_out": [{"requests": count, "why": why} for count, why in trace.left_out],
     }
@@ -132,7 +149,5 @@ def _short(value: float) -> float:
 
 
 def _last(trace: RequestTrace) -> float:
-    import numpy as np
-
     assert trace.arrival_s is not None
     return float(np.nanmax(trace.arrival_s))
