@@ -27,6 +27,7 @@ from windtunnel.catalog.checkpoints import released_format
 from windtunnel.catalog.model_names import checkpoint
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
+from windtunnel.scenarios.load import fields_of
 
 FIELDS = ("format", "model", "task", "devices", "tp", "pp", "split", "precision", "length", "batch")
 ABSENT = "absent"
@@ -36,7 +37,7 @@ DEVICE = "h100-sxm-80gb"
 LIMIT_S = 60
 """An import that takes longer is stopped and counts as refused."""
 TEXTS = re.compile(r"\.(sh|slurm|sbatch|sub|ya?ml|toml|json|env|conf|txt|md|py|args|bash)$|(^|/)[^./]+$")
-MOST_BYTES = 1 << 20
+MOST_BYTES = 4 << 20
 _OPTION = re.compile(
     r"--(device|nodes|devices-per-node|model|seq-len|global-batch|mbs|vocab-size|framework|format|env)(?![\w-])"
 )
@@ -264,6 +265,8 @@ def reading(result: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
             "length": result.get("max_position_embeddings"),
         }
     scenario = result["scenario"]
+    if scenario.get("training", {}).get("recipe"):  # what the recipe says and the scenario leaves to it
+        scenario = fields_of(scenario)[0]
     model, cluster = scenario.get("model"), scenario.get("cluster", {})
     got: dict[str, Any] = {"format": result["format"], "model": model, "task": _task(scenario)}
     if "serving" in scenario:

@@ -149,6 +149,14 @@ def test_the_page_holds_counts_by_format_and_says_that_few_files_were_read(
     assert (first["path"], first["result"]) == ("serve.sh", "given")
 
 
+def test_what_a_scenario_leaves_to_its_recipe_counts_as_read() -> None:
+    training = {"framework": "megatron_bridge", "recipe": "ministral3_3b_peft_config"}
+    scenario = {"training": training, "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4}}
+    got = public_files.reading({"format": "megatron_bridge", "scenario": scenario}, dict.fromkeys(FIELDS, ABSENT))
+    assert (got["model"], got["task"], got["length"]) == ("mistralai/Ministral-3-3B-Instruct-2512", "lora", 4096)
+    assert got["devices"] == "1x4"
+
+
 def test_a_seed_draws_the_same_files_whatever_else_is_searched(snapshots: Snapshots) -> None:
     folder = snapshots.git_folder("own/files")
     assert folder is not None
