@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 PHASES = "shares of its steps and of its time; figures above are means over the run, memory that of the fullest phase"
 _STAGES_PRINTED = 12
+_HALF = 0.5
+"""Share of the interval's width down to which a measurement has to narrow it to be proposed on the first screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,9 @@ def interval_text(result: TrainingResult) -> str:
 
 
 def next_notes(found: NextMeasurement | None) -> tuple[Words, ...]:
-    """What to measure next, and its command below."""
-    told = next_lines(found)
+    """What to measure next, and its command below; nothing where that would not halve the interval."""
+    halves = found is not None and found.half_width_after <= _HALF * found.half_width
+    told = next_lines(found) if halves else None
     return () if told is None else (f"measure next: {told[0]}", Text(told[1], code=True))
 
 
