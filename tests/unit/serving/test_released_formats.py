@@ -24,13 +24,14 @@ def _scenario(model: object, device: str, tp: int, **precision: str) -> dict[str
 
 
 @pytest.mark.parametrize(
-    ("model", "checkpoint_bytes"),
-    # arXiv 2508.10925, table 1: checkpoint size of gpt-oss-120b and -20b
-    [("openai/gpt-oss-120b", 60.8 * GIB), ("openai/gpt-oss-20b", 12.8 * GIB)],
+    ("model", "loaded_bytes"),
+    # files of 60.8 and 12.8 GiB (arXiv 2508.10925, table 1), which Triton's kernels load with their scales twice
+    # (llm-d-incubation/llm-d-planner docs/empirical-vllm-memory-results.md)
+    [("openai/gpt-oss-120b", 64.38 * GIB), ("openai/gpt-oss-20b", 13.47 * GIB)],
 )
-def test_weights_take_the_memory_of_the_published_checkpoint(model: str, checkpoint_bytes: float) -> None:
+def test_weights_take_the_memory_that_engines_log(model: str, loaded_bytes: float) -> None:
     d = prepare(_scenario(model, "h100-sxm-80gb", 1))
-    assert d.instance.capacity.weights_bytes == pytest.approx(checkpoint_bytes, rel=0.02)
+    assert d.instance.capacity.weights_bytes == pytest.approx(loaded_bytes, rel=0.02)
 
 
 @pytest.mark.parametrize("model", ["deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K2-Instruct"])
