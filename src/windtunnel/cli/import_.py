@@ -164,10 +164,10 @@ def import_(
         if input or of_trace:
             raise BadInput("a pasted command takes the options of launch files")
         import_configuration(Path("-"), format, wanted, output, as_json, block, library, pasted=pasted)
-    elif target := module_target(config):
+    elif module := module_target(config):
         if wanted != Wanted() or format or of_trace:
             raise BadInput(f"{config}: is a PyTorch module, which only takes --input")
-        import_module(*target, input or [], output, as_json)
+        import_module(*module, input or [], output, as_json)
     elif input:
         raise BadInput(f"{config}: is no FILE.py:NAME; --input is for PyTorch modules")
     elif kind := trace_format(config, format):
