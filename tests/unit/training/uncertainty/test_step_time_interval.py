@@ -112,7 +112,8 @@ def test_a_known_site_and_a_profile_take_the_spread_between_sites_out() -> None:
     away, home = interval_of(subject(), 1.0), interval_of(subject(), 1.0, site_known=True)
     profiled = interval_of(subject(), 1.0, Coverage(1.0, 0.01))
     assert "whole families left out" in away.basis and "out of fold" in home.basis
-    assert home.high - home.low <= profiled.high - profiled.low < away.high - away.low
+    # widths at home and with a profile are estimates of the same spread, from 45 configurations and from 15 families
+    assert max(home.high - home.low, profiled.high - profiled.low) < 0.8 * (away.high - away.low)
 
 
 def test_an_unseen_device_widens_the_shipped_band_and_says_so() -> None:
