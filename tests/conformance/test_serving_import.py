@@ -131,6 +131,8 @@ def test_older_spellings_are_read() -> None:
     ).scenario()
     (pool,) = back["serving"]["pools"]
     assert pool == {"plan": {"tp": 2}, "kv": {"prefix_caching": False, "swap_space_bytes": 4.0 * 2**30}}
+    back = taken("python -m vllm.entrypoints.cli.main serve meta-llama/Llama-3.1-8B -tp 4").scenario()
+    assert back["serving"]["pools"] == [{"plan": {"tp": 4}}]
 
 
 def test_yaml_files_alone_are_read() -> None:

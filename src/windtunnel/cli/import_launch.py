@@ -230,7 +230,7 @@ def _checked(launch: Launch, wanted: Wanted) -> None:
     Raises:
         BadInput: the file, or the scenario that it became, has problems.
     """
-    from windtunnel.errors import BadInput, Infeasible
+    from windtunnel.errors import BadInput, Infeasible, Problem
 
     serving = "serving.engine" in launch.fields
     if wanted.name:
@@ -251,7 +251,10 @@ def _checked(launch: Launch, wanted: Wanted) -> None:
         if launch.format == "load":
             from windtunnel.scenarios.load import load_traffic_spec
 
-            load_traffic_spec(launch.scenario()["serving"]["traffic"])
+            traffic = launch.scenario().get("serving", {}).get("traffic")
+            if traffic is None:
+                raise BadInput(Problem("", "states no requests, lengths or rate of a load that can be read"))
+            load_traffic_spec(traffic)
         elif serving:
             from windtunnel.exporters.servers.deployed import deployed
 

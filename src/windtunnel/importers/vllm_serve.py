@@ -17,6 +17,7 @@ FORMAT = "vllm"
 TITLE = "vllm serve"
 PROGRAMS = (
     re.compile(r"(^|[/\s\"'])vllm\s+serve\b", re.MULTILINE),
+    re.compile(r"\bvllm\.entrypoints\.cli\.main\s+serve\b"),
     re.compile(r"\bdynamo\.vllm\b"),
     re.compile(r"\bvllm\.entrypoints\.(openai\.|anthropic\.)?api_server\b|\bvllm/entrypoints/openai/api_server\.py\b"),
 )

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from windtunnel.cli.import_launch import _checked
+from windtunnel.errors import BadInput
 from windtunnel.importers import formats
-from windtunnel.importers.launch import Wanted
+from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.specs.traffic import TrafficSpec
 
 
@@ -107,3 +109,8 @@ def test_lengths_of_inference_perf_may_be_distributions_in_place() -> None:
         "min": 110,
         "max": 400,
     }
+
+
+def test_a_script_in_which_no_load_can_be_read_is_refused_in_words() -> None:
+    with pytest.raises(BadInput, match="no requests, lengths or rate"):
+        _checked(Launch(format="load", title="a load", file="load.sh"), Wanted())
