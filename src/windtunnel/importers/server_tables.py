@@ -133,6 +133,7 @@ def _srt(data: Mapping[str, Any]) -> str:
         return ""
     model = _table(data, "model").get("path", "$MODEL")
     per_node = resources.get("gpus_per_node")
+    per_node = per_node if isinstance(per_node, int) and per_node > 0 else None
     out = []
     for part in ("prefill", "decode", "agg", "aggregated"):
         flags = _table(backend, f"{kind}_config", part)

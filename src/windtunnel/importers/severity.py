@@ -18,6 +18,8 @@ from windtunnel.importers.settings import options
 
 _OFF: tuple[Any, ...] = (False, None, "", 0, "none", "None", "null", "no", "off", "disabled", "[]", "{}", [])
 """Values that leave a setting off."""
+_MOST_OF_A_NAME = 200
+"""Characters at the end of a name that decide."""
 _LEAST = 3
 """Unknown settings from which on a file counts as mostly unread."""
 _ROLLOUTS = re.compile(r"(^|_)(vllm|sglang|trtllm|rollouts?|rewards?|rm|ref|critic|teacher|generation|infer|algo)(_|$)")
@@ -74,7 +76,7 @@ def topic_of(name: str, value: Any = None) -> Topic | None:
 
 
 def _words(name: str) -> str:
-    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("-")).lower()
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("-")[-_MOST_OF_A_NAME:]).lower()
     return re.sub(r"[^a-z0-9]+", "_", plain)
 
 

@@ -66,6 +66,7 @@ _DEEPEST = 5
 """Files that source each other, at most."""
 _MOST_OF_A_SUM = 1_000
 """Characters of an arithmetic expression that is worked out."""
+_MOST_WORDS = 100_000
 _MOST_CHARACTERS = 4_000_000
 """Characters of all words of a script, with variables that hold others."""
 _MOST_SOURCED = 100
@@ -174,7 +175,7 @@ class _Reader:
         self.folder = Path(file).parent if file not in ("", "-") else None
         self.depth = 0
         self.sourced = 0
-        self.characters = 0
+        self.words = self.characters = 0
         self.line: int | None = None
         """The line that sources the file that is read."""
         self.given = dict(env)
@@ -237,12 +238,13 @@ class _Reader:
         """The words that a word becomes.
 
         Raises:
-            BadInput: the words of the script, one made of others, have more than `_MOST_CHARACTERS` together.
+            BadInput: the words of the script, one made of others, are more than `_MOST_WORDS` or `_MOST_CHARACTERS`.
         """
         words = self._expanded(raw)
-        self.characters += sum(len(word.text) + 1 for word in words)
-        if self.characters > _MOST_CHARACTERS:
-            rule = f"its variables stand for more than {_MOST_CHARACTERS:,} characters"
+        self.words += len(words)
+        self.characters += sum(len(word.text) for word in words)
+        if self.words > _MOST_WORDS or self.characters > _MOST_CHARACTERS:
+            rule = f"stands for more than {_MOST_WORDS:,} words or {_MOST_CHARACTERS:,} characters, variables expanded"
             raise BadInput(Problem("", rule, file=self.file, line=raw.line))
         return words
 

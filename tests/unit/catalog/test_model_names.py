@@ -6,7 +6,7 @@ import pytest
 
 from windtunnel.catalog import store
 from windtunnel.catalog.checkpoints import named_format
-from windtunnel.catalog.model_names import checkpoint
+from windtunnel.catalog.model_names import _places, checkpoint
 from windtunnel.data_files import read_yaml
 from windtunnel.errors import BadInput
 
@@ -118,3 +118,9 @@ def test_two_mixtures_of_one_size_are_not_guessed() -> None:
 @pytest.mark.parametrize("text", ["64/16", "8/14"])
 def test_the_patch_of_an_encoder_is_no_name(text: str) -> None:
     assert store.stem_of("models", text) is None
+
+
+def test_words_are_found_one_behind_the_other() -> None:
+    assert _places(("a", "b", "a"), ("a", "x", "b", "a")) == [0, 2, 3]
+    assert _places(("b", "a", "a"), ("a", "b", "a")) is None, "one word does not count twice"
+    assert _places(("a", "b"), ("b", "a")) is None

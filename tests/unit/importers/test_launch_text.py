@@ -11,7 +11,7 @@ import pytest
 from windtunnel.cli.main import run
 from windtunnel.importers import formats
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.launch_text import tidy, written_files
+from windtunnel.importers.launch_text import fenced_blocks, tidy, written_files
 from windtunnel.importers.manifests import container_text
 
 
@@ -191,3 +191,13 @@ def test_a_model_outside_the_catalogue_comes_from_its_config(
     assert run([*command, "--model", str(tmp_path / "config.json")]) == 0
     model = json.loads(capsys.readouterr().out)["scenario"]["model"]
     assert model["hidden_size"] == 1024 and model["num_hidden_layers"] == 10
+
+
+def test_blocks_have_the_lines_of_their_page() -> None:
+    page = "# One ##\n\n```bash\nrun a\n```\ntext\n## Two\n~~~python\nno\n~~~\n```\n$ run b\n```\n"
+    blocks = list(fenced_blocks(page))
+    assert [(block.line, block.heading, block.text.strip()) for block in blocks] == [
+        (4, "One", "run a"),
+        (12, "Two", "run b"),
+    ]
+    assert [block.text.count("\n", 0, block.text.index("run")) for block in blocks] == [3, 11]

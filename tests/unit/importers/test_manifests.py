@@ -300,3 +300,38 @@ def test_slices_of_tpus_in_a_manifest() -> None:
     fields = formats.read(formats.detect(text, "x"), text, "x", Wanted()).fields
     assert fields["cluster.nodes"] * fields["cluster.devices_per_node"] == 16
     assert fields["training.global_batch"] == 32
+
+
+def test_pools_have_the_names_of_their_containers() -> None:
+    assert "# pool server: 3 of 2 devices, prefill\n" in container_text(ROLES)
+    assert "# pool leader: 3 of 4 devices, 2 nodes\n" in container_text(GROUP)
+
+
+RAY_SERVE = """\
+applications:
+  - args:
+      llm_configs:
+        - model_loading_config: {model_id: small, model_source: Qwen/Qwen3-8B}
+          deployment_config: {num_replicas: REPLICAS}
+          engine_kwargs: {tensor_parallel_size: 2}
+"""
+
+
+@pytest.mark.parametrize(("replicas", "copies"), [("3", 3), ("auto", 1), ("-2", 1)])
+def test_copies_of_ray_serve(replicas: str, copies: int) -> None:
+    assert f": {copies} of" in container_text(RAY_SERVE.replace("REPLICAS", replicas))
+
+
+SLURM = """\
+model: {path: Qwen/Qwen3-8B}
+resources: {gpus_per_node: PER_NODE, agg_workers: 2, agg_nodes: NODES}
+backend: {sglang_config: {agg: {mem-fraction-static: 0.8}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("per_node", "nodes", "size"), [("8", "2", 8), ("4", "1", 2), ("0", "2", 1), ("few", "2", 1), ("8", "some", 1)]
+)
+def test_devices_of_a_worker_of_srt_slurm(per_node: str, nodes: str, size: int) -> None:
+    text = container_text(SLURM.replace("PER_NODE", per_node).replace("NODES", nodes))
+    assert f"2 of {size} devices" in text and f"--tp-size {size}" in text

@@ -124,7 +124,7 @@ def test_files_that_source_each_other_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["A=$A$A\n", "A=(${A[@]} ${A[@]})\n", 'A+=" $A"\n'])
 def test_variables_that_double_are_refused(step: str) -> None:
-    with pytest.raises(BadInput, match="more than 4,000,000 characters"):
+    with pytest.raises(BadInput, match="more than 100,000 words or 4,000,000 characters"):
         read_script("A=(xx yy)\n" + step * 60 + "run $A\n", {})
 
 

@@ -122,3 +122,18 @@ def test_a_text_in_a_variable_is_a_command() -> None:
     text = "read -r -d '' COMMAND <<EOF\nvllm serve meta-llama/Llama-3.1-8B \\\n  -tp 2\nEOF\n$COMMAND\n"
     launch = imported(text)
     assert launch.fields["serving.pools.0.plan.tp"] == 2
+
+
+def test_a_topic_is_settled_by_its_option_its_field_or_a_field_below() -> None:
+    topic = topic_of("tensor_parallel_size")
+    assert topic is not None and topic.fields[0] == "plan"
+    assert not topic.settled(Wanted())
+    assert topic.settled(Wanted(fields={"plan": {"tp": 2}}))
+    assert topic.settled(Wanted(fields={"plan.tp": 2}))
+    assert not topic.settled(Wanted(fields={"planned.tp": 2, "model": "a"}))
+
+
+def test_a_long_name_is_looked_at_once() -> None:
+    assert topic_of("a_" * 100_000 + "b") is None
+    topic = topic_of("a_" * 100_000 + "tp_size")
+    assert topic is not None and topic.name == "parallelism"
