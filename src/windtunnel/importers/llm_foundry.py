@@ -79,6 +79,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     return launch
 
 
+_MOST_RATIO = 1_000
+
+
 def _model(launch: Launch, s: Settings, wanted: Wanted) -> None:
     if wanted.model is not None or s.get("model.pretrained_model_name_or_path"):
         tune.base_model(launch, s, wanted, "model.pretrained_model_name_or_path")
@@ -86,6 +89,10 @@ def _model(launch: Launch, s: Settings, wanted: Wanted) -> None:
         return
     hidden = s.number("model.d_model") or 0
     ratio = s.get("model.expansion_ratio") or 4
+    if not isinstance(ratio, int | float) or not 0 < ratio <= _MOST_RATIO:
+        rule = f"must be a number above 0 and at most {_MOST_RATIO}"
+        launch.wrong("model.expansion_ratio", rule, ratio, s.line("model.expansion_ratio"))
+        ratio = 4
     gated = s.get("model.ffn_config.ffn_type") in ("mptglu", "mptgeglu")
     groups = s.number("model.attn_config.kv_n_heads")
     kind = str(s.get("model.attn_config.attn_type") or "")

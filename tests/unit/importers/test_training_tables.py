@@ -467,3 +467,17 @@ def test_eight_bits_of_transformer_engine_in_automodel() -> None:
 def test_the_objective_is_in_the_json() -> None:
     assert imported(RL.replace("sft:", "dpo:")).as_dict()["objective"] == "dpo"
     assert "objective" not in imported(RL).as_dict()
+
+
+@pytest.mark.parametrize("ratio", [".inf", ".nan", "-1", "wide", "[4]"])
+def test_an_expansion_that_is_no_number_is_a_problem(ratio: str) -> None:
+    problems = imported(FOUNDRY.replace("expansion_ratio: 4", f"expansion_ratio: {ratio}"), nodes=1).problems
+    assert any(problem.field == "model.expansion_ratio" for problem in problems)
+
+
+def test_width_and_groups_of_llm_foundry() -> None:
+    text = FOUNDRY.replace("attn_impl: flash", "attn_type: multiquery_attention")
+    fields = imported(text, nodes=1).fields
+    assert (fields["model.intermediate_size"], fields["model.num_key_value_heads"]) == (4096, 1)
+    assert imported(text.replace("expansion_ratio: 4, ", ""), nodes=1).fields["model.intermediate_size"] == 4096
+    assert imported(text.replace("ratio: 4", "ratio: 2"), nodes=1).fields["model.intermediate_size"] == 2048

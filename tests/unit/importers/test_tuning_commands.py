@@ -265,3 +265,17 @@ def test_files_of_preferences_are_not_sft(more: str, file: str, batch: int, refe
 def test_a_file_of_rollouts_is_not_sft() -> None:
     [problem] = imported(PAIRS + "num_generations: 16\nmax_completion_length: 512\nuse_vllm: true\n").problems
     assert "post-training (GRPO): rollouts of 16 samples" in problem.rule
+
+
+def test_sequence_parallelism_and_offload_of_megatron_swift() -> None:
+    fields = imported(MEGATRON_SWIFT).fields
+    assert fields["plan.sp"] is True and "plan.offload.optimizer" not in fields
+    alone = imported(MEGATRON_SWIFT.replace("--tensor_model_parallel_size 2", "--optimizer_cpu_offload true")).fields
+    assert "plan.sp" not in alone and alone["plan.offload.optimizer"] == 1.0
+
+
+def test_rows_that_verl_pads_are_said() -> None:
+    padded = imported(VERL)
+    packed = imported(VERL.rstrip() + " use_remove_padding=true\n")
+    assert any(left.name == "data.max_length" for left in padded.unread)
+    assert not any(left.name == "data.max_length" for left in packed.unread)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from windtunnel.training.predict import simulate_training
 from windtunnel.training.results.training_result import TrainingResult
+from windtunnel.training.stage_costs.eager_operators import Eager, rotation
 
 
 def _step(model: str = "Qwen/Qwen3-8B", plan: dict[str, Any] | None = None, **training: Any) -> TrainingResult:
@@ -101,3 +103,17 @@ def test_permutation_by_single_operators_moves_more() -> None:
         value: _mixture(fused_permute=value, moe_dispatcher="alltoall").step_time_s for value in (None, True, False)
     }
     assert step[None] == step[True] < step[False]
+
+
+def test_operators_of_a_rotation() -> None:
+    """Two tensors of 12 operators forward and 9 backward; latent attention one and two more."""
+    plan = SimpleNamespace(cp=1)
+    segment = SimpleNamespace(launches=[SimpleNamespace(module="rope", phase=phase) for phase in "FD"])
+    plain, latent = (SimpleNamespace(position_embedding="rope", is_mla=mla) for mla in (False, True))
+    ahead = Eager(rotates=True)
+    assert rotation(segment, plain, plan, ahead) == (2 * 12 + 2 * 9, 0.0)
+    assert rotation(segment, latent, plan, ahead) == (2 * 13 + 2 * 11, 0.0)
+    looped = Eager(rotates=True, documents=4.0, rope_by_document=True)
+    assert rotation(segment, plain, plan, looped) == (4 * (18 + 2 * 3), 4 * (24 + 2 * 1) + 2 * 5)
+    forward = SimpleNamespace(launches=segment.launches[:1])
+    assert rotation(forward, plain, plan, Eager(rotates=True, documents=4.0)) == (0.0, 24 + 2 * 16)
