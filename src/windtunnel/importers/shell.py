@@ -66,6 +66,7 @@ _DEEPEST = 5
 """Files that source each other, at most."""
 _MOST_OF_A_SUM = 1_000
 """Characters of an arithmetic expression that is worked out."""
+_MOST_FRAMES = 100
 _MOST_WORDS = 100_000
 _MOST_CHARACTERS = 4_000_000
 """Characters of all words of a script, with variables that hold others."""
@@ -225,6 +226,7 @@ class _Reader:
                 if at is not None:
                     _place(token, at)
                 words.append(token)
+                self._count(1, 0, token.line)
                 continue
             if words:
                 yield joint, words
@@ -241,12 +243,15 @@ class _Reader:
             BadInput: the words of the script, one made of others, are more than `_MOST_WORDS` or `_MOST_CHARACTERS`.
         """
         words = self._expanded(raw)
-        self.words += len(words)
-        self.characters += sum(len(word.text) for word in words)
+        self._count(len(words), sum(len(word.text) for word in words), raw.line)
+        return words
+
+    def _count(self, words: int, characters: int, line: int) -> None:
+        self.words += words
+        self.characters += characters
         if self.words > _MOST_WORDS or self.characters > _MOST_CHARACTERS:
             rule = f"stands for more than {_MOST_WORDS:,} words or {_MOST_CHARACTERS:,} characters, variables expanded"
-            raise BadInput(Problem("", rule, file=self.file, line=raw.line))
-        return words
+            raise BadInput(Problem("", rule, file=self.file, line=line))
 
     def _expanded(self, raw: _Raw) -> list[Word]:
         if len(raw.pieces) == 1 and raw.pieces[0][0] != "'":
@@ -319,6 +324,9 @@ class _Reader:
     def _run(self, joint: str, command: list[_Raw]) -> None:
         first = command[0].literal
         frame = self.frames[-1] if self.frames else None
+        if len(self.frames) > _MOST_FRAMES:
+            rule = f"has more than {_MOST_FRAMES} conditions and loops inside each other"
+            raise BadInput(Problem("", rule, file=self.file, line=command[0].line))
         if first in ("if", "elif"):
             if first == "if":
                 frame = _Frame(outer=self.active, end="fi", line=command[0].line)

@@ -164,3 +164,12 @@ def test_sums_use_the_variables_of_a_script_and_are_short() -> None:
     value = {name: " ".join(word.text for word in words) for name, words in script.variables.items()}
     assert value["C"] == "6", "a variable of a sum is a sum of its own"
     assert value["LONG"].startswith("$((") and value["D"] == "$((E+1))"
+
+
+def test_scripts_of_too_many_words_or_levels() -> None:
+    with pytest.raises(BadInput, match="more than 100,000 words"):
+        read_script("a " * 100_001, {})
+    with pytest.raises(BadInput, match="more than 100 conditions"):
+        read_script("if [ $X ]; then\n" * 102 + "a\n", {})
+    deep = read_script("if [ 1 = 1 ]; then\n" * 99 + "a\n" + "fi\n" * 99, {})
+    assert [word.text for word in deep.commands[0]] == ["a"]
