@@ -79,6 +79,8 @@ def test_a_file_of_the_repository(tmp_path: Path) -> None:
     assert beside(str(script), str(tmp_path / "configs" / "a.yaml")) == tmp_path / "configs" / "a.yaml"
     assert text_beside(str(script), f"{tmp_path}/configs/$X/../a.yaml") is None
     assert text_beside("-", "configs/a.yaml") is None
+    for name in ("~/a.yaml", "a\0.yaml", ""):
+        assert beside(str(script), name) is None
 
 
 def test_the_repository_of_a_home_folder_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

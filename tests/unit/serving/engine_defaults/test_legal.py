@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windtunnel import api
+from windtunnel import api, catalog
 from windtunnel.errors import BadInput
 from windtunnel.exporters.servers.launch import server_files
 from windtunnel.serving.engine_defaults import legal_limits
+from windtunnel.serving.engine_defaults.legal import _plan_facts
+from windtunnel.specs.serving import PoolSpec
 
 
 def scenario(engine: str = "vllm", model: str = "meta-llama/Llama-3.1-8B", **pool: Any) -> dict[str, Any]:
@@ -62,3 +64,10 @@ def test_pairs_of_limits_are_legal_alone_or_together() -> None:
     able = legal_limits("vllm", (), {}, (8, 1024), (512, 1024))
     np.testing.assert_array_equal(able, [[True, True], [False, True]])
     assert legal_limits("generic", (), {}, (8, 1024), (512,)).all()
+
+
+def test_sizes_that_rules_compare() -> None:
+    pool = PoolSpec.model_validate({"plan": {"tp": 4, "dp": 3}})
+    facts = _plan_facts(pool, catalog.model("Qwen/Qwen3-30B-A3B"))  # four key/value heads
+    assert (facts["plan.ranks"], facts["plan.devices"], facts["plan.ranks_a_kv_head"]) == (12, 12, 1)
+    assert facts["plan.attention_dp"] is True and facts["plan.context_parallel"] is False and facts["plan.dcp"] is None
