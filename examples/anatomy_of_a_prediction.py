@@ -53,7 +53,7 @@ def main(path: str) -> float:
 
     heading("3. Graph: operators of each kind of block, unsharded (graph/)")
     batch = Batch.train(plan.mbs, training.seq_len)
-    whole = graph.build(model, batch, style=style_of(defaults, training))
+    whole = graph.build(model, batch, style=style_of(defaults, training, plan))
     for kind, block in whole.blocks.items():
         flop = sum(graph.forward_flop(op) for op in block.operators)
         print(f"block {kind}: {len(block.operators)} operators, {flop:.4g} FLOP forward")

@@ -229,7 +229,7 @@ def space_of(**search_space: Any) -> Candidates:
 
 
 def test_hybrid_attention_is_cut_every_way_that_is_neither_kind_alone() -> None:
-    x = space_of(tp=[1], pp=[1], mbs=[1], cp=[1, 4, 8], cp_kind=["ring", "all_to_all", "hybrid"], recompute=["none"])
+    x = space_of(tp=[1], pp=[1], mbs=[1], zero=[1], cp=[1, 4, 8], cp_kind=["ring", "all_to_all", "hybrid"], recompute=["none"])
     legal = [(int(x.cp[i]), x.policies[j].cp_kind, x.policies[j].cp_all_to_all) for i, j in np.argwhere(x.legal)]
     assert sorted(legal) == [
         (1, "ring", 1),
@@ -249,7 +249,7 @@ def test_hybrid_attention_is_cut_every_way_that_is_neither_kind_alone() -> None:
 def test_switches_that_cannot_run_are_counted_by_rule() -> None:
     x = space_of(tp=[8], cp=[1], pp=[1], shard_group=[3], recompute=["none"], zero=[1])
     assert not x.count and x.excluded["shard_group divides dp · cp and is smaller"] == len(x.tp)
-    x = space_of(tp=[1], cp=[8], pp=[1], cp_kind=["hybrid"], cp_all_to_all=[3, 4], recompute=["none"])
+    x = space_of(tp=[1], cp=[8], pp=[1], cp_kind=["hybrid"], cp_all_to_all=[3, 4], recompute=["none"], zero=[1])
     assert x.excluded["cp_all_to_all divides cp"] == len(x.tp) == x.count
     x = space_of(tp=[1], cp=[1], pp=[2], vpp=[2], mbs=[4], schedule=["interleaved_1f1b"], recompute=["none"])
     assert x.excluded["the schedule can run pp, vpp and the micro-batches"] > 0

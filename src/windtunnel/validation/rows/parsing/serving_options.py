@@ -63,7 +63,7 @@ def stated_options(ctx: ServingContext, engine: str, model: ModelSpec, device: s
     starts = reader.PROGRAM.starts
     command = next((v for v in ctx.config.values() if isinstance(v, str) and starts.place(v) is not None), None)
     given = {} if command else _settings(ctx, engine, reader)
-    text = command or yaml.safe_dump(given)
+    text = command or yaml.safe_dump({"model": model.name, **given})
     launch: Launch = reader.read(text, "config", Wanted(device=device, model=model.name, nodes=1, devices_per_node=8))
     said = {name for path, (name, _) in launch.origin.items() if path.startswith("serving.")}
     said |= {problem.field for problem in launch.problems}
