@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windtunnel.catalog import store
 from windtunnel.errors import ProblemList
-from windtunnel.exporters.servers.naming import named_checkpoint
 from windtunnel.scenarios.source import Source
 from windtunnel.serving import engine_defaults
 from windtunnel.serving.deployment import load_deployment
@@ -98,7 +98,7 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
     name = o.scenario.name or model.name
     return Deployed(
         name=name,
-        checkpoint=named_checkpoint(o.scenario.model, model),
+        checkpoint=_named_checkpoint(o.scenario.model, model),
         model=model,
         cluster=cluster,
         serving=serving,
@@ -134,3 +134,19 @@ def _names(serving: ServingSpec) -> list[str]:
         return ["server"]
     named = ["server" if role == "mixed" else role for role in roles]
     return [name if named.count(name) == 1 else f"{name}{named[:i].count(name)}" for i, name in enumerate(named)]
+
+
+def _named_checkpoint(written: object, model: ModelSpec) -> str:
+    """The checkpoint of a scenario.
+
+    Args:
+        written: what the scenario says under `model`.
+        model: its architecture; many checkpoints share one.
+    """
+    if not isinstance(written, str):
+        return model.name
+    if "/" in written:
+        return written
+    own = store.key(written)
+    names = (name for name in store.spellings("models") if name.count("/") == 1)
+    return next((name for name in names if store.key(name.split("/")[1]) == own), model.name)
