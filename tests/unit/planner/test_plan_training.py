@@ -229,7 +229,9 @@ def space_of(**search_space: Any) -> Candidates:
 
 
 def test_hybrid_attention_is_cut_every_way_that_is_neither_kind_alone() -> None:
-    x = space_of(tp=[1], pp=[1], mbs=[1], zero=[1], cp=[1, 4, 8], cp_kind=["ring", "all_to_all", "hybrid"], recompute=["none"])
+    x = space_of(
+        tp=[1], pp=[1], mbs=[1], zero=[1], cp=[1, 4, 8], cp_kind=["ring", "all_to_all", "hybrid"], recompute=["none"]
+    )
     legal = [(int(x.cp[i]), x.policies[j].cp_kind, x.policies[j].cp_all_to_all) for i, j in np.argwhere(x.legal)]
     assert sorted(legal) == [
         (1, "ring", 1),
