@@ -44,6 +44,20 @@ _MEANINGS = {
     "decode_kv_fraction": "caches read by decoding attention, of memory bandwidth",
     "launch_layer_s": "host time of a layer, forward",
     "layer_s": "least times of a layer's products",
+    "host_s": "host time of an iteration",
+    "sequence_s": "host time of an iteration for each sequence",
+    "request_s": "front end: HTTP and tokeniser of a request",
+    "stream_s": "host time of an iteration for each streamed answer",
+    "prompt_layer_s": "launches of a layer with prompts",
+    "quantise_layer_s": "casts of a layer with 8-bit weights",
+    "matrix_fraction": "share of the peak that linear layers reach",
+    "prefill_attention_fraction": "share of the peak that attention of prompts reaches",
+    "expert_bytes_fraction": "weights of experts read, of memory bandwidth",
+    "expert_matrix_fraction": "experts' products against those of linear layers",
+    "all_reduce_s": "latency of an all-reduce",
+    "all_reduce_fraction": "share of the link's rate that all-reduces reach",
+    "all_to_all_s": "latency of an exchange between experts' ranks",
+    "all_to_all_fraction": "share of the link's rate that these exchanges reach",
 }
 """What a coefficient is, in a few words."""
 

@@ -55,13 +55,16 @@ def calibrate(
             show_default=False,
             help="Read instead: aiconfigurator (operator tables of its package), nccl-tests (what it printed), "
             "kineto (a PyTorch trace), incidents (a CSV of failures, for run.failures), samples (attempts at problems, "
-            "CSV or JSON, for population).",
+            "CSV or JSON, for population), results (of vllm bench, SGLang's bench, aiperf, GuideLLM, inference-perf or "
+            "Prometheus, for a server; a file of results itself stands for it, the server's scenario comes last).",
         ),
     ] = None,
     scenario: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="What a log's columns change, a trace is of, or tests ran on.", show_default=False
+            metavar="FILE",
+            help="What a log's columns change, a trace or results are of, or tests ran on.",
+            show_default=False,
         ),
     ] = None,
     overrides: Overrides = None,
@@ -98,12 +101,13 @@ def calibrate(
     processes. Close other programs first. With --from-logs or --from nothing is run: the profile comes from step times
     of your own, or from what another tool measured.
     """
-    from windtunnel.cli.calibrate_from import Given, from_incidents, from_samples, imported
+    from windtunnel.cli.calibrate_from import Given, from_incidents, from_results, from_samples, imported, results_named
     from windtunnel.cli.calibrate_from import from_logs as fit_logs
 
+    source, given_files, scenario = results_named(source, files or (), scenario)
     given = Given(
         source=source,
-        files=tuple(files or ()),
+        files=given_files,
         logs=from_logs,
         scenario=scenario,
         overrides=tuple(overrides or ()),
@@ -123,6 +127,9 @@ def calibrate(
         return
     if source == "samples":
         from_samples(given, Path("population.yaml") if out == _OUT else out, as_json)
+        return
+    if source == "results":
+        from_results(given, out, as_json)
         return
     if from_logs is not None:
         fit_logs(given, out, plot, as_json)
@@ -183,6 +190,7 @@ def register(app: typer.Typer) -> None:
             "calibrate --on gpu --out my-h200.yaml",
             "calibrate --from-logs steps.csv --scenario my.yaml --out mine.yaml",
             "calibrate --from nccl-tests all_reduce.txt all_gather.txt --device h100-sxm-80gb",
+            "calibrate --from run-c8.json run-c64.json server.yaml --out my-server.yaml",
             "calibrate --from kineto trace.json.gz --scenario my.yaml",
             "calibrate --from incidents incidents.csv --nodes 2048 --days 54 --out failures.yaml",
             "calibrate --from samples attempts.csv --out population.yaml",

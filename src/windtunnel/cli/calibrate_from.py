@@ -13,7 +13,20 @@ if TYPE_CHECKING:
     from windtunnel.calibration.profile import Calibration
     from windtunnel.specs.cluster import ClusterSpec
 
-SOURCES = ("aiconfigurator", "nccl-tests", "kineto", "incidents", "samples")
+SOURCES = ("aiconfigurator", "nccl-tests", "kineto", "incidents", "samples", "results")
+SCENARIOS = (".yaml", ".yml")
+
+
+def results_named(
+    source: str | None, files: Sequence[Path], scenario: Path | None
+) -> tuple[str | None, tuple[Path, ...], Path | None]:
+    """Source, files and scenario: `--from` may name the first result itself, and the last file may be the scenario."""
+    given = tuple(files)
+    if source is not None and source not in SOURCES and Path(source).is_file():
+        source, given = "results", (Path(source), *given)
+    if source == "results" and scenario is None and given and given[-1].suffix in SCENARIOS:
+        given, scenario = given[:-1], given[-1]
+    return source, given, scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +59,16 @@ class Given:
         problems = []
         if self.source is not None and self.source not in SOURCES:
             near = nearest_name(self.source, SOURCES)
-            problems.append(Problem("--from", f"must be one of {', '.join(SOURCES)}", self.source, nearest=near))
+            problems.append(
+                Problem(
+                    "--from", f"must be one of {', '.join(SOURCES)}, or a file of results", self.source, nearest=near
+                )
+            )
         if self.source is not None and self.logs is not None:
             problems.append(Problem("--from-logs", "goes alone: a profile has one source; give its file to the next"))
         readers = {
-            "--scenario": (self.scenario, ("logs", "kineto", "nccl-tests")),
-            "--set": (self.overrides, ("logs", "kineto", "nccl-tests")),
+            "--scenario": (self.scenario, ("logs", "kineto", "nccl-tests", "results")),
+            "--set": (self.overrides, ("logs", "kineto", "nccl-tests", "results")),
             "--system": (self.system, ("aiconfigurator",)),
             "--software": (self.software, ("aiconfigurator",)),
             "--device": (self.device, ("nccl-tests",)),
@@ -73,6 +90,10 @@ class Given:
             problems.append(Problem("--from incidents", "needs one CSV of incidents"))
         if self.source == "samples" and len(self.files) != 1:
             problems.append(Problem("--from samples", "needs one file of attempts (CSV or JSON)"))
+        if self.source == "results" and (self.scenario is None or not self.files):
+            problems.append(
+                Problem("--from results", "needs results, and the scenario of the server: one file of YAML")
+            )
         if problems:
             raise BadInput(problems)
 
@@ -137,6 +158,25 @@ def from_samples(given: Given, out: Path, as_json: bool) -> None:
         print_json(samples_dict(found))
         return
     console().print(samples_summary(found))
+
+
+def from_results(given: Given, out: Path, as_json: bool) -> None:
+    """Fit a server to results of benchmarks, write and tell."""
+    from windtunnel.calibration.profile import write_device
+    from windtunnel.calibration.server_fit import fit_server
+    from windtunnel.calibration.server_results import read_loads
+    from windtunnel.calibration.server_text import server_dict, server_summary
+
+    check_targets(out, inputs=(*given.files, given.scenario))
+    loads = read_loads(given.files, str(given.scenario), given.overrides)
+    with progress("fitting") as told:
+        found = fit_server(loads, ", ".join(file.name for file in given.files), told)
+    write_device(found.device, out)
+    note(f"profile  {out}  (cluster.device: {out.name})")
+    if as_json:
+        print_json(server_dict(found))
+        return
+    console().print(server_summary(found))
 
 
 def from_logs(given: Given, out: Path, plot: Path | None, as_json: bool) -> None:

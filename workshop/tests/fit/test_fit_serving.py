@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from windtunnel import catalog
+from windtunnel.calibration.server_priors import PRIORS, PROMPT_LAYER_MOST_S
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results import joint_draws
@@ -24,7 +25,7 @@ from windtunnel_lab.fit.serving import FREE, Fitter, State, out_of_sample
 from windtunnel_lab.fit.serving_cases import cases_of, observations, predict
 from windtunnel_lab.fit.serving_leave_out import between_sets, left_out_sets, results, table
 from windtunnel_lab.fit.serving_pooling import Known, expected
-from windtunnel_lab.fit.serving_priors import PRIORS, PROMPT_LAYER_MOST_S, scaled, value_of
+from windtunnel_lab.fit.serving_priors import scaled, value_of
 
 MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "mistralai/Mistral-7B-v0.1")
 

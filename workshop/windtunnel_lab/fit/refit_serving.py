@@ -19,6 +19,7 @@ import numpy as np
 
 import windtunnel
 from windtunnel.arrays import Floats
+from windtunnel.calibration.server_priors import PRIORS
 from windtunnel.catalog import device, devices
 from windtunnel.cost.serving import prior_of
 from windtunnel.serving.results.joint_draws import RunShape
@@ -30,7 +31,7 @@ from windtunnel_lab.fit.serving import THIN, BlockFit, Fitter, State, out_of_sam
 from windtunnel_lab.fit.serving_cases import Case, Observation, cases_of, observations, predict
 from windtunnel_lab.fit.serving_leave_out import deviations, left_out_sets
 from windtunnel_lab.fit.serving_pooling import Block, Known, expected
-from windtunnel_lab.fit.serving_priors import PRIORS, value_of
+from windtunnel_lab.fit.serving_priors import value_of
 
 CATALOG = Path(windtunnel.__file__).parent / "catalog"
 LEAST_TOLD, LEAST_MOVE = 0.05, 0.01

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
+from windtunnel.calibration.server_priors import PRIORS
 from windtunnel.cost.serving import prior_of
 from windtunnel_lab.fit.serving_cases import Case, Observation, predict
 from windtunnel_lab.fit.serving_pooling import Block, Known, expected
-from windtunnel_lab.fit.serving_priors import PRIORS, value_of
+from windtunnel_lab.fit.serving_priors import value_of
 from windtunnel_lab.fit.training import fold_of
 
 Logs = dict[str, float]

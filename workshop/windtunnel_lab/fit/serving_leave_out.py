@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from windtunnel.arrays import Floats, Mask
+from windtunnel.calibration.server_priors import PRIORS
 from windtunnel.serving.results.joint_draws import Draws, RunShape, joint_draws
 from windtunnel.serving.results.measured_residuals import (
     COLUMNS,
@@ -38,7 +39,6 @@ from windtunnel.serving.results.measured_residuals import LEFT_OUT_SET as LEFT_O
 from windtunnel_lab.fit.serving import THIN, Fitter, State
 from windtunnel_lab.fit.serving_cases import Case, Observation, predict
 from windtunnel_lab.fit.serving_pooling import Known, expected
-from windtunnel_lab.fit.serving_priors import PRIORS
 
 
 def case_set(case: Case) -> Set:
