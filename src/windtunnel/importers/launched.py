@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from windtunnel.importers import accelerate
@@ -17,7 +17,8 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import tidy
 from windtunnel.importers.server_command import MOST_HANDED_OVER
 from windtunnel.importers.settings import Settings
-from windtunnel.importers.shell import Script, Word, read_script, split
+from windtunnel.importers.severity import hanging
+from windtunnel.importers.shell import CONTINUED, Script, Word, read_script, split
 
 _OVERRIDE = re.compile(r"[+~]*([A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
 _SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|da)?sh")
@@ -65,11 +66,13 @@ def find(text: str, launch: Launch, env: Mapping[str, str], program: re.Pattern[
         program: meets the words of the command, joined by blanks, up to the end of the program's name.
     """
     script = read_script(tidy(text), env, file=launch.file)
-    words, notes = _search(script, program, env, launch.file, iter(range(MOST_HANDED_OVER)))
-    if words is None:
+    start = _search(script, program, env, launch.file, iter(range(MOST_HANDED_OVER)))
+    if start is None:
         return None
-    for what, line, why in script.notes if notes else ():
+    words = start.words
+    for what, line, why in script.notes if start.decided else ():
         launch.leave(what, "", line, why)
+    hanging(script, launch)
     for name, line in script.missing:
         launch.leave(f"source {name}", "", line, "is not below this file's folder: what it sets is not read")
     joined = " ".join(word.text for word in words)
@@ -80,7 +83,7 @@ def find(text: str, launch: Launch, env: Mapping[str, str], program: re.Pattern[
         length += len(words[begin].text) + 1
         begin += 1
     own = words[max(begin - 1, 0)]
-    found = Launched(program=own.text, line=own.line, script=script)
+    found = Launched(program=own.text, line=own.line, script=start.script)
     found.launcher = [(word.text, word.line) for word in words[: max(begin - 1, 0)]]
     found.values, found.lines, found.rest = options_of([(word.text, word.line) for word in words[begin:]])
     for name, value, line in script.defaults:
@@ -89,27 +92,40 @@ def find(text: str, launch: Launch, env: Mapping[str, str], program: re.Pattern[
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """The first command that starts a program."""
+
+    words: list[Word]
+    decided: bool
+    """Whether it runs whatever conditions before it say."""
+    script: Script
+    """That the command is in, with the variables of the scripts around it."""
+
+
 def _search(
     script: Script, program: re.Pattern[str], env: Mapping[str, str], file: str, left: Iterator[int]
-) -> tuple[list[Word] | None, bool]:
-    """Words of the first command that starts a program, and whether conditions before it matter."""
+) -> _Start | None:
+    """The first command that starts a program, in a script or in what it hands to a shell."""
     for commands, decided in ((script.commands, True), (script.skipped, False)):
         for command in commands:
-            words = _flat(command, program)
-            if program.search(" ".join(word.text for word in words)):
-                return words, decided
             inner = _handed_over(command)
             if inner is not None and program.search(inner.text) and next(left, None) is not None:
                 known = {name: " ".join(word.text for word in own) for name, own in script.variables.items()}
                 below = read_script(inner.text, {**known, **env}, file=file)
-                words_below, _ = _search(below, program, env, file, left)
-                if words_below is not None:
-                    return [Word(word.text, word.line + inner.line - 1) for word in words_below], decided
+                start = _search(below, program, env, file, left)
+                if start is not None:
+                    moved = [Word(word.text, word.line + inner.line - 1) for word in start.words]
+                    below.variables = {**script.variables, **below.variables}
+                    return replace(start, words=moved, decided=decided)
+            words = _flat(command, program)
+            if program.search(" ".join(word.text for word in words)):
+                return _Start(words=words, decided=decided, script=script)
     for value in script.variables.values():  # what a script keeps in a variable to start later
         words = [inner for word in value for inner in split(word)] if len(value) == 1 else list(value)
         if program.search(" ".join(word.text for word in words)):
-            return words, True
-    return None, False
+            return _Start(words=words, decided=True, script=script)
+    return None
 
 
 def _flat(command: Sequence[Word], program: re.Pattern[str]) -> list[Word]:
@@ -125,7 +141,7 @@ def _handed_over(words: Sequence[Word]) -> Word | None:
     """The script of `bash -c SCRIPT`."""
     for i, word in enumerate(words[:-2]):
         if _SHELL.fullmatch(word.text) and re.fullmatch(r"-\w*c", words[i + 1].text):
-            return words[i + 2]
+            return Word(words[i + 2].text.replace(CONTINUED, "\\"), words[i + 2].line)
     return None
 
 

@@ -24,8 +24,8 @@ _SHELLS = re.compile(r"(?:/\S*/)?(?:ba|z|da)?sh")
 _PROGRAM = re.compile(r"(?:/\S*/)?(?:(?:ba|z|da)?sh$|python|vllm$|sglang$|trtllm|torchrun|mpirun|uv$|ray$|env$|exec )")
 """First words of a command that do not leave the start to the image."""
 _SIGNS = re.compile(
-    r"^[ \t-]*(image|command|args|modelURL|containers|services|modelFormat|model|modelArtifacts|applications|resources"
-    r"|llm_configs|backend|engine_args)[ \t]*:",
+    r"^[ \t-]*(image|start_command|command|args|modelURL|containers|services|modelFormat|model|modelArtifacts"
+    r"|applications|resources|llm_configs|backend|engine_args)[ \t]*:",
     re.MULTILINE,
 )
 _TEMPLATE = re.compile(r"\{\{-?.*?-?\}\}", re.DOTALL)
@@ -85,6 +85,8 @@ class _Place:
     part: str = ""
     model: str = ""
     devices: int = 0
+    job: int = 0
+    """Nodes of the training job that the container is a part of."""
     tensor: str = ""
     data: str = ""
 
@@ -113,7 +115,7 @@ class _Sheet:
         self.put(begin - 1, f"# pool {plain}: {place.copies} of {place.devices or 1} devices{more}")
         script = _script(words)
         if script is not None:
-            for i, own in enumerate(_REFERENCE.sub(r"${\1}", script[0]).splitlines()):
+            for i, own in enumerate(_shell(script[0]).splitlines()):
                 self.put(script[1] + i, own)
             return
         first = last = max(begin, self.free)
@@ -181,12 +183,17 @@ def _walk(node: yaml.Node, sheet: _Sheet, place: _Place) -> None:
         _kserve(items, sheet, place)
         return
     runs = items.keys() & {"command", "args", "entrypoint", "modelCommand"}
-    if (("image" in items or "name" in items) and runs) or {"image", "environment"} <= items.keys():
+    if "start_command" in items or (("image" in items or "name" in items) and runs):
         _container(items, sheet, place)
         return
+    if {"image", "environment"} <= items.keys():
+        _container(items, sheet, place)
+        return
+    jobs = _items(items.get("pytorchReplicaSpecs"))
+    place = replace(place, job=sum(max(_size(_items(part).get("replicas")), 1) for part in jobs.values()) or place.job)
     for key, value in items.items():
         if key not in ("initContainers", "status", "workerTemplate") or (
-            key == "workerTemplate" and "leaderTemplate" not in items
+            key == "workerTemplate" and not items.keys() & {"leaderTemplate", "entryTemplate"}
         ):
             part = re.search("prefill|decode", key.lower())
             inner = replace(place, part=part[0]) if part else place
@@ -226,7 +233,7 @@ def _here(items: Mapping[str, yaml.Node], place: _Place) -> _Place:
 
 
 def _container(items: Mapping[str, yaml.Node], sheet: _Sheet, place: _Place) -> None:
-    words = _words(items.get("entrypoint")) + _words(items.get("command")) + _words(items.get("args"))
+    words = [word for key in ("entrypoint", "command", "start_command", "args") for word in _words(items.get(key))]
     image = items.get("image")
     kind = _plain(items.get("modelCommand"))
     if kind == "vllmServe" and place.model:
@@ -245,6 +252,8 @@ def _container(items: Mapping[str, yaml.Node], sheet: _Sheet, place: _Place) -> 
         if kind and value.isdigit() and int(value) > 1 and not given & {name, name.replace("-", "_"), "-tp"}:
             words += [(name, last), (value, last)]
     pairs = _environment(items.get("env") or items.get("environment"))
+    if place.job and "NNODES" not in dict(pairs):
+        pairs.append(("NNODES", str(place.job)))
     sheet.server(words, place, [f"export {variable}={shlex.quote(value)}" for variable, value in pairs])
 
 
@@ -273,9 +282,14 @@ def _words(node: yaml.Node | None) -> list[_Spelled]:
     return out
 
 
+def _shell(text: str) -> str:
+    """Text with variables as the shell writes them: Kubernetes has `$(X)` for them, compose `$$` for a dollar."""
+    return _REFERENCE.sub(r"${\1}", text).replace("$$", "$")
+
+
 def _quoted(word: str) -> str:
     """A word for the shell, with references to variables as the shell writes them."""
-    plain = " ".join(_REFERENCE.sub(r"${\1}", word).replace("$$", "$").split("\n"))
+    plain = " ".join(_shell(word).split("\n"))
     if "$" not in plain:
         return shlex.quote(plain)
     escaped = plain.replace('"', '\\"')

@@ -12,6 +12,7 @@ import re
 from windtunnel.importers import megatron_model, megatron_plan
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.megatron_flags import Flags
+from windtunnel.importers.severity import hanging
 from windtunnel.importers.shell import Script, Word, read_script, split
 
 FORMAT = "megatron"
@@ -38,6 +39,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     script = read_script(text, wanted.env, file=file)
     for what, line, why in script.notes:
         launch.leave(what, "", line, why)
+    hanging(script, launch)
     words = _launch_words(script, launch)
     flags = Flags(launch, words)
     flags.checkpoints = _checkpoints(script)

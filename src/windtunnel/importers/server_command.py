@@ -17,7 +17,8 @@ from windtunnel.importers.launch import Launch
 from windtunnel.importers.launch_text import tidy, written_files
 from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import flatten
-from windtunnel.importers.shell import Word, read_script
+from windtunnel.importers.severity import hanging
+from windtunnel.importers.shell import CONTINUED, Word, read_script
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 _SCIENTIFIC = re.compile(r"\d+(\.\d+)?[eE][+-]?\d+")
@@ -118,6 +119,7 @@ def _collect(
     script = read_script(text, env, file=launch.file)
     for what, line, why in script.notes:
         launch.leave(what, "", line + above, why)
+    hanging(script, launch, above)
     variables = {name: " ".join(word.text for word in words) for name, words in script.variables.items()}
     for words in script.commands:
         words = [Word(word.text, word.line + above) for word in words]
@@ -141,7 +143,7 @@ def _handed_over(words: list[Word]) -> Word | None:
         if not _SHELL.fullmatch(word.text) or not re.fullmatch(r"-\w*c", words[i + 1].text):
             continue
         rest = words[i + 2 :]
-        return Word(rest[0].text, rest[0].line) if rest else None
+        return Word(rest[0].text.replace(CONTINUED, "\\"), rest[0].line) if rest else None
     return None
 
 
@@ -170,7 +172,7 @@ def _command(words: list[Word], short: Mapping[str, str], lists: frozenset[str])
 
 
 def _take(out: Command, name: str, text: str) -> None:
-    value = typed(text)
+    value = typed(text.replace(CONTINUED, " "))
     if isinstance(value, dict):
         del out.values[name]
         for key, inner in _keys(value):

@@ -8,13 +8,14 @@ of which more than half is not known stops as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import options
+from windtunnel.importers.shell import Script, Word
 
 _OFF: tuple[Any, ...] = (False, None, "", 0, "none", "None", "null", "no", "off", "disabled", "[]", "{}", [])
 """Values that leave a setting off."""
@@ -24,6 +25,8 @@ _LEAST = 3
 """Unknown settings from which on a file counts as mostly unread."""
 _ROLLOUTS = re.compile(r"(^|_)(vllm|sglang|trtllm|rollouts?|rewards?|rm|ref|critic|teacher|generation|infer|algo)(_|$)")
 """Settings of what post-training has beside its step, which follows with the reading of post-training."""
+_SERVED_BATCH = re.compile(r"(^|_)(max_num_seqs|max_running_requests|max_num_batched_tokens)$")
+"""Options of servers that limit a batch."""
 REST = "rest"
 """What `--without` calls all settings that no reader knows."""
 
@@ -133,6 +136,41 @@ def judge(launch: Launch, wanted: Wanted) -> None:
             f"--format names another format, --without {REST} goes on without them"
         )
         launch.wrong("", rule)
+
+
+def hanging(script: Script, launch: Launch, above: int = 0) -> None:
+    """List options that decide and stand in branches of a script of which nobody knows whether they run.
+
+    Args:
+        script: what was read; only variables that something refers to count.
+        launch: takes an entry an option; `judge` makes problems of them.
+        above: lines of the file before the script.
+    """
+    seen: set[tuple[str, int]] = set()
+    for variable, branches in script.hanging.items():
+        standing = _options(script.variables.get(variable, ()))
+        for branch in branches if variable in script.referred else ():
+            for name, (value, line) in _options(branch.words).items():
+                topic = topic_of(name) or (_topics()["batch"] if _SERVED_BATCH.search(_words(name)) else None)
+                if topic is None or (name, branch.line) in seen or (name in standing and standing[name][0] == value):
+                    continue
+                seen.add((name, branch.line))
+                ask = f"--env {branch.asks}=… decides it" if branch.asks else "it hangs on what only the run knows"
+                why = f"it stands under a condition, line {branch.line + above}, that cannot be decided; {ask}"
+                launch.leave(name, value, line + above, why, topic.name)
+
+
+def _options(words: Iterable[Word]) -> dict[str, tuple[str, int]]:
+    """Options among words, each with its value and line."""
+    found: dict[str, tuple[str, int]] = {}
+    name = ""
+    for text, line in ((part, word.line) for word in words for part in word.text.split()):
+        if re.match(r"--?[A-Za-z]", text):
+            name, _, value = text.partition("=")
+            found[name] = (value, line)
+        elif name and not found[name][0]:
+            found[name] = (text, line)
+    return found
 
 
 @cache

@@ -7,6 +7,7 @@ loops, conditions on unset variables) stays visible: the literal `$NAME` in a wo
 from __future__ import annotations
 
 import ast
+import fnmatch
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -78,6 +79,8 @@ _INTO_VARIABLE = re.compile(
     r"^(?P<head>[ \t]*)read\b[^\n<]*?[ \t](?P<name>[A-Za-z_]\w*)[ \t]*<<-?[ \t]*['\"]?(?P<end>\w+)['\"]?[^\n]*\n", re.M
 )
 """`read -r -d '' NAME <<EOF`, whose text a script runs as `$NAME`."""
+CONTINUED = "\v"
+"""Stands, before a line break inside double quotes, for the backslash that joins two lines: white space as both are."""
 _LOOPS = {"for": "done", "while": "done", "until": "done", "select": "done", "case": "esac"}
 
 
@@ -112,11 +115,29 @@ class _Frame:
     testing: bool = False
     line: int = 0
     undecided: bool = False
+    """A branch was skipped for want of a value, and has not been noted yet."""
     unset: str = ""
     """A variable of its condition that the script does not set."""
     otherwise: bool = False
     """In the `else` of a condition that cannot be decided."""
-    """A branch was skipped for want of a value, and has not been noted yet."""
+    within: bool = False
+    """Inside something of which nobody knows whether it runs."""
+
+    @property
+    def maybe(self) -> bool:
+        """Whether what stands in its branches may run."""
+        return self.within or (self.outer and (self.end != "fi" or self.condition is None))
+
+
+@dataclass(frozen=True, slots=True)
+class Hanging:
+    """What a variable holds in a branch of which nobody knows whether it runs."""
+
+    words: tuple[Word, ...]
+    line: int
+    """Of the condition or loop."""
+    asks: str
+    """A variable of the condition that the script does not set; empty where there is none."""
 
 
 @dataclass(slots=True)
@@ -133,6 +154,10 @@ class Script:
     """(variable that the script tests for being set and does not set itself, line): counted as not set."""
     skipped: list[list[Word]] = field(default_factory=list)
     """Commands in loops and under conditions that cannot be decided."""
+    hanging: dict[str, list[Hanging]] = field(default_factory=dict)
+    """Variable → what branches that may run set it to."""
+    referred: set[str] = field(default_factory=set)
+    """Variables that commands and values refer to."""
     missing: list[tuple[str, int]] = field(default_factory=list)
     """(file that the script sources and that is not below its folder, line)."""
 
@@ -258,6 +283,8 @@ class _Reader:
             quote, text = raw.pieces[0]
             whole = _EXPANSION.fullmatch(text)
             name = whole and not whole["op"] and not whole["default"] and (whole["braced"] or whole["bare"])
+            if name:
+                self.script.referred.add(name)
             if whole and name and name in self.script.variables and name not in self.given:
                 words = self.script.variables[name]
                 if not quote:
@@ -280,12 +307,19 @@ class _Reader:
         if not name:
             plain = _EXPR.fullmatch(match.group())
             return match.group() if plain is None else self._arithmetic(plain[1] or plain[2], match.group(), line)
+        self.script.referred.add(name)
         known: str | None = self.given.get(name)
         if known is None and name in self.script.variables:
-            known = " ".join(word.text for word in self.script.variables[name]).replace("\n", " ")
+            known = (
+                " ".join(word.text for word in self.script.variables[name])
+                .replace(f"{CONTINUED}\n", " ")
+                .replace("\n", " ")
+            )
         op, rest = match["op"] or "", match["default"] or ""
         if known is None and name in self.otherwise and not op:
-            known = " ".join(word.text for word in self.otherwise[name]).replace("\n", " ")
+            known = (
+                " ".join(word.text for word in self.otherwise[name]).replace(f"{CONTINUED}\n", " ").replace("\n", " ")
+            )
             if (name, known, line) not in self.script.defaults:
                 self.script.defaults.append((name, known, line))
         if not op and rest:  # ${X%.*} and the like
@@ -329,7 +363,8 @@ class _Reader:
             raise BadInput(Problem("", rule, file=self.file, line=command[0].line))
         if first in ("if", "elif"):
             if first == "if":
-                frame = _Frame(outer=self.active, end="fi", line=command[0].line)
+                within = frame is not None and frame.maybe and not self.active
+                frame = _Frame(outer=self.active, end="fi", line=command[0].line, within=within)
                 self.frames.append(frame)
                 frame.condition = self._test(command[1:]) if self.active else False
                 frame.unset = self._unset(command[1:])
@@ -338,11 +373,15 @@ class _Reader:
                 frame.testing = frame.condition is False and frame.outer
                 if frame.testing:
                     frame.condition = self._test(command[1:])
+                    frame.unset = self._unset(command[1:])
             return
         if first in _LOOPS:
             if self.active:
                 self.script.notes.append((first, command[0].line, f"what this {first} sets or runs is not read"))
-            self.frames.append(_Frame(outer=self.active, end=_LOOPS[first]))
+            within = frame is not None and frame.maybe and not self.active
+            unset = self._unset(command[1:]) if first == "case" else ""
+            made = _Frame(outer=self.active, end=_LOOPS[first], line=command[0].line, unset=unset, within=within)
+            self.frames.append(made)
             self.active = False
             return
         if frame is not None and first == frame.end:
@@ -373,6 +412,9 @@ class _Reader:
         if command[0].literal in _SOURCES:
             self._source(command)
             return
+        if command[-1].literal == "]]" and command[0].literal != "[[" and joint in ("&&", "||"):
+            self.last = _combine(joint, self.last, self._test(command))
+            return
         if joint in ("&&", "||") and self.last is not (joint == "&&") and command[0].literal != "[":
             own = command[command[0].literal in _PREFIXES :]
             if self.last is None and own and all(raw.array is not None or _ASSIGN.match(raw.literal) for raw in own):
@@ -401,6 +443,8 @@ class _Reader:
         """Note a condition that could not be decided, once, when something that matters hangs on it."""
         if command[0].literal in _QUIET:
             return
+        if self.frames[-1].maybe:
+            self._hangs(command)
         if self.frames[-1].otherwise:
             self._stand_in(command)
         if len(command) > 1 and all(frame.condition is None for frame in self.frames if frame.end == "fi"):
@@ -412,6 +456,23 @@ class _Reader:
                 if frame.unset:
                     why += f"; it asks for ${frame.unset}, which --env {frame.unset}=… sets"
                 self.script.notes.append(("if", frame.line, why))
+
+    def _hangs(self, command: list[_Raw]) -> None:
+        """Keep what a branch sets that may run."""
+        before = dict(self.script.variables)
+        frame = next((own for own in self.frames if own.maybe), self.frames[-1])
+        asks = next((own.unset for own in self.frames if own.maybe and own.unset), "")
+        for raw in command[command[0].literal in _PREFIXES :]:
+            found = _ASSIGN.match(raw.literal)
+            if not found:
+                continue
+            referred = set(self.script.referred)
+            self._assign(raw)
+            self.script.referred = referred
+            words = tuple(self.script.variables[found.group(1)])
+            if words != tuple(before.get(found.group(1), ())):
+                self.script.hanging.setdefault(found.group(1), []).append(Hanging(words, frame.line, asks))
+        self.script.variables = before
 
     def _stand_in(self, command: list[_Raw]) -> None:
         """Keep what an `else` sets, for variables that nothing else sets."""
@@ -475,6 +536,11 @@ class _Reader:
             return bool(items[0])
         negated = items[:1] == ["!"]
         items = items[1:] if negated else items
+        double = "[[" in (own := [raw.literal for raw in command]) or "]]" in own
+        if double and len(items) == 3 and items[1] in ("=", "==", "!=", "=~"):
+            raws = [raw for raw in command if raw.literal not in ("[[", "]]", "!")]
+            value = self._matches(items[0], raws[-1], items[1]) if len(raws) == 3 else None
+            return None if value is None else value is not negated
         if len(items) == 2 and items[0] in ("-z", "-n") and (name := re.fullmatch(r"\$([A-Za-z_]\w*)", items[1])):
             found = (name.group(1), command[0].line)
             if found not in self.script.unset:
@@ -482,6 +548,24 @@ class _Reader:
             items[1] = ""
         value = _outcome(items)
         return None if value is None else value is not negated
+
+    def _matches(self, text: str, pattern: _Raw, how: str) -> bool | None:
+        """Whether a text fits a pattern of `[[`, whose quoted parts stand for themselves (Bash manual, 3.2.5.2)."""
+        parts = []
+        for quote, piece in pattern.pieces:
+            own = piece if quote == "'" else _EXPANSION.sub(lambda m: self._value(m, pattern.line), piece)
+            if re.search(r"\$[\w({]|`", own):
+                return None
+            plain = own if how == "=~" else fnmatch.translate(own).removeprefix("(?s:").removesuffix(")\\Z")
+            parts.append(re.escape(own) if quote else plain)
+        if re.search(r"[$`]", text):
+            return None
+        whole = "".join(parts)
+        try:
+            found = re.search(whole, text) if how == "=~" else re.fullmatch(whole, text, re.DOTALL)
+        except re.error:
+            return None
+        return (found is not None) is (how != "!=")
 
 
 def _place(raw: _Raw, line: int) -> None:
@@ -613,7 +697,7 @@ class _Lexer:
             end += 2 if quote == '"' and self.text[end] == "\\" else 1
         inner = self.text[begin:end]
         self._skip(end + 1 - self.at)
-        return inner.replace("\\\n", "\n").replace('\\"', '"') if quote == '"' else inner
+        return inner.replace("\\\n", f"{CONTINUED}\n").replace('\\"', '"') if quote == '"' else inner
 
     def _balanced(self) -> str:
         begin, depth = self.at, 0
