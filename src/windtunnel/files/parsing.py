@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from typing import Any
 
@@ -12,9 +13,19 @@ MOST_LEVELS = 100
 """Levels of nested lists and mappings; what reads the data goes down one call a level."""
 MOST_VALUES = 100_000
 """Values of a YAML text, aliases expanded."""
+MOST_DIGITS = 15
+"""Digits of an integer: what a float holds exactly, and more than any count in a file."""
 _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LONG_NUMBER = re.compile(r"(?<!\d)\d{301}")
 _TOO_MANY = f"more than {MOST_VALUES:,} values, aliases expanded"
+_MOST = 10**300
+_TOO_LONG = "an integer of more than 300 digits"
 _TOO_DEEP = f"more than {MOST_LEVELS} levels of lists and mappings"
+
+
+def whole_number(text: str) -> int | None:
+    """The integer of at least 0 that a text spells in digits; None for anything else, or with too many digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text.lstrip("0")) <= MOST_DIGITS else None
 
 
 def json_of(text: str) -> Any:
@@ -29,6 +40,8 @@ def json_of(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from None
     if text.count("[") + text.count("{") > MOST_LEVELS:
         _check_levels(data)
+    if _LONG_NUMBER.search(text):
+        _check_numbers(data)
     if "\\u" in text or not text.isascii():
         try:
             json.dumps(data, ensure_ascii=False).encode()
@@ -48,6 +61,7 @@ def toml_of(text: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     _check_levels(data)
+    _check_numbers(data)
     return data
 
 
@@ -100,13 +114,16 @@ def value_of(node: yaml.Node) -> Any:
     """The value of a node.
 
     Raises:
-        NotYaml: it has a value that YAML does not define: a date that is none, a list as a key, a tag.
+        NotYaml: it has a value that YAML does not define (a date that is none, a list as a key, a tag),
+            or an integer that is too long.
     """
     try:
-        return yaml.constructor.SafeConstructor().construct_document(node)
+        data = yaml.constructor.SafeConstructor().construct_document(node)
+        _check_numbers(data)
     except (yaml.YAMLError, ValueError, OverflowError, TypeError) as error:
         why = str(getattr(error, "problem", None) or error)
         raise NotYaml(" ".join(why.split()), node.start_mark.line + 1) from None
+    return data
 
 
 def _count(node: yaml.Node, known: dict[int, int], above: frozenset[int]) -> int:
@@ -118,6 +135,17 @@ def _count(node: yaml.Node, known: dict[int, int], above: frozenset[int]) -> int
         flat = [part for one in inner for part in (one if isinstance(one, tuple) else (one,))]
         known[id(node)] = 1 + sum(_count(part, known, above | {id(node)}) for part in flat)
     return known[id(node)]
+
+
+def _check_numbers(data: Any) -> None:
+    """Refuse integers that no float holds: every figure becomes one."""
+    waiting = [data]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict | list):
+            waiting += one.values() if isinstance(one, dict) else one
+        elif isinstance(one, int) and not -_MOST < one < _MOST:
+            raise ValueError(_TOO_LONG)
 
 
 def _check_levels(data: Any) -> None:

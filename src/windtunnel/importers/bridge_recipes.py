@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from windtunnel.files.parsing import whole_number
 from windtunnel.importers.shell import Word, read_script
 from windtunnel.stacks.recipes import Recipe, recipe_asked, recipe_names
 
@@ -78,7 +79,7 @@ class RecipeLine:
     def number(self, *names: str) -> int | None:
         """The first of some options that is a number."""
         found = (self.options.get(name, "") for name in names)
-        return next((int(text) for text in found if text.isdigit()), None)
+        return next((size for text in found if (size := whole_number(text)) is not None), None)
 
     def recipe(self, version: str = "") -> tuple[str, Recipe | None]:
         """The name that the line asks for, and the recipe that it stands for in a release."""

@@ -93,7 +93,7 @@ def from_command(text: str, launch: Launch, wanted: Wanted) -> Found:
     for command in read_script(text, wanted.env).commands:
         for word in (part for whole in command for part in (split(whole) if " " in whole.text else [whole])):
             found = _SETTING.match(word.text)
-            size = re.match(r"--(nnodes|nproc[-_]per[-_]node)=(\d+)$", word.text)
+            size = re.match(r"--(nnodes|nproc[-_]per[-_]node)=(\d{1,15})$", word.text)
             if size:
                 values[f"({size.group(1).replace('_', '-')})"] = int(size.group(2))
             elif found and "$" in found.group(2):

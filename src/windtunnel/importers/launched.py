@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from windtunnel.files.parsing import whole_number
 from windtunnel.importers import accelerate
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
@@ -87,7 +88,7 @@ def find(text: str, launch: Launch, env: Mapping[str, str], program: re.Pattern[
     found.launcher = [(word.text, word.line) for word in words[: max(begin - 1, 0)]]
     found.values, found.lines, found.rest = options_of([(word.text, word.line) for word in words[begin:]])
     for name, value, line in script.defaults:
-        if value.isdigit() and any(str(own) == value or own == int(value) for own in found.values.values()):
+        if value.isdigit() and any(str(own) == value or own == whole_number(value) for own in found.values.values()):
             launch.assumed.append((f"${name}", value, f"not set in the script; its own default, line {line}"))
     return found
 
@@ -196,8 +197,8 @@ def started_by(found: Launched, launch: Launch, wanted: Wanted) -> accelerate.St
             continue
         given = next(((sizes[name], name) for name in names if name in sizes), None)
         value = found.variable(*names) or (None if given is None else (given[0][0], given[1]))
-        if value is not None and value[0].isdigit() and int(value[0]) > 0:
-            setattr(out, attribute, (int(value[0]), f"${value[1]}", None))
+        if value is not None and (whole_number(value[0]) or 0) > 0:
+            setattr(out, attribute, (whole_number(value[0]), f"${value[1]}", None))
     if out.nodes is None and isinstance(flags.get("num_nodes"), int):
         out.nodes = (flags["num_nodes"], "--num_nodes", lines["num_nodes"])
     visible = found.variable("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")

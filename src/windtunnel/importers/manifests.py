@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 
 import yaml
 
-from windtunnel.files.parsing import NotYaml, yaml_nodes
+from windtunnel.errors import BadInput, Problem
+from windtunnel.files.parsing import MOST_DIGITS, NotYaml, whole_number, yaml_nodes
 from windtunnel.importers.server_tables import tables_text
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
@@ -150,7 +151,11 @@ def _plain(node: yaml.Node | None) -> str:
 def _size(node: yaml.Node | None) -> int:
     """A number of at least 0; -1 for anything else."""
     text = _plain(node)
-    return int(text) if text.isdigit() else -1
+    number = whole_number(text)
+    if number is None and node is not None and re.fullmatch(r"\d+", text):
+        line = node.start_mark.line + 1
+        raise BadInput(Problem(f"line {line}", f"must be an integer of at most {MOST_DIGITS} digits", text))
+    return -1 if number is None else number
 
 
 def _model_of(document: yaml.Node) -> str:
@@ -249,7 +254,7 @@ def _container(items: Mapping[str, yaml.Node], sheet: _Sheet, place: _Place) -> 
     if kind and kind != "custom" and place.model and not any(word == place.model for word, _ in words):
         words += [("--model", last), (place.model, last)] if "--model" not in given else []
     for name, value in (("--tensor-parallel-size", place.tensor), ("--data-parallel-size", place.data)):
-        if kind and value.isdigit() and int(value) > 1 and not given & {name, name.replace("-", "_"), "-tp"}:
+        if kind and (whole_number(value) or 0) > 1 and not given & {name, name.replace("-", "_"), "-tp"}:
             words += [(name, last), (value, last)]
     pairs = _environment(items.get("env") or items.get("environment"))
     if place.job and "NNODES" not in dict(pairs):

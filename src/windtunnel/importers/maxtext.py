@@ -27,11 +27,11 @@ PROGRAM = re.compile(
 MARKS = re.compile(r"\b(per_device_batch_size|ici_fsdp_parallelism|max_target_length|base_output_directory)=")
 TPU = re.compile(
     r"--(?:device-type|tpu-type|compute-type)[= ]\"?"
-    r"(?P<kind>tpu7x|v6e|v5p|v5litepod|v5e|v4|ct6e-standard|ct5p-hightpu)-?(?P<size>\d+(?:x\d+)*)?"
-    r"|# accelerator (?:tpu-)?(?P<named>\w+?)(?:-slice|-podslice)?-(?P<topology>\d+(?:x\d+)+)"
+    r"(?P<kind>tpu7x|v6e|v5p|v5litepod|v5e|v4|ct6e-standard|ct5p-hightpu)-?(?P<size>\d{1,6}(?:x\d{1,6}){0,3})?"
+    r"|# accelerator (?:tpu-)?(?P<named>\w+?)(?:-slice|-podslice)?-(?P<topology>\d{1,6}(?:x\d{1,6}){1,3})"
 )
-TOPOLOGY = re.compile(r"--topology[= ]\"?(\d+(?:x\d+)+)")
-SLICES = re.compile(r"--num-slices[= ]\"?(\d+)")
+TOPOLOGY = re.compile(r"--topology[= ]\"?(\d{1,6}(?:x\d{1,6}){1,3})")
+SLICES = re.compile(r"--num-slices[= ]\"?(\d{1,6})")
 DEVICES = {
     "tpu7x": "tpu-v7x",
     "v6e": "tpu-v6e",

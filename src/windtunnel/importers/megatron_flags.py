@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from windtunnel.files.parsing import whole_number
 from windtunnel.importers.launch import Launch, unknown_option
 from windtunnel.importers.shell import Word
 
@@ -57,7 +58,7 @@ class Flags:
             values, line = self.given[name]
             self.used.add(name)
             self.valued.add(name)
-            if len(values) >= 1 and values[0].isdigit() and int(values[0]) > 0:
+            if len(values) >= 1 and (whole_number(values[0]) or 0) > 0:
                 found = found or (int(values[0]), f"--{name}", line)
             else:
                 self.launch.leave(f"--{name}", " ".join(values), line, "not a number that the script sets")
@@ -115,10 +116,12 @@ class Flags:
         if value is None:
             return None
         digits = value.replace("_", "")
-        if not re.fullmatch(r"-?\d+", digits) or int(digits) < least:
+        size = whole_number(digits.removeprefix("-"))
+        number = None if size is None else -size if digits.startswith("-") else size
+        if number is None or number < least:
             self.launch.wrong(f"--{name}", f"must be an integer of at least {least}", value, self.line(name))
             return None
-        return int(digits)
+        return number
 
     def real(self, name: str) -> float | None:
         """The number of a flag, or None."""

@@ -340,11 +340,11 @@ def layer_pattern(text: str, depth: int) -> tuple[int, int] | None:
     A number n makes layers 0, n, 2n … mixtures. A list has one entry a layer, 1 for a mixture, built of `[…]*n` and +.
     """
     text = text.strip("'\"()").replace(" ", "")
-    if re.fullmatch(r"[1-9]\d*", text):
+    if re.fullmatch(r"[1-9]\d{0,14}", text):
         return 0, int(text)
     kinds: list[int] = []
     for part in text.split("+"):
-        found = re.fullmatch(r"\(?\[([01](?:,[01])*)\]\)?(?:\*(\d+))?", part.strip("()"))
+        found = re.fullmatch(r"\(?\[([01](?:,[01])*)\]\)?(?:\*(\d{1,4}))?", part.strip("()"))
         if not found:
             return None
         kinds += [int(kind) for kind in found.group(1).split(",")] * int(found.group(2) or 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from windtunnel.files.parsing import whole_number
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.switches import read_switches
 
@@ -34,6 +35,8 @@ GRAPHS = {
     "moe_preprocess moe_router": "moe",
 }
 LEGACY = ("DDP-impl", "checkpoint-activations", "activations-checkpoint-method", "use-legacy-models")
+_MOST_OF_A_LAYOUT = 100_000
+"""Letters of a layout, its repetitions written out: one a layer."""
 DEEPSPEED = ("deepspeed", "deepspeed_config", "deepspeed-config", "zero-stage", "deepspeed-activation-checkpointing")
 
 
@@ -218,9 +221,9 @@ def _context(launch: Launch, flags: Flags) -> int:
         )
         return cp
     launch.set("plan.cp_kind", CP_KINDS[kinds[0]], "--cp-comm-type", line)
-    if kinds[0] == "a2a+p2p" and sizes and sizes[0].isdigit():
+    if kinds[0] == "a2a+p2p" and sizes and (size := whole_number(sizes[0])) is not None:
         where = flags.line("hierarchical-context-parallel-sizes")
-        launch.set("plan.cp_all_to_all", int(sizes[0]), "--hierarchical-context-parallel-sizes", where)
+        launch.set("plan.cp_all_to_all", size, "--hierarchical-context-parallel-sizes", where)
     return cp
 
 
@@ -360,6 +363,9 @@ def _stages(launch: Launch, flags: Flags, pp: int, vpp: int) -> None:
 def layout_counts(layout: str) -> list[int] | None:
     """Transformer layers of each virtual stage of a layout such as `Et*3|(tt|)*29,m|L`."""
     text = layout.replace(",", "").replace(" ", "").strip("'\"")
-    for pattern in (r"\(([^()]*)\)\*(\d+)", r"([EtmL])\*(\d+)"):
-        text = re.sub(pattern, lambda m: m.group(1) * min(int(m.group(2)), 4096), text)
+    for pattern in (r"\(([^()]*)\)\*(\d{1,4})(?!\d)", r"([EtmL])\*(\d{1,4})(?!\d)"):
+        length = sum(len(part) * int(times) for part, times in re.findall(pattern, text))
+        if length > _MOST_OF_A_LAYOUT:
+            return None
+        text = re.sub(pattern, lambda m: m.group(1) * int(m.group(2)), text)
     return None if re.search(r"[^EtmL|]", text) else [stage.count("t") for stage in text.split("|")]

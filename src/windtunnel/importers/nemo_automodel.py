@@ -45,7 +45,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     sizes = {axis: s.number(f"distributed.{name}") or 1 for axis, name in AXES.items()}
     inner = sizes["tp"] * sizes["pp"] * sizes["cp"]
     stated = s.get("distributed.dp_size")
-    named = re.search(r"--nproc[-_]per[-_]node[= ](\d+)", text)
+    named = re.search(r"--nproc[-_]per[-_]node[= ](\d{1,15})(?!\d)", text)
     if isinstance(stated, int) and stated > 0 and wanted.nodes is None:
         devices = devices_of(
             launch, wanted, stated * inner, "distributed.dp_size · tp · pp · cp", s.line("distributed.dp_size")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from windtunnel.files.parsing import whole_number
 from windtunnel.importers import maxtext, megatron_model, megatron_plan
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.megatron_flags import Flags
@@ -122,4 +123,6 @@ def _environment(value: Any) -> Any:
     if found is None:
         return value
     text = found[1].strip("\"'")
-    return {"true": True, "false": False, "null": None, "": None}.get(text, int(text) if text.isdigit() else text)
+    return {"true": True, "false": False, "null": None, "": None}.get(
+        text, text if (number := whole_number(text)) is None else number
+    )

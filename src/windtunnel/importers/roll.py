@@ -34,7 +34,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     per_node = s.number("num_gpus_per_node")
     mapping = s.get(p + "device_mapping")
     count = len(mapping) if isinstance(mapping, list) else None
-    if isinstance(mapping, str) and (ends := [int(part) for part in re.findall(r"\d+", mapping)]):  # list(range(0,8))
+    if isinstance(mapping, str) and (
+        ends := [int(part) for part in re.findall(r"\d{1,15}", mapping)]
+    ):  # list(range(0,8))
         count = ends[-1] - (ends[0] if len(ends) > 1 else 0)
     size = count or per_node
     nodes = max(-(-size // per_node), 1) if size and per_node else None

@@ -12,8 +12,8 @@ from windtunnel.importers.server_command import Command
 from windtunnel.importers.settings import Settings
 
 _POOL = re.compile(
-    r"^# pool \S+: (?P<copies>\d+) of (?P<devices>\d+) devices"
-    r"(?:, (?P<part>prefill|decode))?(?:, (?P<nodes>\d+) nodes)?",
+    r"^# pool \S+: (?P<copies>\d{1,15}) of (?P<devices>\d{1,15}) devices"
+    r"(?:, (?P<part>prefill|decode))?(?:, (?P<nodes>\d{1,15}) nodes)?",
     re.MULTILINE,
 )
 _POLICY = re.compile(

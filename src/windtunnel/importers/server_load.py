@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windtunnel.files.parsing import json_of
+from windtunnel.files.parsing import MOST_DIGITS, json_of
 from windtunnel.importers.launch import Launch
 from windtunnel.importers.named_files import beside
 from windtunnel.importers.server_command import Command, Starts, commands
@@ -92,7 +92,7 @@ def _guidellm(options: _Options) -> None:
     given = options.command.values
     kind, said = options.first("profile", "rate-type")
     rate, rate_said = options.first("rate")
-    if isinstance(rate, str) and (first := re.match(r"[\d.]+", rate)):
+    if isinstance(rate, str) and (first := re.match(r"\d+(?:\.\d+)?", rate)):
         options.launch.leave("rate", rate, options.command.lines.get("rate"), "the first of several rates is read")
         rate = float(first.group())
     if kind in ("synchronous", "throughput"):
@@ -117,6 +117,7 @@ def _guidellm(options: _Options) -> None:
     inner = {key[5:].replace("-", "_"): value for key, value in given.items() if key.startswith("data.")}
     data = inner or _key_values(str(given.get("data", "")))
     said = next((key for key in given if key.split(".")[0] == "data"), "data")
+    data = {key: value for key, value in data.items() if _is_length(value)}
     prefix = int(data.get("prefix_tokens", 0))
     for field, name, stand_in in (
         ("input_tokens", "prompt_tokens", STAND_IN_INPUT),
@@ -145,7 +146,7 @@ def _trtllm_bench(options: _Options) -> None:
         options.put("num_requests", count, said)
     else:
         options.launch.assume("serving.traffic.num_requests", 500, "those of a data set: a stand-in")
-    named = re.search(r"isl[_=-]*(\d+)[_-]*osl[_=-]*(\d+)", str(options.first("dataset")[0]))
+    named = re.search(r"isl[_=-]*(\d{1,15})[_-]*osl[_=-]*(\d{1,15})", str(options.first("dataset")[0]))
     sizes = (int(named[1]), int(named[2])) if named else (None, None)
     for field, name, stand_in, size in (
         ("input_tokens", "target-input-len", STAND_IN_INPUT, sizes[0]),
@@ -293,6 +294,10 @@ def _below(length: int, ratio: Any) -> tuple[int, int]:
     return max(int(length * share), 1), length
 
 
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 10**MOST_DIGITS
+
+
 def _key_values(text: str) -> dict[str, Any]:
     """The table in guidellm's `--data`: a JSON object, or `prompt_tokens=256,output_tokens=128`."""
     if text.lstrip().startswith("{"):
@@ -301,5 +306,5 @@ def _key_values(text: str) -> dict[str, Any]:
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
-    pairs = re.findall(r"(\w+)\s*=\s*(-?\d+(?:\.\d+)?)", text)
+    pairs = re.findall(r"(?<!\w)(\w+)[ \t]*=[ \t]*(-?\d{1,15}(?:\.\d{1,15})?)(?![\d.])", text)
     return {key: float(value) if "." in value else int(value) for key, value in pairs}

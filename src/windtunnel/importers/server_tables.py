@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from windtunnel.files.parsing import NotYaml, yaml_of
+from windtunnel.files.parsing import NotYaml, whole_number, yaml_of
 
 _ENGINES = {
     "vllm": "vllm serve {model}",
@@ -164,11 +164,11 @@ def _load(data: Mapping[str, Any]) -> str:
     lengths = [bench.get("isl"), bench.get("osl")]
     slots = bench.get("concurrencies")
     slots = str(slots).strip("[]").replace("x", ",").split(",")[0] if slots is not None else ""
-    if not all(isinstance(length, int) for length in lengths) or not slots.strip().isdigit():
+    if not all(isinstance(length, int) for length in lengths) or (count := whole_number(slots.strip())) is None:
         return ""
     return (
         f"vllm bench serve --dataset-name random --random-input-len {lengths[0]} --random-output-len {lengths[1]} "
-        f"--max-concurrency {slots.strip()} --num-prompts {10 * int(slots)}\n"
+        f"--max-concurrency {count} --num-prompts {10 * count}\n"
     )
 
 

@@ -96,7 +96,11 @@ class Settings:
         value = self.get(*names)
         if value is None:
             return None
-        whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
+        whole = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and (isinstance(value, int) or value.is_integer())
+        )
         if not whole or value < least:
             name, line = self.said(*names)
             rule = f"must be an integer of at least {least}"

@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from windtunnel.files.parsing import whole_number
 from windtunnel.importers import launched, megatron_model, megatron_plan
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import tidy
@@ -88,7 +89,7 @@ def _length(flags: Flags) -> int | None:
     """Tokens of a prompt and its answer, at most."""
     answer = flags.given.get("rollout-max-response-len")
     prompt = flags.given.get("rollout-max-prompt-len")
-    sizes = [int(own[0][0]) for own in (answer, prompt) if own and own[0] and own[0][0].isdigit()]
+    sizes = [whole_number(own[0][0]) or 0 for own in (answer, prompt) if own and own[0]]
     return sum(sizes) or None
 
 

@@ -16,7 +16,7 @@ from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.files.trust import run_python
 from windtunnel.importers.torch_module import TracedGraph, require_torch, trace_module
 
-_INPUT = re.compile(r"(?P<sizes>[1-9]\d*(?:x[1-9]\d*)*)(?::(?P<dtype>\w+))?")
+_INPUT = re.compile(r"(?P<sizes>[1-9]\d{0,14}(?:x[1-9]\d{0,14})*)(?::(?P<dtype>\w+))?")
 
 
 def trace_file(file: Path, name: str, inputs: Sequence[str] = ()) -> TracedGraph:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from windtunnel.files.parsing import toml_of
+from windtunnel.files.parsing import toml_of, whole_number
 from windtunnel.importers import torchtitan_command
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, flatten, options, toml_lines
@@ -274,7 +274,8 @@ def _pipeline(launch: Launch, s: Settings, pp: int) -> None:
         elif count is not None:
             s.leave("a scenario takes one layer off the end at most", f"{p}{which}_stage_less_layers")
     depth = _depth(launch)
-    starts = [int(str(point).rsplit(".", 1)[-1]) for point in points or [] if str(point).rsplit(".", 1)[-1].isdigit()]
+    named = [whole_number(str(point).rsplit(".", 1)[-1]) for point in points or []]
+    starts = [number for number in named if number is not None]
     where = name
     stages = pp * (1 if (schedule or "1f1b") in SINGLE else 2)
     if depth and points and len(starts) == len(points):
@@ -315,11 +316,11 @@ def _recompute(launch: Launch, s: Settings, pp: int) -> None:
         policy = {"policy": mode}
     elif mode == "selective" and option == "op":
         policy, where = {"policy": "modules", "modules": ["per_op"]}, "activation_checkpoint.selective_ac_option"
-    elif mode == "selective" and option.isdigit() and int(option) > 0:
+    elif mode == "selective" and (every := whole_number(option) or 0) > 0:
         depth = _depth(launch)
         policy = {"policy": "full"}
-        if int(option) > 1 and depth:
-            policy["num_layers"] = max(depth // pp // int(option), 1)
+        if every > 1 and depth:
+            policy["num_layers"] = max(depth // pp // every, 1)
         where = "activation_checkpoint.selective_ac_option"
     else:
         rule = "must be none, full, or selective with selective_ac_option op or a number"

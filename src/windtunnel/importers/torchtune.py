@@ -78,7 +78,7 @@ def _trains(launch: Launch, s: Settings) -> bool:
 
 def _devices(text: str, s: Settings) -> tuple[tuple[int, str, int | None] | None, bool]:
     """Devices of the `tune run` line in the file's comments, and whether there are several."""
-    found = re.search(r"^#.*?--nproc[-_]per[-_]node[ =](\d+)", text, re.MULTILINE)
+    found = re.search(r"^#.*?--nproc[-_]per[-_]node[ =](\d{1,15})(?!\d)", text, re.MULTILINE)
     if found:
         line = text.count("\n", 0, found.start(1)) + 1
         return (int(found.group(1)), "tune run in the file's comments", line), int(found.group(1)) > 1
