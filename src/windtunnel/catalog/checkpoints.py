@@ -10,6 +10,7 @@ from typing import Any
 
 from windtunnel.catalog import released_models
 from windtunnel.data_files import read_yaml
+from windtunnel.stacks.weight_formats import WEIGHTS, format_named, in_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,19 @@ def _table() -> dict[str, Any]:
     return found
 
 
-def named_format(name: str) -> tuple[str, str | None]:
-    """A checkpoint's name without the end of it that says its format, and that format; None where it has none."""
+def named_format(name: str, field: str = WEIGHTS) -> tuple[str, str | None]:
+    """A checkpoint's name without the end of it that says its format, and that format; None where it has none.
+
+    Args:
+        name: of the checkpoint.
+        field: of a scenario, as which calls the format.
+    """
     found = _ending().search(name)
     if found is None:
         return name, None
     words = found[0].lower().replace("_", "-")
-    return name[: found.start()], next(
-        (str(stored) for part, stored in _table()["parts"].items() if part in words), None
-    )
+    word = next((part for part in _table()["parts"] if part in words), "")
+    return name[: found.start()], in_field(format_named(word, "names of checkpoints"), field)
 
 
 @cache

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from windtunnel.catalog.checkpoints import named_format
 from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.named_files import text_beside
-from windtunnel.importers.settings import Settings, options
+from windtunnel.importers.settings import Settings
+from windtunnel.stacks.weight_formats import BASE
 
 PARTS = {
     "q_proj": "q",
@@ -123,27 +125,18 @@ def base_model(launch: Launch, s: Settings, wanted: Wanted, *names: str) -> str 
     said, line = s.said(*names)
     if wanted.model is not None:
         launch.named_model(wanted.model, "--model of windtunnel import")
-        return _format_of(str(given or ""))[1]
+        return named_format(str(given or ""), BASE)[1]
     if isinstance(given, str) and "$" in given and "$" not in (last := given.rstrip("/").rsplit("/", 1)[-1]):
         given = last  # a folder that is not known, and the name of the checkpoint in it
     if not isinstance(given, str) or not given or "$" in given:
         launch.wrong("--model", f"is required: the file names no model ({said})")
         return None
-    format = _format_of(given)[1]
+    format = named_format(given, BASE)[1]
     try:
         launch.checkpoint(given, said, line)
     except BadInput as error:
         launch.wrong(said, error.problems[0].rule, given, line)
     return format
-
-
-def _format_of(name: str) -> tuple[str, str | None]:
-    """A checkpoint's name without what it says of its weights, and the format of them as a frozen base."""
-    data = options("fine_tuning")
-    for suffix, format in data["suffixes"].items():
-        if name.lower().endswith(suffix.lower()):
-            return name[: -len(suffix)], format or None
-    return name, None
 
 
 def sequence_length(launch: Launch, s: Settings, wanted: Wanted, *names: str, usual: tuple[int, str]) -> None:

@@ -15,6 +15,7 @@ from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.shell import read_script
 from windtunnel.importers.yaml_settings import read_mapping, top_level_keys
+from windtunnel.stacks.weight_formats import BASE, format_of_bits, in_field
 
 FORMAT = "llama_factory"
 TITLE = "LLaMA-Factory settings"
@@ -30,7 +31,8 @@ ADAPTERS = tune.AdapterNames(
     usual_said="LLaMA-Factory's default",
 )
 KERNELS = {"fa2": "flash2", "fa3": "flash3", "sdpa": "sdpa", "disabled": "unfused", "auto": "auto"}
-FORMATS = {("bnb", 4): "nf4", ("bnb", 8): "int8", ("hqq", 4): "int4", ("hqq", 8): "int8", ("eetq", 8): "int8"}
+QUANTIZED = {"bnb": (4, 8), "hqq": (4, 8), "eetq": (8,)}
+"""Method → bits of the frozen weights that it is known with."""
 REFUSED = {
     "use_kt": "keeps experts in host memory and computes them there (KTransformers)",
     "use_galore": "keeps optimizer states of low-rank gradients (GaLore)",
@@ -191,13 +193,18 @@ def _method(launch: Launch, s: Settings, stored: str | None) -> None:
     method = str(s.get("quantization_method", "quant_config.name") or "bnb").split("_")[0]
     base = stored
     if bits is not None:
-        base = FORMATS.get((method if method != "auto" else "bnb", bits))
+        base = _base(method if method != "auto" else "bnb", bits)
         if base is None:
             rule = "must be 4 or 8 bits (8 alone with eetq): no other format of frozen weights is known here"
             tune.refuse(launch, s, s.said("quantization_bit", "quant_config.quantization_bit")[0], rule)
         elif base == "nf4" and s.get("double_quantization") is False:
             base = "nf4_single"
     tune.adapters(launch, s, ADAPTERS, base)
+
+
+def _base(method: str, bits: float) -> str | None:
+    """The format of frozen weights that a method keeps in so many bits."""
+    return in_field(format_of_bits(method, bits), BASE) if bits in QUANTIZED.get(method, ()) else None
 
 
 def _rotations(launch: Launch, s: Settings, stored: str | None) -> None:
@@ -208,7 +215,7 @@ def _rotations(launch: Launch, s: Settings, stored: str | None) -> None:
     targets, _ = tune.target_products(launch, s, s.get("oft_target") or "all", ("oft_target",))
     s.put("training.lora.targets", targets or tune.every_product(launch), "oft_target")
     bits = s.number("quantization_bit")
-    base = FORMATS.get(("bnb", bits)) if bits is not None else stored
+    base = _base("bnb", bits) if bits is not None else stored
     if base is not None:
         launch.set("training.lora.quantized_base", base, "format of the frozen weights")
 

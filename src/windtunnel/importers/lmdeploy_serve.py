@@ -12,11 +12,11 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import Starts
 from windtunnel.importers.server_fields import Pool, model_of
 from windtunnel.importers.server_reader import Place, Program, nodes_of
+from windtunnel.stacks.weight_formats import served
 
 FORMAT = "lmdeploy"
 TITLE = "lmdeploy serve api_server"
 PROGRAMS = (re.compile(r"(^|[/\s\"'])lmdeploy\s+serve\s+api_server\b", re.MULTILINE),)
-WEIGHTS = {"awq": "w4a16", "gptq": "w4a16", "fp8": "fp8", "mxfp4": "mxfp4"}
 CACHE = {4: "int4", 8: "int8"}
 PROGRAM = Program(format=FORMAT, title=TITLE, starts=Starts(patterns=PROGRAMS), signs=frozenset({"(none)"}))
 
@@ -49,9 +49,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         share = pool.get("cache-max-entry-count")
         if isinstance(share, float) and 0 < share < 1:
             pool.field("limits.free_gpu_memory_fraction", share, "cache-max-entry-count")
-        kind = str(pool.get("model-format") or "")
-        if kind in WEIGHTS and "serving.precision.weights" not in launch.fields:
-            pool.put("serving.precision.weights", WEIGHTS[kind], "model-format")
+        stored = served(str(pool.get("model-format") or ""), "lmdeploy")
+        if stored is not None and "serving.precision.weights" not in launch.fields:
+            pool.put("serving.precision.weights", stored, "model-format")
         cache = CACHE.get(pool.get("quant-policy"))
         if cache is not None:
             pool.put("serving.precision.kv_cache", cache, "quant-policy")

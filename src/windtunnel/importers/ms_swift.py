@@ -16,6 +16,7 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.named_files import text_beside
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.yaml_settings import read_mapping
+from windtunnel.stacks.weight_formats import BASE, format_of_bits, in_field
 
 FORMAT = "ms_swift"
 TITLE = "ms-swift settings"
@@ -119,9 +120,7 @@ def _method(launch: Launch, s: Settings, stored: str | None, *, mcore: bool) -> 
     elif kind == "lora":
         launch.set("training.phase", "lora", *said)
         bits, method = s.get("quant_bits", "quantization_bit"), s.get("quant_method")
-        base = {4: "nf4", 8: "int8"}.get(bits) if bits else stored
-        if bits and method not in (None, "bnb"):
-            base = {4: "int4", 8: "int8"}.get(bits)
+        base = in_field(format_of_bits(str(method or "bnb"), bits), BASE) if bits else stored
         tune.adapters(launch, s, ADAPTERS, base)
     else:
         launch.leave(said[0], kind, said[1], "no such adapters here", "adapter")

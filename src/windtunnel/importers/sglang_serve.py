@@ -13,6 +13,7 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import Starts
 from windtunnel.importers.server_fields import Pool, model_of
 from windtunnel.importers.server_reader import Place, Program, nodes_of
+from windtunnel.stacks.weight_formats import served
 
 FORMAT = "sglang"
 TITLE = "sglang.launch_server"
@@ -29,19 +30,6 @@ SHORT = {
     "--speculative-algo": "--speculative-algorithm",
 }
 SIGNS = frozenset({"model-path", "tp-size", "mem-fraction-static", "chunked-prefill-size", "max-running-requests"})
-WEIGHTS = {
-    "fp8": "fp8",
-    "awq": "w4a16",
-    "awq_marlin": "w4a16",
-    "gptq": "w4a16",
-    "gptq_marlin": "w4a16",
-    "w8a8_int8": "int8",
-    "w8a8_fp8": "fp8",
-    "modelopt_fp8": "fp8",
-    "modelopt_fp4": "nvfp4",
-    "mxfp4": "mxfp4",
-    "w4afp8": "w4a8",
-}
 METHODS = {"EAGLE": "mtp", "NEXTN": "mtp", "EAGLE3": "eagle", "STANDALONE": "draft", "NGRAM": "ngram"}
 
 
@@ -139,9 +127,10 @@ def _limits(pool: Pool) -> None:
 
 def _precision(pool: Pool, launch: Launch) -> None:
     kind = str(pool.get("quantization") or "")
-    if kind in WEIGHTS and "serving.precision.weights" not in launch.fields:
-        pool.put("serving.precision.weights", WEIGHTS[kind], "quantization")
-    elif kind and kind not in WEIGHTS:
+    stored = served(kind, "sglang")
+    if stored is not None and "serving.precision.weights" not in launch.fields:
+        pool.put("serving.precision.weights", stored, "quantization")
+    elif kind and stored is None:
         pool.leave("no format of weights of this name in a scenario", "quantization")
     dtype = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16"}.get(str(pool.get("dtype")))
     if dtype and "serving.precision.weights" not in launch.fields:

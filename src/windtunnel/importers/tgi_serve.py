@@ -12,22 +12,12 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import Starts
 from windtunnel.importers.server_fields import Pool, model_of
 from windtunnel.importers.server_reader import Place, Program
+from windtunnel.stacks.weight_formats import served
 
 FORMAT = "tgi"
 TITLE = "text-generation-launcher"
 PROGRAMS = (re.compile(r"(^|[/\s\"'])text-generation-launcher\b", re.MULTILINE),)
 IMAGES = re.compile(r"\S*text-generation-inference[\w.-]*(:\S+)?")
-WEIGHTS = {
-    "awq": "w4a16",
-    "gptq": "w4a16",
-    "marlin": "w4a16",
-    "exl2": "w4a16",
-    "fp8": "fp8",
-    "eetq": "int8",
-    "bitsandbytes": "int8",
-    "bitsandbytes-nf4": "w4a16",
-    "bitsandbytes-fp4": "w4a16",
-}
 PROGRAM = Program(
     format=FORMAT,
     title=TITLE,
@@ -59,9 +49,10 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         pool.count("limits.max_num_batched_tokens", "max-batch-prefill-tokens")
         pool.share("limits.gpu_memory_utilization", "cuda-memory-fraction")
         kind = str(pool.get("quantize") or "")
-        if kind in WEIGHTS and "serving.precision.weights" not in launch.fields:
-            pool.put("serving.precision.weights", WEIGHTS[kind], "quantize")
-        elif kind and kind not in WEIGHTS:
+        stored = served(kind, "tgi")
+        if stored is not None and "serving.precision.weights" not in launch.fields:
+            pool.put("serving.precision.weights", stored, "quantize")
+        elif kind and stored is None:
             launch.leave("quantize", kind, pool.line("quantize"), "no such format of weights", "precision")
         dtype = {"float16": "fp16", "bfloat16": "bf16"}.get(str(pool.get("dtype")))
         if dtype and "serving.precision.weights" not in launch.fields:

@@ -12,6 +12,7 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import Starts
 from windtunnel.importers.server_fields import Pool, model_of
 from windtunnel.importers.server_reader import Place, Program, nodes_of
+from windtunnel.stacks.weight_formats import served
 
 FORMAT = "vllm"
 TITLE = "vllm serve"
@@ -35,17 +36,6 @@ SHORT = {
     "-r": "--node-rank",
 }
 SIGNS = frozenset({"tensor-parallel-size", "gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens"})
-WEIGHTS = {
-    "fp8": "fp8",
-    "awq": "w4a16",
-    "awq-marlin": "w4a16",
-    "gptq": "w4a16",
-    "gptq-marlin": "w4a16",
-    "modelopt": "fp8",
-    "modelopt-fp4": "nvfp4",
-    "mxfp4": "mxfp4",
-    "deepspeedfp": "fp8",
-}
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "auto": "bf16"}
 ROLES = {"kv_producer": "prefill", "kv_consumer": "decode", "kv_both": "mixed"}
 METHODS = {
@@ -139,10 +129,11 @@ def _limits(pool: Pool) -> None:
 
 
 def _precision(pool: Pool, launch: Launch) -> None:
-    kind = str(pool.get("quantization") or "").replace("_", "-")
-    if kind in WEIGHTS and "serving.precision.weights" not in launch.fields:
-        pool.put("serving.precision.weights", WEIGHTS[kind], "quantization")
-    elif kind and kind not in WEIGHTS:
+    kind = str(pool.get("quantization") or "")
+    stored = served(kind, "vllm")
+    if stored is not None and "serving.precision.weights" not in launch.fields:
+        pool.put("serving.precision.weights", stored, "quantization")
+    elif kind and stored is None:
         pool.leave("no format of weights of this name in a scenario", "quantization")
     dtype = str(pool.get("dtype") or "")
     if dtype in DTYPES and dtype != "auto" and "serving.precision.weights" not in launch.fields:

@@ -9,15 +9,18 @@ from typing import Any
 from windtunnel.catalog import store
 from windtunnel.questions.patterns import Placeholder
 from windtunnel.questions.tokens import Token, glued
+from windtunnel.stacks.weight_formats import format_named
 
 _SIZE = re.compile(r"\d+(?:\.\d+)?[bm]")
 _ALIKE = 0.6
 """Share of equal letters, of as many as were written, from which a name of the catalogue may be what was meant."""
 _MOST_TOKENS = 16
 """Of a name: `Qwen3-Coder-480B-A35B-Instruct` has twelve."""
+_FORMAT_TOKENS = 8
+"""Of a format: `fp8-per-channel-per-token` has five, `q4_k_m` four."""
 _NO_NAME = re.compile(
     r"(nodes?|servers?|gpus?|chips?|cards?|pods?|clusters?|boxes|racks?|systems?"
-    r"|(nv|mx)?fp(4|8|16|32)|bf16|int[48]|awq|gptq|w4a16|w4a8|w8a8)(?![^\W_])"
+    r"|(nv|mx)?fp(4|8|16|32)|bf16|int[48]|q[48]|awq|gptq|w4a16|w4a8|w8a8)(?![^\W_])"
 )
 """Words that the catalogue leaves out of a name and that mean something in a question: nodes, formats of numbers."""
 _NO_SOFTWARE = frozenset({"zero", "unknown", "generic", "fsdp", "bridge", "composer", "none"})
@@ -43,16 +46,23 @@ def placeholders(words: str) -> dict[str, Placeholder]:
         "engine": lambda name: _ENGINES.get(_plain(name)),
         "optimizer": lambda name: _OPTIMIZERS.get(_plain(name)),
     }
-    return {kind: partial(_longest, words, read) for kind, read in reads.items()} | {"path": _path}
+    found: dict[str, Placeholder] = {kind: partial(_longest, words, read) for kind, read in reads.items()}
+    return found | {"path": _path, "format": partial(_longest, words, _format, most=_FORMAT_TOKENS, stops=False)}
 
 
-def _longest(words: str, read: Any, tokens: tuple[Token, ...], at: int) -> tuple[str, int] | None:
+def _format(name: str) -> str | None:
+    return format_named(name, "questions")
+
+
+def _longest(
+    words: str, read: Any, tokens: tuple[Token, ...], at: int, *, most: int = _MOST_TOKENS, stops: bool = True
+) -> tuple[str, int] | None:
     """The longest name that begins at a token, and the place after it."""
     if at >= len(tokens) or not tokens[at].solid or glued(tokens, at):
         return None
     lower = words.lower()
     stop = at
-    while stop < min(len(tokens), at + _MOST_TOKENS) and not _NO_NAME.match(lower, tokens[stop].start):
+    while stop < min(len(tokens), at + most) and not (stops and _NO_NAME.match(lower, tokens[stop].start)):
         stop += 1
     for end in range(stop, at, -1):
         if tokens[end - 1].solid and not glued(tokens, end):

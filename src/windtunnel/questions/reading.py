@@ -15,6 +15,7 @@ from windtunnel.questions.amounts import AMOUNTS
 from windtunnel.questions.names import is_size, nearest, placeholders
 from windtunnel.questions.patterns import Piece, Placeholder, Values, Word, matches, parsed
 from windtunnel.questions.tokens import SILENT, Token, glued, tokens_of
+from windtunnel.stacks.weight_formats import words as format_words
 
 MOST_CHARACTERS = 600
 EXAMPLES = (
@@ -194,7 +195,7 @@ def _unread(words: str, tokens: tuple[Token, ...], places: list[int]) -> Iterato
 
 def _near(text: str) -> str | None:
     """The nearest word of the grammar, or name of the catalogue."""
-    known = [word for word in grammar().vocabulary | grammar().idle if len(word) > 2]
+    known = [word for word in grammar().vocabulary | grammar().idle | set(format_words("questions")) if len(word) > 2]
     if text.lower() in known:
         return None
     close = difflib.get_close_matches(text.lower(), known, n=1, cutoff=0.75)

@@ -10,6 +10,7 @@ from windtunnel import catalog
 from windtunnel.catalog.resolution import default_node
 from windtunnel.errors import BadInput, Problem
 from windtunnel.questions.reading import Reading
+from windtunnel.stacks.weight_formats import PRECISION, WEIGHTS, in_field
 
 _SERVING = (
     "rate", "outrate", "speed", "users", "input", "output", "engine", "ttft", "tpot", "e2e", "percentile", "offline",
@@ -21,7 +22,6 @@ _TRAINING = (
 )  # fmt: skip
 """Fields that only serving, and only training, has."""
 _LOADS = "rate", "outrate", "users", "batch", "offline"
-_ONLY_SERVED = ("w4a16", "q4_0")
 _TTFT_S, _TPOT_S, _TOKENS_OF_TTFT = 1.0, 0.05, 2048
 """Objective that is assumed where none is said, seconds; for longer prompts a second for so many tokens."""
 _TRAINED_BEST = {"cost": "cost_per_million_tokens", "energy": "energy_per_million_tokens", "throughput": "tokens_per_s"}
@@ -138,12 +138,17 @@ def _task(reading: Reading) -> tuple[str, bool]:
     return ("serve", True) if perhaps == ["serve"] else ("train", bool(perhaps))
 
 
+def _trained(reading: Reading) -> bool:
+    """Whether the format of the question is one of training."""
+    return in_field(reading.get("format"), PRECISION) is not None
+
+
 def _misplaced(reading: Reading, task: str) -> list[Problem]:
     """What was said that the task does not have."""
     other, names = ("train", _SERVING) if task != "serve" else ("serve", _TRAINING)
     rule = f"is not of a question about {'training' if other == 'train' else 'serving'}"
     problems = [Problem("", rule, reading.text(name)) for name in names if name in reading]
-    if task != "serve" and reading.get("format") in _ONLY_SERVED and reading.get("method") != "qlora":
+    if task != "serve" and "format" in reading and not _trained(reading) and reading.get("method") != "qlora":
         problems.append(
             Problem("", "is a format of served weights; `qlora` trains on four bits", reading.text("format"))
         )
@@ -265,7 +270,7 @@ def _training(build: _Builder, devices: int | None) -> dict[str, Any]:
             "batch", "training.global_batch", whole * max(1, -(-_LEAST_BATCH // whole))
         )
     for name, key in (("format", "precision"), ("framework", "framework"), ("optimizer", "optimizer")):
-        if name in reading and not (name == "format" and reading.get("format") in _ONLY_SERVED):
+        if name in reading and (name != "format" or _trained(reading)):
             training[key] = reading.get(name)
     if build.task == "finetune":
         training |= _tuned(build)
@@ -376,7 +381,10 @@ def _serving(build: _Builder) -> dict[str, Any]:
     serving: dict[str, Any] = {"traffic": traffic, "slo": slo}
     if "engine" in reading:
         serving["engine"] = reading.get("engine")
-    formats = {"weights": reading.get("format"), "kv_cache": reading.get("cache")}
+    formats = {
+        "weights": in_field(reading.get("format"), WEIGHTS) or reading.get("format"),
+        "kv_cache": reading.get("cache"),
+    }
     if stated := {name: value for name, value in formats.items() if value is not None}:
         serving["precision"] = stated
     space = {name: [_whole(reading.get(name))] for name in ("tp", "pp", "dp", "ep") if name in reading}

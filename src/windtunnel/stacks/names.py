@@ -7,6 +7,7 @@ from functools import cache
 from windtunnel.data_files import read_yaml
 from windtunnel.stacks.defaults import plain
 from windtunnel.stacks.stack_files import FRAMEWORKS, stack_file
+from windtunnel.stacks.weight_formats import PRECISION, format_named, in_field
 
 
 def framework_named(text: str) -> str | None:
@@ -31,6 +32,8 @@ def value_named(field: str, text: str) -> str:
         field: name of the field.
         text: value as it is written.
     """
+    if field == "precision":
+        return in_field(format_named(text, PRECISION), PRECISION) or text
     return _values().get(field, {}).get(plain(text), text)
 
 

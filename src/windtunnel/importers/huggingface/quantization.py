@@ -6,46 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from windtunnel.stacks.weight_formats import WEIGHTS, format_at_start, format_named, format_of_bits, in_field, served
+
 Formats = dict[str, str]
 
-_BY_WIDTH = {("float", 8): "fp8", ("float", 4): "nvfp4", ("int", 8): "int8", ("int", 4): "w4a16"}
-"""(type, num_bits) of compressed-tensors' weights → format."""
-_ALGORITHMS = {
-    "FP8": "fp8",
-    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
-    "FP8_PB_WO": "fp8_block",
-    "FP8_BLOCK_SCALES": "fp8_block",
-    "NVFP4": "nvfp4",
-    "NVFP4_AWQ": "nvfp4",
-    "W4A16_NVFP4": "nvfp4",
-    "W4A8_NVFP4_FP8": "nvfp4",
-    "W4A8_AWQ": "w4a8",
-    "W4A16_AWQ": "w4a16",
-    "W4A16": "w4a16",
-    "W8A8_SQ_PER_CHANNEL": "int8",
-    "INT8_SQ": "int8",
-    "W4A8_MXFP4_FP8": "mxfp4",
-    "W4A16_MXFP4": "mxfp4",
-    "MXFP4": "mxfp4",
-}
-"""`quant_algo` of NVIDIA's ModelOpt and TensorRT-LLM (tensorrt_llm/quantization/mode.py, QuantAlgo) → format."""
 _GROUPWISE = frozenset({"awq", "gptq", "auto-round", "autoround", "hqq", "gptq_marlin", "awq_marlin", "inc", "aqlm"})
 """Methods that keep whole numbers of `bits` bits and multiply in 16."""
-_DTYPES = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp4": "mxfp4", "int8": "int8", "int4": "w4a16", "uint4": "w4a16"}
-"""`dtype` of AMD's Quark → format."""
 _FEW_LAYERS = 4
 """Layers whose attention checkpoints leave in 16 bits that quantise all others."""
-_TORCHAO = {
-    "int4": "w4a16",
-    "uintx4": "w4a16",
-    "int8": "int8",
-    "float8": "fp8",
-    "fp8": "fp8",
-    "fp6": "fp8",
-    "nvfp4": "nvfp4",
-    "mxfp4": "mxfp4",
-}
-"""Beginnings of torchao's `quant_type` → format."""
 
 
 def stored_formats(config: Mapping[str, Any]) -> Formats | None:
@@ -73,7 +41,7 @@ def stored_formats(config: Mapping[str, Any]) -> Formats | None:
         apart = {"attention": "bf16"} if _leaves_attention_out(own, ("ignore", "exclude_modules", "exclude")) else {}
         found = {name: value for name, value in found.items() if name != "experts"}
         found |= {"weights": found_experts} | apart
-    said = _DTYPES.get(experts.lower()) if isinstance(experts, str) else None
+    said = served(experts, "expert_dtype") if isinstance(experts, str) else None
     if found is not None and "experts" not in found and (stored := said) is not None:  # of the first checkpoint
         found = found | {"experts": stored}
     return found
@@ -129,7 +97,8 @@ def _groupwise(own: Mapping[str, Any]) -> Formats | None:
     bits = own.get("bits") or own.get("w_bit") or own.get("nbits") or own.get("weight_bits")
     if bits is None and isinstance(own.get("weights"), Mapping):
         bits = own["weights"].get("bits")
-    return {4: {"weights": "w4a16"}, 8: {"weights": "int8"}}.get(bits) if isinstance(bits, int) else None
+    stored = in_field(format_of_bits("", bits), WEIGHTS)
+    return None if stored is None else {"weights": stored}
 
 
 def _modelopt(own: Mapping[str, Any]) -> Formats | None:
@@ -139,7 +108,7 @@ def _modelopt(own: Mapping[str, Any]) -> Formats | None:
         layers = own.get("quantized_layers")
         found = _of_layers(layers) if isinstance(layers, Mapping) else None
     else:
-        stored = _ALGORITHMS.get(algorithm)
+        stored = served(algorithm)
         found = None if stored is None else _apart(stored, own.get("exclude_modules") or own.get("ignore") or ())
     if found is None and isinstance(own.get("config_groups"), Mapping):
         found = _compressed(own)
@@ -150,9 +119,7 @@ def _modelopt(own: Mapping[str, Any]) -> Formats | None:
 def _of_layers(layers: Mapping[str, Any]) -> Formats | None:
     """The format of the experts, where there are any, and that of the other layers, by the number of layers."""
     stored = {
-        name: _ALGORITHMS.get(str(layer.get("quant_algo")))
-        for name, layer in layers.items()
-        if isinstance(layer, Mapping)
+        name: served(str(layer.get("quant_algo"))) for name, layer in layers.items() if isinstance(layer, Mapping)
     }
     experts = _most(format for name, format in stored.items() if "expert" in name and "shared" not in name)
     others = _most(format for name, format in stored.items() if "expert" not in name or "shared" in name)
@@ -171,7 +138,7 @@ def _quark(own: Mapping[str, Any]) -> Formats | None:
     weight = whole.get("weight") if isinstance(whole, Mapping) else None
     if isinstance(weight, list):  # one scheme upon another: the first is what is stored
         weight = weight[0] if weight else None
-    stored = _DTYPES.get(str(weight.get("dtype"))) if isinstance(weight, Mapping) else None
+    stored = served(str(weight.get("dtype")), "quark") if isinstance(weight, Mapping) else None
     return None if stored is None else _apart(stored, own.get("exclude") or ())
 
 
@@ -180,8 +147,8 @@ def _torchao(own: Mapping[str, Any]) -> Formats | None:
     if isinstance(kind, Mapping):  # {"default": {"_type": "Float8DynamicActivation…", …}}
         default = kind.get("default")
         kind = default.get("_type") if isinstance(default, Mapping) else None
-    name = str(kind or "").lower().replace("_", "")
-    return next(({"weights": format} for start, format in _TORCHAO.items() if name.startswith(start)), None)
+    stored = in_field(format_at_start(str(kind or ""), "torchao"), WEIGHTS)
+    return None if stored is None else {"weights": stored}
 
 
 def _compressed(own: Mapping[str, Any]) -> Formats | None:
@@ -205,8 +172,7 @@ def _of_group(group: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
     weights = group.get("weights")
     if not isinstance(weights, Mapping):
         return None
-    bits = weights.get("num_bits")
-    format = _BY_WIDTH.get((str(weights.get("type")), bits if isinstance(bits, int) else 0))
+    format = format_named(f"{weights.get('type')}{weights.get('num_bits')}")
     packing = str(group.get("format") or own.get("format") or "")
     if format == "nvfp4" and (weights.get("group_size") == 32 or "mxfp4" in packing):
         return "mxfp4"
