@@ -22,13 +22,14 @@ def _deployed(text: str) -> Deployment:
 
 def deployed(devices: int, values: Values, attention: int = 0) -> Deployment:
     """So many compute devices, with or without devices for attention."""
+    limits = {name: fixed(name) for name in ("max_num_seqs", "gpu_memory_utilization")}
     scenario = {
         "model": fixed("model"),
         "cluster": {"device": fixed("compute"), "nodes": 1, "devices_per_node": devices},
         "serving": {
             "engine": "vllm",
             "engine_version": "0.8.5",
-            "pools": [{"plan": {"tp": devices}, "limits": {"max_num_seqs": fixed("max_num_seqs")}}],
+            "pools": [{"plan": {"tp": devices}, "limits": limits}],
             "traffic": {"offline": True, "num_requests": 1, "input_tokens": 1, "output_tokens": 1},
         },
     }
