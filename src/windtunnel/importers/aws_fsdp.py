@@ -10,13 +10,18 @@ import re
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers import launched
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.program_lines import InOrder
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.training_tables import dimensions
 
 FORMAT = "aws_fsdp"
 TITLE = "settings of AWS's FSDP test case"
 OVER = ("llama_factory", "hf_trainer", "megatron", "megatron_bridge")
-PROGRAM = re.compile(r"torchrun\b.*?\btrain\.py(?=\s|$)(?=.*--max_context_width)", re.DOTALL)
+PROGRAM = InOrder(
+    parts=(re.compile(r"torchrun\b"), re.compile(r"\btrain\.py(?=\s|$)")),
+    later=re.compile(r"--max_context_width"),
+    across=True,
+)
 MARKS = ("--max_context_width", "--hidden_width", "--num_heads")
 DIMENSIONS = {
     "hidden_size": "hidden_width",

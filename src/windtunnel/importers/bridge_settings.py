@@ -53,9 +53,9 @@ Found = tuple[dict[str, Any], dict[str, int]]
 
 def kind(text: str) -> str | None:
     """`python`, `yaml` or `command`, whichever a text is; None where it is none of them."""
-    if "megatron.bridge" in text and re.search(r"^\s*\w+\.(model|train)\.\w+ = ", text, re.M):
+    if "megatron.bridge" in text and re.search(r"^[ \t]*\w+\.(model|train)\.\w+ = ", text, re.M):
         return "python"
-    if re.search(r"(?<![\w.])(model|train)\.\w+=", text) and not re.search(r"^\s*def ", text, re.M):
+    if re.search(r"(?<![\w.])(model|train)\.\w+=", text) and not re.search(r"^[ \t]*def ", text, re.M):
         return "command"
     try:
         data = yaml_of(text)

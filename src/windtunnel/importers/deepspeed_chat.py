@@ -11,12 +11,13 @@ import re
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers import launched
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.program_lines import InOrder
 from windtunnel.importers.settings import Settings
 
 FORMAT = "deepspeed_chat"
 TITLE = "DeepSpeed-Chat settings"
 OVER = ("trl", "hf_trainer")
-PROGRAM = re.compile(r"\bdeepspeed\b.*?\s\S+\.py(?=\s|$)")
+PROGRAM = InOrder(parts=(re.compile(r"\bdeepspeed\b"), re.compile(r"\s\S+\.py(?=\s|$)")))
 MARKS = re.compile(
     r"--(only_optimize_lora|lora_module_name|actor_lora_module_name|actor_zero_stage|num_padding_at_beginning"
     r"|sft_only_data_path|enable_mixed_precision_lora|actor_model_name_or_path|print_loss)\b"

@@ -98,7 +98,7 @@ def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
     return launch
 
 
-_SBATCH = re.compile(r"^#SBATCH\s+(?:--?)([\w-]+)[= ]\s*(\S+)", re.MULTILINE)
+_SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--?)([\w-]+)[= ][ \t]*(\S+)", re.MULTILINE)
 _NODES = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")
 _PER_NODE = ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE")
 

@@ -12,17 +12,25 @@ import re
 from windtunnel.importers import accelerate, launched
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.program_lines import InOrder
 from windtunnel.importers.settings import Settings
 
 FORMAT = "hf_trainer"
 TITLE = "settings of Transformers' Trainer"
-PROGRAM = re.compile(
-    r"(?:torchrun|python3?|deepspeed|accelerate launch|-m torch\.distributed\S*|srun)\b"
-    r".*?\s(?:-m [\w.]+|\S+\.py)(?=\s|$)"
+PROGRAM = InOrder(
+    parts=(
+        re.compile(r"(?:torchrun|python3?|deepspeed|accelerate launch|-m torch\.distributed\S*|srun)\b"),
+        re.compile(r"\s(?:-m [\w.]+|\S+\.py)(?=\s|$)"),
+    ),
+    later=re.compile(r"--model_name_or_path"),
+    across=True,
 )
 MARKS = ("--model_name_or_path", "--per_device_train_batch_size")
-COMMAND = re.compile(
-    r"(?:torchrun|python3?|deepspeed|accelerate\s+launch|torch\.distributed\S*)\b[^\n]*?(?:\\\s*\n[^\n]*?)*?--model_name_or_path\b"
+COMMAND = InOrder(
+    parts=(
+        re.compile(r"(?:torchrun|python3?|deepspeed|accelerate\s+launch|torch\.distributed\S*)\b"),
+        re.compile(r"--model_name_or_path\b"),
+    )
 )
 ADAPTERS = tune.AdapterNames(
     rank=("lora_r", "lora_rank"),
@@ -46,8 +54,7 @@ def detect(text: str) -> bool:
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a command; problems are collected in the result."""
     launch = Launch(format=FORMAT, title=TITLE, file=file)
-    whole = re.compile(PROGRAM.pattern + r"(?=.*--model_name_or_path)", re.DOTALL)
-    found = launched.find(text, launch, wanted.env, whole)
+    found = launched.find(text, launch, wanted.env, PROGRAM)
     if found is None:
         launch.wrong("", "starts no script that can be read")
         return launch

@@ -171,7 +171,7 @@ def _stream(stream: IO[str], path: str, info: dict[str, Any]) -> Iterator[dict[s
     preamble = re.search(r'"distributedInfo"\s*:\s*(?=\{)', text[:begin])
     if preamble:
         info.update(decoder.raw_decode(text, preamble.end())[0])
-    device = re.search(r'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"', text[:begin])
+    device = re.search(r'"deviceProperties"\s*:\s*\[\s*\{[^{}]*?"name"\s*:\s*"([^"]*)"', text[:begin])
     if device:
         info["device"] = device[1]
     at = begin

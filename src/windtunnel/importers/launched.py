@@ -16,6 +16,7 @@ from windtunnel.importers import accelerate
 from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import tidy
+from windtunnel.importers.program_lines import Program
 from windtunnel.importers.server_command import MOST_HANDED_OVER
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.severity import hanging
@@ -57,7 +58,7 @@ class Launched:
         return Settings(launch, self.values, self.lines)
 
 
-def find(text: str, launch: Launch, env: Mapping[str, str], program: re.Pattern[str]) -> Launched | None:
+def find(text: str, launch: Launch, env: Mapping[str, str], program: Program) -> Launched | None:
     """The first command that starts a program; None where none does.
 
     Args:
@@ -104,9 +105,7 @@ class _Start:
     """That the command is in, with the variables of the scripts around it."""
 
 
-def _search(
-    script: Script, program: re.Pattern[str], env: Mapping[str, str], file: str, left: Iterator[int]
-) -> _Start | None:
+def _search(script: Script, program: Program, env: Mapping[str, str], file: str, left: Iterator[int]) -> _Start | None:
     """The first command that starts a program, in a script or in what it hands to a shell."""
     for commands, decided in ((script.commands, True), (script.skipped, False)):
         for command in commands:
@@ -129,7 +128,7 @@ def _search(
     return None
 
 
-def _flat(command: Sequence[Word], program: re.Pattern[str]) -> list[Word]:
+def _flat(command: Sequence[Word], program: Program) -> list[Word]:
     """The words of a command; a quoted one that holds the program comes apart."""
     out: list[Word] = []
     for word in command:

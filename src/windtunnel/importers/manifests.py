@@ -29,9 +29,10 @@ _SIGNS = re.compile(
     r"|applications|resources|llm_configs|backend|engine_args)[ \t]*:",
     re.MULTILINE,
 )
-_TEMPLATE = re.compile(r"\{\{-?.*?-?\}\}", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{(?:(?!\{\{).)*?\}\}", re.DOTALL)
 _DEVICES = re.compile(r"(?:[\w.-]+/)?(?:[\w-]*gpu|neuron|gaudi|tpu|npu|Ascend\d+\w*)s?$", re.IGNORECASE)
 """A resource of a pod that is an accelerator: `nvidia.com/gpu`, `amd.com/gpu`, `google.com/tpu`, `gpu`."""
+_MOST_OF_A_NAME = 100
 _PARTS = re.compile(r"prefill|decode", re.IGNORECASE)
 _HUB = re.compile(r"(?:hf|huggingface|modelscope)://(?P<name>[\w.-]+/[\w.-]+)")
 _ROLE_LABELS = ("llm-d.ai/role", "role", "disaggregation", "component", "app.kubernetes.io/component")
@@ -232,7 +233,7 @@ def _here(items: Mapping[str, yaml.Node], place: _Place) -> _Place:
     place = replace(place, name=name or place.name or _plain(metadata.get("name")))
     for table in (_items(_items(items.get("resources")).get(kind)) for kind in ("limits", "requests")):
         for resource, value in table.items():
-            if _DEVICES.search(resource) and (devices := _size(value)) > 0:
+            if _DEVICES.search(resource[-_MOST_OF_A_NAME:]) and (devices := _size(value)) > 0:
                 return replace(place, devices=devices)
     return place
 

@@ -20,12 +20,12 @@ TITLE = "Megatron-LM arguments"
 SIGNS = ("--num-layers", "--hidden-size", "--micro-batch-size", "--tensor-model-parallel-size", "--seq-length")
 PER_NODE = ("nproc-per-node", "nproc_per_node", "num-gpus", "num_gpus", "gpus-per-node", "ntasks-per-node")
 NODES = ("nnodes", "num-nodes", "num_nodes", "nodes")
-OTHER_MODELS = re.compile(r"pretrain_(t5|retro|vision\w*|ict|vlm|mamba|hybrid|mimo)\w*\.py$")
+OTHER_MODELS = re.compile(r"pretrain_(t5|retro|vision\w*|ict|vlm|mamba|hybrid|mimo)\w{0,60}\.py$")
 SPELLED_OUT = ("decoder-num-layers", "hybrid-layer-pattern", "hybrid-override-pattern")
 """Options that say what such a program trains."""
 CHECKPOINTS = ("TOKENIZER_MODEL", "HF_MODEL_CKPT")
 """Variables in which scripts of Megatron-LM's `examples/post_training` name a checkpoint."""
-_SBATCH = re.compile(r"^#SBATCH\s+(?:--?)([\w-]+)[= ]\s*(\S+)", re.MULTILINE)
+_SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--?)([\w-]+)[= ][ \t]*(\S+)", re.MULTILINE)
 
 
 def detect(text: str) -> bool:

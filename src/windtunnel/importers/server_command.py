@@ -6,6 +6,7 @@ of JSON values and of a YAML file next to the script follow a dot (`kv-transfer-
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 _SCIENTIFIC = re.compile(r"\d+(\.\d+)?[eE][+-]?\d+")
 _SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|da)?sh")
 _CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl|singularity|apptainer)( container)?\s+(?:run|create)\b")
+_MOST_OF_AN_IMAGE = 300
+"""Characters of an image's name, its registry and its tag among them."""
 _FACTOR = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2, "g": 1000**3, "G": 1024**3}
 """Factors of suffixes as vLLM reads them: small letters are decimal, capitals binary."""
 
@@ -52,18 +55,27 @@ class Starts:
         if self.images is None or not _CONTAINER.search(joined):
             return None
         for i, word in enumerate(words[:-1]):
-            if self.images.fullmatch(word.text):  # with options after it; without them it opens a shell
+            if self._image(word.text):  # with options after it; without them it opens a shell
                 if not re.match(r"-|serve$|\$|[\w.-]+/[\w.-]+$|/(data|models?|mnt)/", words[i + 1].text):
                     return None
                 return i + 2 if words[i + 1].text == "serve" else i + 1
         return None
 
+    def _image(self, word: str) -> bool:
+        """Whether a word names an image that starts the program."""
+        return (
+            self.images is not None
+            and len(word) <= _MOST_OF_AN_IMAGE
+            and bool(self.images.fullmatch(word.strip("'\"")))
+        )
+
     def place(self, text: str) -> int | None:
         """Where a text starts the program first; None when it does not seem to."""
         found = [match.start() for pattern in self.patterns if (match := pattern.search(text))]
         if self.images is not None and _CONTAINER.search(text):
-            words = [match for match in re.finditer(r"\S+", text) if self.images.fullmatch(match.group().strip("'\""))]
-            found += [match.start() for match in words if text[match.end() :].strip()][:1]
+            end = len(text.rstrip())
+            words = (match for match in re.finditer(r"\S+", text) if match.end() < end and self._image(match.group()))
+            found += [match.start() for match in itertools.islice(words, 1)]
         return min(found, default=None)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.program_lines import InOrder
 from windtunnel.importers.server_command import Command
 from windtunnel.importers.settings import Settings
 
@@ -16,8 +18,11 @@ _POOL = re.compile(
     r"(?:, (?P<part>prefill|decode))?(?:, (?P<nodes>\d{1,15}) nodes)?",
     re.MULTILINE,
 )
-_POLICY = re.compile(
-    r"(?:vllm-router|sglang_router\.launch_router|sglang-router)[^\n]*?(?:\\\n[^\n]*?)*?--policy[ =](\w+)"
+_POLICY = InOrder(
+    parts=(
+        re.compile(r"vllm-router|sglang_router\.launch_router|sglang-router"),
+        re.compile(r"--policy[ =](\w+)"),
+    )
 )
 _RULES = {
     "round_robin": "round_robin",
@@ -120,14 +125,11 @@ def _axes(pool: dict[str, Any]) -> list[int]:
 
 def alike(launch: Launch, number: int) -> None:
     """Fold the last pool into an equal one before it."""
-    pools = [
-        {
-            key.removeprefix(f"serving.pools.{i}."): value
-            for key, value in launch.fields.items()
-            if key.startswith(f"serving.pools.{i}.")
-        }
-        for i in range(number + 1)
-    ]
+    pools: list[dict[str, Any]] = [{} for _ in range(number + 1)]
+    for key, value in launch.fields.items():
+        if key.startswith("serving.pools."):
+            place, _, name = key.removeprefix("serving.pools.").partition(".")
+            pools[int(place)][name] = value
     last = pools[number]
     for i, pool in enumerate(pools[:number]):
         if {k: v for k, v in pool.items() if k != "replicas"} == {k: v for k, v in last.items() if k != "replicas"}:
@@ -152,22 +154,20 @@ class Written:
 
 def written_pools(text: str) -> list[Written]:
     """The comments of a script that `export` wrote, or of the containers of a YAML file."""
-    return [
-        Written(
-            text.count("\n", 0, match.start()) + 1,
-            int(match["copies"]),
-            int(match["devices"]),
-            match["part"] or "",
-            int(match["nodes"] or 1),
-        )
-        for match in _POOL.finditer(text)
-    ]
+    found, line, counted = [], 1, 0
+    for match in _POOL.finditer(text):
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        copies, devices, nodes = int(match["copies"]), int(match["devices"]), int(match["nodes"] or 1)
+        found.append(Written(line, copies, devices, match["part"] or "", nodes))
+    return found
 
 
 def written_above(pools: list[Written], command: Command) -> Written | None:
     """The comment above a command; None where there is none."""
     line = command.program.line or min(command.lines.values(), default=0)
-    return max((pool for pool in pools if pool.line <= line), key=lambda pool: pool.line, default=None)
+    at = bisect_right(pools, line, key=lambda pool: pool.line)
+    return pools[at - 1] if at else None
 
 
 def router(launch: Launch, text: str) -> None:

@@ -68,6 +68,11 @@ class Program:
             return launch
         written = written_pools(text)
         found = _together(found, launch, one_by_one=not written)
+        if len(found) > MOST_SERVERS:
+            launch.wrong(
+                "", f"starts {len(found):,} servers; at most {MOST_SERVERS} are read", line=found[0].program.line
+            )
+            return launch
         launch.set("serving.engine", self.engine or self.format, "the program")
         nodes = 0
         place: Place = (self.title, None)
@@ -112,6 +117,8 @@ def nodes_of(pool: Pool) -> tuple[int, Place | None]:
     return own, pool.said("nnodes") if own > 1 else None
 
 
+MOST_SERVERS = 500
+"""Servers of a file that run together; copies of one are counted once."""
 _FOLLOWS = ("headless", "node-rank", "data-parallel-start-rank")
 """Options of a command that adds ranks to a server."""
 _ROLES = ("kv-transfer-config.kv-role", "disaggregation-mode", "cache-transceiver-config.backend", "config")
@@ -124,9 +131,9 @@ def _together(found: list[Command], launch: Launch, *, one_by_one: bool) -> list
     a server on the address of an earlier one, which is another way of starting it.
     """
     taken: list[Command] = []
+    others: set[tuple[str, ...]] = set()
     for command in found:
         why = ""
-        others = [_address(own) for own in taken]
         if taken and any(_follows(command, option) for option in _FOLLOWS):
             why = "further ranks of the first server"
         elif taken and _names(command) not in ("", _names(taken[0])):
@@ -138,6 +145,7 @@ def _together(found: list[Command], launch: Launch, *, one_by_one: bool) -> list
             launch.leave(launch.title, _names(command), line, why)
         else:
             taken.append(command)
+            others.add(_address(command))
     return taken
 
 

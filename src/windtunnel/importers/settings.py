@@ -13,7 +13,7 @@ import yaml
 from windtunnel.importers.launch import Launch, unknown_option
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
-_TOML_TABLE = re.compile(r"\s*\[+\s*([^\]\s]+)\s*\]+")
+_TOML_TABLE = re.compile(r"\s*\[{1,2}\s*([^\[\]\s]+)\s*\]+")
 _TOML_KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
 
 

@@ -23,7 +23,7 @@ _BRACED = rf"\d+|{_NAME}"
 """Positional parameters from the tenth on stand in braces alone: `$12` is `$1` and a 2 (Bash manual, 3.4.1)."""
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _EXPANSION = re.compile(
-    r"\$\(\((?P<arith>.*?)\)\)|(?P<command>\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`)"
+    r"\$\(\((?P<arith>(?:(?!\$\(\().)*?)\)\)|(?P<command>\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`)"
     rf"|\$\{{(?P<braced>{_BRACED})(?P<index>\[[@*]\])?(?P<op>:?[-=?+])?(?P<default>(?:[^{{}}]|\{{[^{{}}]*\}})*)\}}"
     rf"|\$(?P<bare>{_NAME})",
     re.DOTALL,
@@ -44,7 +44,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "-ge": operator.ge,
     "-le": operator.le,
 }
-_EXPR = re.compile(r"\$\(\s*expr\s+([^()`]+)\)|`\s*expr\s+([^()`]+)`")
+_EXPR = re.compile(r"\$\(\s*expr\s+([^()`\s][^()`]*)\)|`\s*expr\s+([^()`\s][^()`]*)`")
 _PREFIXES = (
     "then",
     "do",
@@ -67,6 +67,10 @@ _DEEPEST = 5
 """Files that source each other, at most."""
 _MOST_OF_A_SUM = 1_000
 """Characters of an arithmetic expression that is worked out."""
+_MOST_MATCHED = 200
+"""Characters of a text that a condition compares with a pattern."""
+_MOST_QUANTIFIERS = 3
+"""Repetitions in such a pattern: a regular expression with many takes for ever, and nested ones with two."""
 _MOST_FRAMES = 100
 _MOST_WORDS = 100_000
 _MOST_CHARACTERS = 4_000_000
@@ -561,6 +565,13 @@ class _Reader:
         if re.search(r"[$`]", text):
             return None
         whole = "".join(parts)
+        quantifiers = re.findall(r"[*+?{]", "".join(piece for quote, piece in pattern.pieces if not quote))
+        if (
+            len(text) > _MOST_MATCHED
+            or len(quantifiers) > _MOST_QUANTIFIERS
+            or (how == "=~" and re.search(r"\)[*+{]", whole))
+        ):
+            return None
         try:
             found = re.search(whole, text) if how == "=~" else re.fullmatch(whole, text, re.DOTALL)
         except re.error:
@@ -649,7 +660,7 @@ class _Lexer:
     def _redirection(self) -> None:
         here = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?").match(self.text, self.at)
         if here:
-            end = re.compile(rf"^\s*{re.escape(here.group(1))}\s*$", re.MULTILINE).search(self.text, here.end())
+            end = re.compile(rf"^[ \t]*{re.escape(here.group(1))}[ \t\r]*$", re.MULTILINE).search(self.text, here.end())
             self._skip((end.end() if end else len(self.text)) - self.at)
             return
         found = re.compile(r"\d?[<>]+(&\d|&|\|)?[ \t]*").match(self.text, self.at)

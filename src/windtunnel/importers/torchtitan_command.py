@@ -17,11 +17,13 @@ from windtunnel.files.parsing import toml_of
 from windtunnel.importers import launched
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.named_files import text_beside
+from windtunnel.importers.program_lines import InOrder
 from windtunnel.importers.settings import flatten
 
-PROGRAM = re.compile(
-    r"(?:-m\s+|/)torchtitan[./](?:experiments[./]\w+[./])?train(?:\.py)?(?=\s|$)"
-    r"|\btrain\.py(?=\s.*--job\.config_file)"
+PROGRAM = InOrder(
+    otherwise=re.compile(r"(?:-m\s+|/)torchtitan[./](?:experiments[./]\w+[./])?train(?:\.py)?(?=\s|$)"),
+    parts=(re.compile(r"\btrain\.py(?=\s)"),),
+    later=re.compile(r"--job\.config_file"),
 )
 NAMES = ("job.config_file", "job.config-file", "config", "config_file")
 

@@ -16,7 +16,7 @@ from windtunnel.importers.yaml_settings import read_mapping
 
 FORMAT = "torchtune"
 TITLE = "torchtune YAML"
-COMPONENT = re.compile(r"^\s*_component_:\s*[\"']?torchtune\.", re.MULTILINE)
+COMPONENT = re.compile(r"^[ \t]*_component_:[ \t]*[\"']?torchtune\.", re.MULTILINE)
 ATTENTION_TARGETS = ["q_proj", "v_proj"]
 ADAPTERS = tune.AdapterNames(
     rank=("model.lora_rank",),

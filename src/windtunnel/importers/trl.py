@@ -14,6 +14,7 @@ from windtunnel.importers import fine_tuning as tune
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.llama_factory import SIGNS
 from windtunnel.importers.named_files import text_beside
+from windtunnel.importers.program_lines import InOrder
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.shell import read_script
 from windtunnel.importers.yaml_settings import read_mapping, top_level_keys
@@ -27,10 +28,13 @@ OTHER_TRAINERS = (
 OBJECTIVES = ("cpo", "orpo", "dpo", "kto")
 _STARTERS = r"(?:accelerate\s+launch|python3?|torchrun|uv\s+run|deepspeed)"
 _SCRIPTS = rf"(?:run_)?(?:sft|{'|'.join((*OTHER_TRAINERS, *OBJECTIVES))})(?:_\w+)?|reward_modeling"
-COMMAND = re.compile(
-    rf"\btrl\s+(sft|{'|'.join((*OTHER_TRAINERS, *OBJECTIVES))})\b"
-    rf"|{_STARTERS}\b[^\n]*?(?:\\\s*\n[^\n]*?)*?(?:[\s/=]|\btrl\.scripts\.)(?:{_SCRIPTS})(?:\.py)?\s"
-    r"(?=(?:[^\n]*?(?:\\\s*\n[^\n]*?)*?)--(?:model_name(?:_or_path)?|config)\b)"
+COMMAND = InOrder(
+    otherwise=re.compile(rf"\btrl\s+(sft|{'|'.join((*OTHER_TRAINERS, *OBJECTIVES))})\b"),
+    parts=(
+        re.compile(rf"{_STARTERS}\b"),
+        re.compile(rf"(?:[\s/=]|\btrl\.scripts\.)(?:{_SCRIPTS})(?:\.py)?\s"),
+    ),
+    later=re.compile(r"--(?:model_name(?:_or_path)?|config)\b"),
 )
 OTHERS = re.compile(rf"(?:^|[/_\s])({'|'.join(OTHER_TRAINERS)}|reward_modeling)(?:_\w+)?(?:\.py)?$")
 ADAPTERS = tune.AdapterNames(

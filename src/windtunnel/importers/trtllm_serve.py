@@ -18,7 +18,7 @@ FORMAT = "trtllm"
 TITLE = "trtllm-serve"
 PROGRAMS = (
     re.compile(r"\bdynamo\.trtllm\b"),
-    re.compile(r"(^|[/\s\"'])trtllm-bench\b(?!.*\bbuild\b)", re.MULTILINE),
+    re.compile(r"(^|[/\s\"'])trtllm-bench\b(?!(?:(?!trtllm-bench).)*\bbuild\b)", re.MULTILINE),
     re.compile(r"(^|[/\s\"'])trtllm-serve( serve)?(?! disaggregated)\b", re.MULTILINE),
 )
 SIGNS = frozenset(

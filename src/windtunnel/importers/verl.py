@@ -17,8 +17,8 @@ FORMAT = "verl"
 TITLE = "verl settings"
 OVER = ("trl", "hf_trainer", "megatron_bridge", "megatron", "vllm", "sglang", "deepspeed_chat")
 PROGRAM = re.compile(
-    r"(?:-m\s+|/)(?:\w+[./])*(fsdp_sft_trainer\w*|sft_trainer\w*(?=\s)|sft_trainer_ray|main_ppo\w*|main_dapo\w*|main_\w*grpo\w*"
-    r"|main_spin|main_sppo|main_eval_ppo|fully_async_main|one_step_off_policy\S*|main_prime\w*|main_ppo_split)(?:\.py)?(?=\s|$)"
+    r"(?:-m\s+|/)(?:\w{1,60}[./]){0,12}(fsdp_sft_trainer\w{0,60}|sft_trainer\w{0,60}(?=\s)|sft_trainer_ray|main_ppo\w{0,60}|main_dapo\w{0,60}|main_\w{0,60}grpo\w{0,60}"
+    r"|main_spin|main_sppo|main_eval_ppo|fully_async_main|one_step_off_policy\S{0,100}|main_prime\w{0,60}|main_ppo_split)(?:\.py)?(?=\s|$)"
 )
 MARKS = re.compile(r"\b(data\.(train_files|train_batch_size|max_length)|actor_rollout_ref\.|model\.partial_pretrain)")
 ADAPTERS = tune.AdapterNames(
