@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from windtunnel.arrays import Floats, Mask
-from windtunnel.calibration.server_priors import PRIORS
+from windtunnel.calibration.server_priors import FRONT_END, NETWORK, PRIORS
 from windtunnel.calibration.server_results import RATES, MeasuredLoad, simulated
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.cost.serving_provenance import flat
 from windtunnel.errors import BadInput, Problem, ProblemList
+from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.serving.deployment import Deployment, priced_pool, with_kv_transfer
 from windtunnel.specs.device import DeviceSpec, MeasuredValue, Profile
 
@@ -32,6 +33,7 @@ whose coefficients are known lie 5 to 7 % (TTFT) and 2.5 to 3.5 % (TPOT, E2E) fr
 INFORMED = 0.7
 """A coefficient moves once its standard error is below this share of its prior's."""
 _SILENT, _STEP, _ROUNDS = 0.25, 0.05, 3
+_LINK = "network."
 Z80 = 1.2816
 """Standard deviations on each side of an interval that holds 80 %."""
 
@@ -115,6 +117,7 @@ def fit_server(loads: Sequence[MeasuredLoad], source: str, report: Progress | No
     before = work.figures(start)
     every = np.ones(len(start), bool)
     slopes = work.slopes(start, before, every)
+    slopes /= work.widen(slopes)[:, None]
     chosen, confounded, acting = _told_apart(slopes, work.width, work.names)
     theta, after = start, before
     for _ in range(_ROUNDS if chosen.any() else 0):
@@ -172,10 +175,15 @@ class _Work:
                 first.serving.engine, first.serving.engine_version, self.device, streamed=first.serving.streams
             )
         )
-        self.names = [name for name in PRIORS if known.get(name, 0.0) > 0.0]
+        scale = Profile() if self.device.profile is None else self.device.profile
+        hop = scale.network.get("hop_scale")
+        known["network.efficiency"] = NetworkCoefficients.for_cluster(first.pools[0].cluster).up.efficiency
+        known["network.hop_scale"] = 1.0 if hop is None else hop.value
+        free = PRIORS | FRONT_END | {f"network.{name}": prior for name, prior in NETWORK.items()}
+        self.names = [name for name in free if known.get(name, 0.0) > 0.0]
         self.prior = [known[name] for name in self.names]
-        self.width = np.array([PRIORS[name][0] for name in self.names])
-        self.most = [max(PRIORS[name][1], known[name]) for name in self.names]
+        self.width = np.array([free[name][0] for name in self.names])
+        self.most = [max(free[name][1], known[name]) for name in self.names]
         self.rows = [(i, name) for i, load in enumerate(loads) for name in load.figures]
         self.measured = np.array([loads[i].figures[name] for i, name in self.rows])
         self.sigma = np.array([self._sigma(i, name) for i, name in self.rows])
@@ -209,7 +217,15 @@ class _Work:
         }
         known = self.device.profile or Profile()
         conditions: dict[str, Any] = {**known.conditions} | ({"source": source} if source else {})
-        profile = known.model_copy(update={"serving": {**known.serving, **values}, "conditions": conditions})
+        network = {n.removeprefix(_LINK): v for n, v in values.items() if n.startswith(_LINK)}
+        serving = {n: v for n, v in values.items() if not n.startswith(_LINK)}
+        profile = known.model_copy(
+            update={
+                "serving": {**known.serving, **serving},
+                "network": {**known.network, **network},
+                "conditions": conditions,
+            }
+        )
         return self.device.model_copy(update={"profile": profile})
 
     def one(self, i: int, theta: Floats) -> list[float]:
@@ -238,6 +254,16 @@ class _Work:
     def residual(self, found: Floats) -> Floats:
         """Logarithms of simulated over measured, in standard deviations."""
         return np.asarray(np.log(found / self.measured) / self.sigma)
+
+    def widen(self, slopes: Floats) -> Floats:
+        """Widen the deviations of figures that queues amplify, and return by how much.
+
+        Where 1 % slower iterations make a first token 5 % later, what no coefficient describes is amplified as well.
+        """
+        slower = np.array([1.0 if name.endswith(("_s", "hop_scale", "front_end")) else -1.0 for name in self.names])
+        factor = np.maximum(np.abs(slopes @ slower) * self.sigma, 1.0)
+        self.sigma = self.sigma * factor
+        return np.asarray(factor)
 
     def slopes(self, theta: Floats, found: Floats, columns: Mask) -> Floats:
         """Derivatives of the residuals by the coefficients' logarithms, towards the side that has room."""

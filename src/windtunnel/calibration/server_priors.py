@@ -43,3 +43,8 @@ PRIORS: dict[str, tuple[float, float]] = {
     "memory_fraction": (0.4, 0.95),
 }
 """Coefficient → (standard deviation of the prior's logarithm, largest value: never faster than the roofline)."""
+NETWORK: dict[str, tuple[float, float]] = {"efficiency": (0.15, 1.0), "hop_scale": (0.3, math.inf)}
+"""The same for the library's collectives inside a domain, which large sums take (`profile.network`): as wide as
+`logs_fit.SPREAD` has them between machines of one kind, and as the latency of the engine's own sums."""
+FRONT_END: dict[str, tuple[float, float]] = {"front_end": (0.4, math.inf)}
+"""The same for the rate of the server's process, as wide as the host's seconds."""

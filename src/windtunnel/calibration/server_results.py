@@ -16,7 +16,7 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, Problem
-from windtunnel.importers.traces import RequestTrace, read_trace
+from windtunnel.importers.traces import Options, RequestTrace, claims, read_trace
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.results.metrics import measures
@@ -30,6 +30,7 @@ RATES = ("requests_per_s", "output_tokens_per_s", "total_tokens_per_s")
 _STATISTICS = {"mean": None, "median": 50.0, "p90": 90.0, "p99": 99.0}
 """Statistic of listed requests → its percentile."""
 _SENDING = ("rate_per_s", "process", "burstiness", "concurrency", "offline")
+_TOOLS = "vllm bench, SGLang's bench, aiperf, GuideLLM, inference-perf and Prometheus"
 MOST_FILES = 100
 
 
@@ -93,7 +94,11 @@ def _check(d: Deployment) -> None:
 def _load(file: Path, deployment: Deployment) -> MeasuredLoad:
     if not file.is_file():
         raise BadInput(Problem("", "must be a file of results", file=str(file)))
-    trace = read_trace(file)
+    claimed = claims(file)
+    if len(claimed) != 1:
+        which = f"looks like {' and '.join(claimed)}" if claimed else "is in no format that is recognised"
+        raise BadInput(Problem("", f"{which}; results are read of {_TOOLS}", file=str(file)))
+    trace = read_trace(file, claimed[0], Options(asks="{}"))
     figures = _figures(trace)
     if not figures:
         rule = "holds no measured TTFT, TPOT, ITL, E2E or throughput of one load"

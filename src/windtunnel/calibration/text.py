@@ -46,6 +46,7 @@ _MEANINGS = {
     "layer_s": "least times of a layer's products",
     "host_s": "host time of an iteration",
     "sequence_s": "host time of an iteration for each sequence",
+    "front_end": "work of the server's process against its release's",
     "request_s": "front end: HTTP and tokeniser of a request",
     "stream_s": "host time of an iteration for each streamed answer",
     "prompt_layer_s": "launches of a layer with prompts",
@@ -64,7 +65,7 @@ _MEANINGS = {
 
 def meaning(name: str) -> str:
     """What a coefficient is, in a few words; empty where nothing short says it."""
-    return _MEANINGS.get(name.partition(".")[0], "")
+    return _MEANINGS.get(name.removeprefix("network.").partition(".")[0], "")
 
 
 def table(*titles: str) -> Table:

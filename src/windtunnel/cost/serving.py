@@ -78,6 +78,8 @@ class ServingCoefficients:
     """Seconds that an iteration waits for a server in the engine's loop, for each sequence whose answer is streamed."""
     request_s: float = 20e-3
     """Seconds of client, HTTP and tokeniser, once a request."""
+    front_end: float = 1.0
+    """Work of the server's process for a request and for a token over that of its release (`run_setup.front_end`)."""
     crowd_s: float = 0.0
     """Seconds more that first tokens of benchmarks' closed loops take, where requests wait for one another in ways that
     their replay misses: what rows tell beyond `REQUEST_MOST_S`. It belongs to those records, not to a server."""

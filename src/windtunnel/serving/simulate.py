@@ -227,7 +227,8 @@ def _front_end(d: Deployment, requests: Requests, inputs: _LoopInputs) -> FrontE
     if not has_stated_arrivals(requests, d.concurrency, offline=d.serving.traffic.offline):
         return None
     servers = sum(p.spec.replicas * p.spec.plan.dp for p in d.pools if p.spec.role != "decode")
-    return front_end_of(d.serving, version_of(d.serving.engine_version), servers)
+    found = front_end_of(d.serving, version_of(d.serving.engine_version), servers)
+    return None if found is None else found.times(d.iteration.coefficients.front_end)
 
 
 def _policies(own: list[Policy], fleet: Fleet) -> list[Policy]:

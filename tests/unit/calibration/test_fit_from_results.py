@@ -157,3 +157,39 @@ def test_wrong_files_are_one_line_and_exit_2(
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error and len(error.strip().splitlines()) == 1
     assert not out.exists()
+
+
+def test_a_slow_front_end_comes_back_from_a_rate_that_it_cannot_take(tmp_path: Path) -> None:
+    base, true = _server(tmp_path, {"front_end": 1.5})
+    traffic = {"rate_per_s": 200, "num_requests": 1500, "input_tokens": 128, "output_tokens": 128}
+    found = wt.simulate_serving(true, overrides=[f"serving.traffic={json.dumps(traffic)}"])
+    data = {
+        "completed": 1500,
+        "total_input_tokens": 1500 * 128,
+        "total_output_tokens": 1500 * 128,
+        "request_rate": 200,
+        "request_throughput": 1500 / found.duration_s,
+        "mean_ttft_ms": found.ttft_s.mean * 1e3,
+        "mean_tpot_ms": found.tpot_s.mean * 1e3,
+    }
+    (tmp_path / "rate.json").write_text(json.dumps(data))
+    fit = fit_server(read_loads([tmp_path / "rate.json"], base), "tests")
+    fitted = {f.name: f for f in fit.fitted}
+    low, high = fitted["front_end"].interval
+    assert low <= 1.5 <= high and fitted["front_end"].value > 1.2
+
+
+def test_a_scrape_is_of_the_load_that_the_scenario_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["# TYPE vllm:request_prompt_tokens histogram"]
+    for name, total in (("request_prompt_tokens", 51200), ("request_generation_tokens", 6400)):
+        lines += [f"vllm:{name}_sum {total}", f"vllm:{name}_count 100"]
+    lines += ["vllm:time_to_first_token_seconds_sum 6.0", "vllm:time_to_first_token_seconds_count 100"]
+    scrape = tmp_path / "metrics.txt"
+    scrape.write_text("\n".join(lines) + "\n")
+    base, _ = _server(tmp_path, {})
+    load = read_loads([scrape], base)[0]
+    assert load.deployment.concurrency == 8 and load.figures == {"ttft_mean_s": pytest.approx(0.06)}
+    unsaid = {**SCENARIO["serving"], "traffic": {"trace": str(scrape)}}
+    base.write_text(yaml.safe_dump({**SCENARIO, "serving": unsaid}))
+    assert run(["calibrate", "--from", str(scrape), str(base), "--out", str(tmp_path / "out.yaml")]) == 2
+    assert "does not say how requests were sent" in capsys.readouterr().err

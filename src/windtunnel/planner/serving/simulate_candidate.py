@@ -234,7 +234,9 @@ class Runs:
         front = None
         if has_stated_arrivals(requests, traffic.concurrency, offline=traffic.spec.offline):
             front = front_end_of(serving, version_of(serving.engine_version), servers)
-        return run(requests) if front is None else behind(front, requests, run)[0]
+        if front is None:
+            return run(requests)
+        return behind(front.times(choice.kind.iteration.coefficients.front_end), requests, run)[0]
 
     def _trial(self, choice: Choice, fleet: Fleet, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
         spec, kind = traffic.spec, choice.kind
