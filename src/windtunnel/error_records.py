@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from windtunnel.errors import BadInput, Infeasible, Problem, WindtunnelError, shown
+from windtunnel.errors import MOST_SHOWN_PROBLEMS, BadInput, Infeasible, Problem, WindtunnelError, printable, shown
 
 _LONGEST = 240
 """Characters of an unexpected error's own text that are shown."""
@@ -14,7 +14,9 @@ _LONGEST = 240
 def problems_of(error: Exception) -> tuple[list[dict[str, Any]], int]:
     """Each problem as plain data, and the exit code."""
     if isinstance(error, BadInput):
-        return [_of_input(problem) for problem in error.problems], error.exit_code
+        records = [_of_input(problem) for problem in error.problems[:MOST_SHOWN_PROBLEMS]]
+        more = len(error.problems) - len(records)
+        return records + ([problem_record(message=f"and {more:,} more problems")] if more > 0 else []), error.exit_code
     if isinstance(error, Infeasible):
         return [problem_record(message=error.message, hint=error.nearest_miss)], error.exit_code
     if isinstance(error, WindtunnelError):
@@ -49,7 +51,12 @@ def _of_input(problem: Problem) -> dict[str, Any]:
 def problem_record(**known: Any) -> dict[str, Any]:
     """One problem with all its keys; what is not known is null, and what JSON cannot hold is the text of it."""
     whole = dict.fromkeys(("file", "line", "field", "value", "message", "hint")) | known
-    return {name: value if _is_plain(value) else shown(value, most=_LONGEST) for name, value in whole.items()}
+    for name, value in whole.items():
+        if isinstance(value, str) and name != "value":
+            whole[name] = printable(value)
+        elif not _is_plain(value) or (isinstance(value, str) and len(value) > _LONGEST):
+            whole[name] = shown(value, most=_LONGEST)
+    return whole
 
 
 def _is_plain(value: Any) -> bool:

@@ -20,6 +20,8 @@ from typing import Any, ClassVar, Protocol
 
 MAX_SHOWN_VALUE = 60
 """Characters of an offending value that a message repeats."""
+MOST_SHOWN_PROBLEMS = 20
+"""Problems that a message lists; of the rest it gives the number."""
 
 
 class _Unset:
@@ -58,12 +60,21 @@ def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | 
     return by_folded[min(longer, key=len)] if longer else None
 
 
+def printable(text: str) -> str:
+    """A text as a terminal may have it: what controls one, or turns the direction of writing, becomes an escape."""
+    if text.isprintable():
+        return text
+    plain = (c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace") for c in text)
+    return "".join(c if isinstance(c, str) else c.decode() for c in plain)
+
+
 def shown(value: Any, most: int = MAX_SHOWN_VALUE) -> str:
     """A value as a user would have written it, on one line and of bounded length, without halves of surrogate pairs."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
-        text = f"a {type(value).__name__}" if isinstance(value, dict | list | tuple) else repr(value)
+        kept = not isinstance(value, dict | list | tuple | int)  # an integer may be too long to be written
+        text = repr(value) if kept else f"a {type(value).__name__}"
     text = " ".join(text.split()) if isinstance(value, str) and text.strip() else text
     if isinstance(value, str) and not text.strip():
         text = repr(value)
@@ -95,7 +106,7 @@ class Problem:
             text += f"; did you mean '{self.nearest}'?"
         if self.file is not None:
             text += f" ({self.file}:{self.line})" if self.line is not None else f" ({self.file})"
-        return text
+        return printable(text)
 
     def under(self, prefix: str) -> Problem:
         """The same problem of a field below `prefix`."""
@@ -129,7 +140,9 @@ class BadInput(WindtunnelError):
             self.problems = (problems,)
         else:
             self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        lines = [str(problem) for problem in self.problems[:MOST_SHOWN_PROBLEMS]]
+        more = len(self.problems) - len(lines)
+        super().__init__("\n".join(lines + ([f"and {more:,} more problems"] if more > 0 else [])))
 
     def __reduce__(self) -> tuple[type[BadInput], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)

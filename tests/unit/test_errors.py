@@ -6,8 +6,10 @@ import pickle
 
 import pytest
 
+from windtunnel.error_records import problems_of
 from windtunnel.errors import (
     MAX_SHOWN_VALUE,
+    MOST_SHOWN_PROBLEMS,
     BadInput,
     GateFailed,
     Infeasible,
@@ -15,6 +17,7 @@ from windtunnel.errors import (
     ProblemList,
     WindtunnelError,
     nearest_name,
+    printable,
     shown,
 )
 
@@ -83,3 +86,28 @@ def test_nearest_name_ignores_case_and_keeps_away_from_the_unlike() -> None:
     assert nearest_name("H100-SXM-80gb", ["h100-sxm-80gb", "a100-sxm-80gb"]) == "h100-sxm-80gb"
     assert nearest_name("zzz", ["tp", "pp"]) is None
     assert nearest_name("x", []) is None
+
+
+def test_what_controls_a_terminal_becomes_an_escape() -> None:
+    problem = Problem("a\x1b[2J", "must be\x07 b\u202e", "\x1b]0;x\x9b", nearest="\x08", file="f\r.yaml")
+    assert str(problem) == (r"a\x1b[2J = \x1b]0;x\x9b: must be\x07 b\u202e; did you mean '\x08'? (f\r.yaml)")
+    assert printable("Größe 5 µs → 3 · 10⁶\nx") == "Größe 5 µs → 3 · 10⁶\nx"
+
+
+def test_the_first_problems_are_listed_and_the_rest_counted() -> None:
+    error = BadInput(Problem("a", f"rule {i}") for i in range(MOST_SHOWN_PROBLEMS + 1_000))
+    lines = str(error).splitlines()
+    assert lines[MOST_SHOWN_PROBLEMS - 1 :] == [f"a: rule {MOST_SHOWN_PROBLEMS - 1}", "and 1,000 more problems"]
+    assert len(error.problems) == MOST_SHOWN_PROBLEMS + 1_000
+    records, _ = problems_of(error)
+    assert [one["message"] for one in records] == [line.removeprefix("a: ") for line in lines]
+    assert "more" not in str(BadInput(error.problems[:MOST_SHOWN_PROBLEMS]))
+
+
+def test_a_record_holds_no_long_value_and_no_control_characters() -> None:
+    (record,), _ = problems_of(BadInput(Problem("\x1b", "\x07", "x" * 200_000)))
+    assert (record["field"], record["message"], len(record["value"])) == (r"\x1b", r"\x07", 240)
+
+
+def test_an_integer_that_cannot_be_written_has_a_text() -> None:
+    assert shown(10**5000) == "a int"

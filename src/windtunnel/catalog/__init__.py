@@ -98,7 +98,7 @@ def cluster(name: str) -> ClusterSpec:
     try:
         return _cluster(store.find("clusters", name))
     except BadInput:
-        matched = _TIMES.match(name)
+        matched = _TIMES.match(name) if len(name) <= store.MOST_OF_A_NAME else None
         count = matched and (matched[1] or matched[3])
         if not matched or not count or int(count) < 1:
             raise

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from windtunnel.catalog import released_models
+from windtunnel.catalog.store import MOST_OF_A_NAME
 from windtunnel.data_files import read_yaml
 from windtunnel.stacks.weight_formats import WEIGHTS, format_named, in_field
 
@@ -36,7 +37,7 @@ def named_format(name: str, field: str = WEIGHTS) -> tuple[str, str | None]:
         name: of the checkpoint.
         field: of a scenario, as which calls the format.
     """
-    found = _ending().search(name)
+    found = _ending().search(name) if len(name) <= MOST_OF_A_NAME else None
     if found is None:
         return name, None
     words = found[0].lower().replace("_", "-")
@@ -54,6 +55,8 @@ def _ending() -> re.Pattern[str]:
 
 def listed_format(name: str) -> ReleasedFormat | None:
     """What a checkpoint is released in that does not say so in its name; None where none is listed."""
+    if len(name) > MOST_OF_A_NAME:
+        return None
     if (own := released_models.formats(name)) is not None:
         return ReleasedFormat(own[0], f"not stated; as the checkpoint's configuration says: {own[1]}")
     plain, table = name.lower().replace("_", "-").replace(" ", "-"), _table()["released"]

@@ -51,6 +51,8 @@ def checkpoint(name: str) -> Checkpoint:
     Raises:
         BadInput: no model follows from the name; says the nearest ones, and that the checkpoint's config.json serves.
     """
+    if len(name) > store.MOST_OF_A_NAME:
+        raise store.unknown("models", name)
     base, format = named_format(name.rstrip("/"))
     for spelling in dict.fromkeys((name, base, *_parts(base))):
         if store.stem_of("models", spelling) is not None:

@@ -191,6 +191,10 @@ def spellings(kind: str) -> Iterator[str]:
                 yield from (line.name, *line.aliases)
 
 
+MOST_OF_A_NAME = 300
+"""Characters of a name that is looked for."""
+
+
 def find(kind: str, text: str) -> str:
     """File stem of an entry by id, name or alias.
 
@@ -205,6 +209,8 @@ def find(kind: str, text: str) -> str:
 
 def stem_of(kind: str, text: str) -> str | None:
     """As `find`; None where nothing in the catalogue has this name."""
+    if len(text) > MOST_OF_A_NAME:
+        return None
     tries = _candidates(kind, text)
     for table in (_stems, _spellings):
         for candidate in tries:
@@ -216,6 +222,9 @@ def stem_of(kind: str, text: str) -> str | None:
 
 def unknown(kind: str, text: str) -> BadInput:
     """The error for a name that is not in the catalogue."""
+    if len(text) > MOST_OF_A_NAME:
+        rule = f"is no name: it has {len(text):,} characters, a name at most {MOST_OF_A_NAME}"
+        return BadInput(Problem(field=NOUNS[kind], value=text, rule=rule))
     pool = {k: headings(kind)[stem][0] if kind == "models" else stem for k, stem in _spellings(kind).items()}
     close = difflib.get_close_matches(key(text), list(pool), n=8, cutoff=0.5)
     near = list(dict.fromkeys(pool[c] for c in close))[:3]

@@ -59,10 +59,12 @@ def show(error: Exception, *, as_json: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
+    from windtunnel.errors import printable
+
     problems, code = problems_of(error)
     prefix = "" if code == 1 else "error: "
     for line in (str(error).splitlines() or [type(error).__name__]) if _ours(error) else _lines(problems):
-        sys.stderr.write(f"{prefix}{line}\n")
+        sys.stderr.write(f"{prefix}{printable(line)}\n")
     _document(problems, code, as_json=as_json)
     return code
 

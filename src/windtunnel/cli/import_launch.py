@@ -238,7 +238,11 @@ def _checked(launch: Launch, wanted: Wanted) -> None:
     for field, value, why in launch.assumed:
         note(f"assumed {field} = {value}: {why}")
     if launch.unread:
-        listed = "; ".join(str(left) for left in launch.unread)
+        from windtunnel.errors import MOST_SHOWN_PROBLEMS
+
+        listed = "; ".join(str(left) for left in launch.unread[:MOST_SHOWN_PROBLEMS])
+        more = len(launch.unread) - MOST_SHOWN_PROBLEMS
+        listed += f"; and {more:,} more" if more > 0 else ""
         note(f"not read ({len(launch.unread)}): {listed}")
     if launch.problems:
         if launch.post_training:

@@ -78,7 +78,9 @@ def draw(view: View, report: Path | None = None, *, terminal: bool = True) -> No
 
 def note(message: str) -> None:
     """One line on standard error."""
-    sys.stderr.write(message + "\n")
+    from windtunnel.errors import printable
+
+    sys.stderr.write(printable(message) + "\n")
 
 
 def check_targets(*targets: Path | None, inputs: Sequence[str | Path | None] = ()) -> None:

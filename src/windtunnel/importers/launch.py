@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from windtunnel.errors import UNSET, BadInput, Problem, nearest_name
+from windtunnel.errors import UNSET, BadInput, Problem, nearest_name, printable
 from windtunnel.files import reading
 from windtunnel.importers.checkpoint_folders import config_of
 from windtunnel.importers.named_files import confined_beside
@@ -397,7 +397,7 @@ def _left(left: Left) -> dict[str, Any]:
 
 
 def _listed(title: str, entries: list[str]) -> list[str]:
-    return [f"# {title}", *(f"#   {' '.join(entry.split())}" for entry in entries), "#"] if entries else []
+    return [f"# {title}", *(f"#   {printable(' '.join(entry.split()))}" for entry in entries), "#"] if entries else []
 
 
 def _wrapped(names: list[str]) -> list[str]:
@@ -424,7 +424,7 @@ def _block(data: dict[str, Any], origin: Mapping[str, tuple[str, int | None]], p
         said, line = origin.get(here, ("", None))
         note = f"{said}, line {line}" if line else said
         body = f"{head} {_scalar(value)}"
-        out.append(f"{body:<38} # {note}".rstrip() if note else body)
+        out.append(f"{body:<38} # {printable(' '.join(note.split()))}".rstrip() if note else body)
     return out
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from windtunnel import catalog
+from windtunnel.catalog.checkpoints import listed_format, named_format, released_format
+from windtunnel.catalog.model_names import checkpoint
 from windtunnel.errors import BadInput
 from windtunnel.files.parsing import json_of, toml_of, whole_number, yaml_of
 from windtunnel.importers.formats import _readers, detect, read
@@ -166,3 +169,19 @@ def test_comments_of_pools_keep_their_lines() -> None:
         *pools[1:] * 2,
     ]
     assert written_above(pools[1:], Command(program=Word("vllm", 2))) is None
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b-" * 40, "-fp8" * 100, "1.1." * 100, "/" * 400 + "x", "a" * 200_000])
+def test_long_names_are_refused_in_a_line(name: str) -> None:
+    for resolve in (checkpoint, catalog.model, catalog.device, catalog.link, catalog.cluster):
+        with pytest.raises(BadInput, match=r"is no name: it has .* characters, a name at most 300$") as caught:
+            resolve(name)
+        assert len(str(caught.value)) < 200
+    assert (named_format(name), listed_format(name), released_format(name)) == ((name, None), None, None)
+
+
+def test_control_characters_of_a_file_are_written_as_escapes() -> None:
+    launch = read("vllm", "vllm serve \x1b[31mx\x07 --tensor-parallel-size \x1b[0m\n", "k\x1b.sh", Wanted())
+    said = str(BadInput(launch.problems))
+    assert "\\x1b[31mx" in said
+    assert said.replace("\n", "").isprintable()
