@@ -25,8 +25,9 @@ def explain(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="SECONDS|TRACE",
-            help="A measured step (`14.6`, `950ms`), or a PyTorch profiler trace (.json, .json.gz) of one rank.",
+            metavar="SECONDS|TRACE|RESULT",
+            help="A measured step (`14.6`, `950ms`), or a PyTorch profiler trace (.json, .json.gz) of one rank; of a "
+            "server, the result of a benchmark.",
             show_default=False,
         ),
     ] = None,
@@ -54,7 +55,8 @@ def explain(
     Each class is shown as work over an achieved rate, and the rate as data sheet times coefficients times what tiles,
     ramps and message starts leave. --against takes a measured step time, or a profiler's trace: settings left open are
     simulated one by one, coefficients moved within their error, and those listed that close the gap. Of a scenario with
-    `serving`, each rate and coefficient is moved by 1 %: its exponent says how an iteration at the mean batch follows.
+    `serving`, each rate and coefficient is moved by 1 %: its exponent says how an iteration at the mean batch follows;
+    --against a result says how far each measured figure is off, and which coefficients explain it.
     """
     from windtunnel.errors import BadInput
 
@@ -87,8 +89,12 @@ def _serving(source: Any, overrides: tuple[str, ...], asked: tuple[str | None, .
     from windtunnel.commands.explanations import of_serving
     from windtunnel.errors import BadInput
 
-    if any(word is not None for word in asked):
-        raise BadInput("--against, --class and --term are of training; a scenario with `serving` has iterations")
+    against, *words = asked
+    if any(word is not None for word in words):
+        raise BadInput("--class and --term are of training; a scenario with `serving` has iterations")
+    if against is not None:
+        _server_against(source, overrides, against, as_json)
+        return
     with progress("simulating"):
         explanation = of_serving(source, overrides)
     if as_json:
@@ -97,6 +103,34 @@ def _serving(source: Any, overrides: tuple[str, ...], asked: tuple[str | None, .
         from windtunnel.views.explain_serving import view
 
         draw(view(explanation))
+
+
+def _server_against(source: Any, overrides: tuple[str, ...], against: str, as_json: bool) -> None:
+    """Compare a server with the result of a benchmark, and name the coefficients that explain the difference.
+
+    Raises:
+        BadInput: the scenario is no file, or the result cannot be read.
+    """
+    from pathlib import Path
+
+    from windtunnel.calibration.server_fit import fit_server
+    from windtunnel.calibration.server_results import read_loads
+    from windtunnel.calibration.server_text import server_dict, server_summary
+    from windtunnel.cli.output import console
+    from windtunnel.errors import BadInput, Problem
+
+    if not isinstance(source, str):
+        raise BadInput(Problem("--against", "needs the server's scenario as a file"))
+    if not Path(against).is_file():
+        rule = "must be a file of results of a benchmark, for a scenario with `serving`"
+        raise BadInput(Problem("--against", rule, against))
+    loads = read_loads([Path(against)], source, overrides)
+    with progress("comparing") as told:
+        found = fit_server(loads, Path(against).name, told)
+    if as_json:
+        print_json(server_dict(found))
+    else:
+        console().print(server_summary(found))
 
 
 def _explanation(
@@ -157,6 +191,7 @@ def register(app: typer.Typer) -> None:
             "explain my.yaml --term scale_up",
             "explain my.yaml --against 16.2",
             "explain my.yaml --against rank0.pt.trace.json.gz",
+            "explain server.yaml --against vllm-bench.json",
             "explain result.json --json",
         )
     )(explain)

@@ -193,3 +193,14 @@ def test_a_scrape_is_of_the_load_that_the_scenario_states(tmp_path: Path, capsys
     base.write_text(yaml.safe_dump({**SCENARIO, "serving": unsaid}))
     assert run(["calibrate", "--from", str(scrape), str(base), "--out", str(tmp_path / "out.yaml")]) == 2
     assert "does not say how requests were sent" in capsys.readouterr().err
+
+
+def test_explain_says_which_coefficient_a_result_is_off_by(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, true = _server(tmp_path, {"host_s": 0.006})
+    file = _result(tmp_path, true, LOADS[2])
+    assert run(["explain", str(base), "--against", str(file), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["fitted"]["host_s"]["value"] > 1.5 * data["fitted"]["host_s"]["prior"]
+    assert min(one["before_error"] for one in data["figures"] if one["name"] == "tpot_mean_s") < -0.1
+    assert run(["explain", str(base), "--against", "12ms"]) == 2
+    assert "must be a file of results" in capsys.readouterr().err
