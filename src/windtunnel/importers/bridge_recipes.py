@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from windtunnel.files.parsing import whole_number
-from windtunnel.importers.shell import Word, read_script
+from windtunnel.importers.shell import Word, read_script, split
 from windtunnel.stacks.recipes import Recipe, recipe_asked, recipe_names
 
 FRAMEWORK = "megatron_bridge"
@@ -41,6 +41,7 @@ SETTINGS = {
 SHORT = {
     "m": "model_name",
     "mr": "model_recipe_name",
+    "model_family_name": "model_name",
     "s": "model_size",
     "g": "gpu",
     "c": "compute_dtype",
@@ -58,7 +59,9 @@ SHORT = {
     "et": "expert_tensor_parallel_size",
 }
 _LAUNCHER = re.compile(r"\b(setup_experiment|run_script|run_recipe|launch_with_nemo_run)\.py\b|\btrain\.sh\b")
-_CHOICE = re.compile(r"(?:^|\s)(--recipe|--model|--model_name|--model_recipe_name|-mr|-m)[ =]", re.M)
+_CHOICE = re.compile(
+    r"(?:^|\s)(--recipe|--model|--model_name|--model_family_name|--model_recipe_name|-mr|-m)[ =]", re.M
+)
 _OVERRIDE = re.compile(r"^\+*([a-z_]+(?:\.\w+)+)=(.*)$", re.S)
 _OPTION = re.compile(r"^-{1,2}([A-Za-z]\w*(?:-\w+)*)(?:=(.*))?$", re.S)
 _CONTAINER = re.compile(r"nvcr\.io/nvidia/nemo:(\d\d\.\d\d)")
@@ -75,6 +78,8 @@ class RecipeLine:
     """Setting → value, options of the launcher among them."""
     version: str = ""
     """Release of the container, where the file names it."""
+    notes: list[tuple[str, int, str]] = field(default_factory=list)
+    """(what, line, why it was not read) of the script."""
 
     def number(self, *names: str) -> int | None:
         """The first of some options that is a number."""
@@ -122,12 +127,18 @@ def read_line(text: str, env: Mapping[str, str]) -> RecipeLine:
     line = RecipeLine()
     if container := _CONTAINER.search(text):
         line.version = container[1]
-    script = read_script(text, env)
-    started = [own for own in script.commands if any(_LAUNCHER.search(word.text) for word in own)]
+    script = read_script(text, env, once=True)
+    line.notes = script.notes
+    started = [_apart(own) for own in script.commands if any(_LAUNCHER.search(word.text) for word in own)]
     for command in started or script.skipped[:]:
         if any(_LAUNCHER.search(word.text) for word in command):
             _read_words(line, command)
     return line
+
+
+def _apart(command: list[Word]) -> list[Word]:
+    """The words of a command; a quoted one that holds the launcher (`bash -c "$CMD"`) comes apart."""
+    return [own for word in command for own in (split(word) if _LAUNCHER.search(word.text) else [word])]
 
 
 def _read_words(line: RecipeLine, words: list[Word]) -> None:

@@ -63,6 +63,9 @@ def detect(text: str, file: str) -> str:
     if len(claims) > 1 and set(claims) <= ENGINES:  # the engine that a page starts first
         text = started or text
         claims = sorted(claims, key=lambda name: _readers()[name].PROGRAM.place(_joined(text)) or 0)[:1]
+    claims = claims or [
+        name for name, own in _readers().items() if hasattr(own, "detect_last") and own.detect_last(text)
+    ]
     if len(claims) == 1:
         return claims[0]
     which = f"looks like {' and '.join(claims)}" if claims else "is in no format that is recognised"

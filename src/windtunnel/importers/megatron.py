@@ -8,7 +8,11 @@ a field in a scenario are data, `flags/megatron.yaml`.
 from __future__ import annotations
 
 import re
+import shlex
 
+import yaml
+
+from windtunnel.files.parsing import NotYaml, yaml_nodes
 from windtunnel.importers import megatron_model, megatron_plan
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.megatron_flags import Flags
@@ -21,6 +25,10 @@ SIGNS = ("--num-layers", "--hidden-size", "--micro-batch-size", "--tensor-model-
 PER_NODE = ("nproc-per-node", "nproc_per_node", "num-gpus", "num_gpus", "gpus-per-node", "ntasks-per-node")
 NODES = ("nnodes", "num-nodes", "num_nodes", "nodes")
 OTHER_MODELS = re.compile(r"pretrain_(t5|retro|vision\w*|ict|vlm|mamba|hybrid|mimo)\w{0,60}\.py$")
+_UNDERSCORED = ("--num_layers", "--hidden_size", "--num_attention_heads", "--micro_batch_size", "--seq_length")
+"""Options that no other trainer has together, in the spelling of forks."""
+_DISTILLS = re.compile(r"(kd|mos|export-kd-\S+|kd-\S+|load-teacher|\S+-teacher)$")
+_ARGUMENTS = re.compile(r"^MODEL_ARGS:[ \t]*$", re.M)
 SPELLED_OUT = ("decoder-num-layers", "hybrid-layer-pattern", "hybrid-override-pattern")
 """Options that say what such a program trains."""
 CHECKPOINTS = ("TOKENIZER_MODEL", "HF_MODEL_CKPT")
@@ -33,9 +41,45 @@ def detect(text: str) -> bool:
     return sum(sign in text for sign in SIGNS) >= 2
 
 
+def detect_last(text: str) -> bool:
+    """Whether a text that is in no other format is arguments of a fork that spells them with underscores."""
+    return sum(re.search(rf"{sign}\b", text) is not None for sign in _UNDERSCORED) >= 4
+
+
+def _table_of_arguments(text: str) -> str:
+    """`MODEL_ARGS` of Megatron-LM's functional tests, a table of options, as the command that they become."""
+    if not _ARGUMENTS.search(text):
+        return text
+    try:
+        root = yaml_nodes(text)[0]
+    except NotYaml:
+        return text
+    tables = {key.value: value for key, value in root.value} if isinstance(root, yaml.MappingNode) else {}
+    table = tables.get("MODEL_ARGS")
+    if not isinstance(table, yaml.MappingNode):
+        return text
+    lines = [""] * (text.count("\n") + 2)
+    first = None
+    for key, value in table.value:
+        said = str(value.value) if isinstance(value, yaml.ScalarNode) else ""
+        if said.lower() != "false":
+            first = first or key.start_mark.line
+            switch = said.lower() == "true" or not said
+            lines[key.start_mark.line] = key.value if switch else f"{key.value} {_quoted(said)}"
+    last = table.end_mark.line
+    begin = first or 0
+    joined = [f"{own} \\" for own in lines[begin:last]]
+    return "\n".join([*lines[: max(begin - 1, 0)], "torchrun pretrain_gpt.py \\", *joined, ""])
+
+
+def _quoted(text: str) -> str:
+    return text if "$" in text else shlex.quote(text)
+
+
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a script; problems are collected in the result."""
     launch = Launch(format=FORMAT, title=TITLE, file=file)
+    text = _table_of_arguments(text)
     script = read_script(text, wanted.env, file=file)
     for what, line, why in script.notes:
         launch.leave(what, "", line, why)
@@ -58,6 +102,13 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     if other is not None and wanted.model is None and not any(name in flags.given for name in SPELLED_OUT):
         rule = "trains another kind of model than a decoder; --model names it"
         launch.wrong(other.text, rule, line=other.line)
+    teacher = next((name for name in flags.given if _DISTILLS.match(name)), None)
+    if teacher is not None and "distillation" not in {name.casefold() for name in wanted.without}:
+        rule = "is distillation: a teacher passes forward as well, which a scenario does not hold; "
+        rule += "--without distillation reads the student alone"
+        launch.wrong(f"--{teacher}", rule, line=flags.line(teacher))
+    elif teacher is not None:
+        flags.set_aside(*(name for name in flags.given if _DISTILLS.match(name)))
     megatron_model.read_model(launch, flags, wanted)
     megatron_plan.read_training(launch, flags, wanted)
     megatron_plan.read_plan(launch, flags, wanted, devices)
@@ -78,7 +129,7 @@ def _launch_words(script: Script, launch: Launch) -> list[Word]:
         return [w for word in command for w in (split(word) if re.search(r"\s", word.text) else [word])]
 
     def score(command: list[Word]) -> int:
-        return sum(word.text.split("=")[0] in SIGNS for word in command)
+        return sum(word.text.split("=")[0].replace("_", "-") in SIGNS for word in command)
 
     commands = [flat(command) for command in script.commands]
     best = max(commands, key=score, default=[])

@@ -7,17 +7,21 @@ result says so. Sources: fields and what they mean, Megatron-Bridge 0.6.2 (`mode
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from windtunnel import catalog
 from windtunnel.errors import nearest_name
+from windtunnel.files.parsing import whole_number
 from windtunnel.importers import bridge_settings
 from windtunnel.importers.bridge_recipes import RecipeLine, launches_recipe, read_line
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.megatron_plan import ATTENTION, CP_KINDS, GRAPHS, MODULES, OPTIMIZERS, SHARDING, layout_counts
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.switches import read_switches
+from windtunnel.specs.number_formats import MATRIX_FORMAT, trained_formats
 from windtunnel.stacks.recipes import Recipe, recipe_names
 from windtunnel.stacks.stack_files import datasets
 
@@ -49,6 +53,8 @@ SWITCHED_OFF: dict[str, tuple[str, Any]] = {
     "model.moe_flex_dispatcher_backend": ("training.moe_dispatcher", "alltoall"),
 }
 """Setting that a line may set to nothing → field and value that this is."""
+_JOB = ("SLURM_NNODES", "SLURM_GPUS_PER_NODE")
+"""Variables of the size of a Slurm job."""
 KEPT = "not set here: the recipe's, taken as the stack's default"
 
 
@@ -104,7 +110,13 @@ def read_recipe(text: str, file: str, wanted: Wanted, version: str = "") -> Laun
     """
     launch = Launch(format=FORMAT, title="launch of a Megatron-Bridge recipe", file=file)
     line = read_line(text, wanted.env)
+    for what, at, why in line.notes:
+        launch.leave(what, "", at, why)
     name, recipe = line.recipe(version)
+    if unset := re.search(r"\$\{?(\w+)", name):
+        rule = f"is not known without running the script; --env {unset[1]}=… sets it"
+        launch.wrong("--recipe", rule, name, line.lines.get("recipe"))
+        return launch
     if recipe is None:
         near = nearest_name(name, recipe_names("megatron_bridge"))
         launch.wrong("--recipe", "is no recipe of Megatron-Bridge that is known", name, nearest=near)
@@ -147,7 +159,8 @@ def _documents(launch: Launch, s: Settings, line: RecipeLine, recipe: Recipe) ->
     """
     if recipe.training.get("phase") not in ("sft", "lora") or "src/megatron/bridge/recipes/" not in recipe.source:
         return
-    found = datasets().get(line.options.get("dataset", "squad"))
+    named = line.overrides.get("dataset.source.dataset_name", line.options.get("dataset", "squad"))
+    found = datasets().get(str(named))
     packs = s.switch("dataset.enable_offline_packing", "dataset.enable_in_batch_packing")
     seq_len = launch.fields.get("training.seq_len", recipe.training.get("seq_len", 0))
     if found and packs is not False and found["mean_document_length"] < seq_len:
@@ -159,13 +172,24 @@ def _documents(launch: Launch, s: Settings, line: RecipeLine, recipe: Recipe) ->
 def _recipe_cluster(launch: Launch, line: RecipeLine, recipe: Recipe, wanted: Wanted) -> int | None:
     """The devices that a line asks for, else those that the recipe was made for; returns their number."""
     said = replace(wanted, device=wanted.device or recipe.device or None)
-    per_node = line.number("gpus_per_node", "nproc_per_node") or min(recipe.devices_per_node, recipe.devices or 8)
+    own = line.number("gpus_per_node", "nproc_per_node")
+    job = [whole_number(wanted.env.get(name, "")) for name in _JOB]
+    per_node = own or job[1] or min(recipe.devices_per_node, recipe.devices or 8)
     total = line.number("num_gpus") or recipe.devices or None
-    nodes = line.number("nodes", "nnodes") or (max(total // per_node, 1) if total else None)
-    made = f"the recipe is for {recipe.devices} {recipe.device}"
+    nodes = line.number("nodes", "nnodes") or job[0]
+    if nodes is None and line.number("nproc_per_node"):
+        nodes = 1  # torchrun's default
+    nodes = nodes or (max(total // per_node, 1) if total else None)
+    made = f"the recipe is for {recipe.devices} {recipe.device}" if not (own or any(job)) else "the launcher"
     devices = launch.cluster(said, (nodes, made, None) if nodes else None, (per_node, made, None))
     if wanted.device is None and "cluster.device" in launch.origin:
         launch.origin["cluster.device"] = made, None
+        precision = recipe.training.get("precision")
+        if precision in MATRIX_FORMAT and precision not in trained_formats(
+            catalog.device(recipe.device).peak_flop_per_s
+        ):
+            rule = f"is required: the recipe trains in {precision}, which {recipe.device} has no matrix units for"
+            launch.wrong("--device", rule)
     return devices
 
 
@@ -265,6 +289,9 @@ def _work(launch: Launch, s: Settings, wanted: Wanted) -> None:
         s.put("training.global_batch", batch, "train.global_batch_size")
     else:
         launch.wrong("train.global_batch_size", "is not in the file (it is the recipe's); --global-batch gives it")
+    if any(name.startswith("peft.") for name in s.values):
+        launch.set("training.phase", "lora", *s.said("peft.dim", "peft.peft_scheme"))
+        s.take("training.lora.rank", "peft.dim")
     if s.get("mixed_precision") is None:
         launch.assume("training.precision", "bf16", f"mixed_precision {KEPT}")
     launch.set("training.framework", wanted.framework or "megatron_bridge", "the format of the file")

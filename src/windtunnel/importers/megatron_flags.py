@@ -33,6 +33,7 @@ class Flags:
             text = _SHORT.get(word.text, word.text)
             if re.match(r"--[A-Za-z]", text):
                 name, _, value = text[2:].partition("=")
+                name = name if name in _underscored() else name.replace("_", "-")  # as forks spell options
                 self.given[name] = ([value] if value else [], word.line)
             elif re.fullmatch(r"\$[\w@*]+", text) and (name is None or self.given[name][0]):
                 launch.leave(text, "", word.line, "not set in the script, so what it adds is not read; --env sets it")
@@ -106,6 +107,9 @@ class Flags:
             self.launch.wrong(f"--{name}", "needs one value", " ".join(values), line)
             return None
         if choices and values[0] not in choices:
+            same = [choice for choice in choices if choice.casefold() == values[0].casefold()]
+            if len(same) == 1:  # forks take names in small letters
+                return same[0]
             self.launch.wrong(f"--{name}", f"must be one of {', '.join(choices)}", values[0], line)
             return None
         return values[0]
@@ -166,6 +170,14 @@ class Flags:
             else:
                 unknown_option(self.launch, f"--{name}", value, line, [f"--{other}" for other in read])
         self.launch.settings_known += len(self.given) - sum(left.unknown for left in self.launch.unread[before:])
+
+
+@cache
+def _underscored() -> frozenset[str]:
+    """Options that are spelt with underscores themselves."""
+    ignored, not_modelled = known()
+    others = {"nproc_per_node", "num_gpus", "num_nodes", "deepspeed_config"}
+    return frozenset(name for name in {*ignored, *not_modelled, *others} if "_" in name)
 
 
 @cache

@@ -62,6 +62,7 @@ _POSITIONS = {
     "yarn": "rope",
     "mrope": "rope",
     "none": "none",
+    "alibi": "alibi",
     "relative": "relative",
 }
 _OTHERS = (

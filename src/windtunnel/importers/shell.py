@@ -85,6 +85,9 @@ _INTO_VARIABLE = re.compile(
 """`read -r -d '' NAME <<EOF`, whose text a script runs as `$NAME`."""
 CONTINUED = "\v"
 """Stands, before a line break inside double quotes, for the backslash that joins two lines: white space as both are."""
+_SUBSTITUTION = re.compile(r"\$\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)")
+"""A command whose output stands in a word; quotes inside it are its own."""
+_HERE_STRING = re.compile(r"^([ \t]*(?:IFS=\S+[ \t]+)?read[ \t][^\n<;|&]*)<<<", re.M)
 _LOOPS = {"for": "done", "while": "done", "until": "done", "select": "done", "case": "esac"}
 
 
@@ -124,13 +127,21 @@ class _Frame:
     """A variable of its condition that the script does not set."""
     otherwise: bool = False
     """In the `else` of a condition that cannot be decided."""
+    decided: bool = False
+    """A loop that is read with its first value, or a `case` of which the branch is known."""
+    subject: str = ""
+    """What a `case` compares."""
+    patterns: list[_Raw] | None = field(default_factory=list)
+    """Patterns in front of the next branch of a `case`; None inside a branch."""
+    taken: bool = False
+    """One of its branches has fitted."""
     within: bool = False
     """Inside something of which nobody knows whether it runs."""
 
     @property
     def maybe(self) -> bool:
         """Whether what stands in its branches may run."""
-        return self.within or (self.outer and (self.end != "fi" or self.condition is None))
+        return self.within or (self.outer and not self.decided and (self.end != "fi" or self.condition is None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +177,17 @@ class Script:
     """(file that the script sources and that is not below its folder, line)."""
 
 
-def read_script(text: str, env: Mapping[str, str], file: str = "") -> Script:
+def read_script(text: str, env: Mapping[str, str], file: str = "", *, once: bool = False) -> Script:
     """Read a script.
 
     Args:
         text: the script.
         env: values of variables that it takes from outside.
         file: where it lies; files that it sources are read where they lie below its folder. Nothing is executed.
+        once: whether a loop over values that are known is read with the first of them.
     """
-    return _Reader(_with_variables(text), env, file).read()
+    text = _HERE_STRING.sub(lambda found: found[1] + "'<<<'", _with_variables(text))
+    return _Reader(text, env, file, once=once).read()
 
 
 def _with_variables(text: str) -> str:
@@ -199,8 +212,8 @@ def split(word: Word) -> list[Word]:
 
 
 class _Reader:
-    def __init__(self, text: str, env: Mapping[str, str], file: str = "") -> None:
-        self.file = file or None
+    def __init__(self, text: str, env: Mapping[str, str], file: str = "", *, once: bool = False) -> None:
+        self.file, self.once = file or None, once
         self.text = text.replace("\r\n", "\n")
         self.folder = Path(file).parent if file not in ("", "-") else None
         self.depth = 0
@@ -365,6 +378,9 @@ class _Reader:
         if len(self.frames) > _MOST_FRAMES:
             rule = f"has more than {_MOST_FRAMES} conditions and loops inside each other"
             raise BadInput(Problem("", rule, file=self.file, line=command[0].line))
+        if frame is not None and frame.end == "esac" and frame.decided and first != "esac":
+            if not self._branch(frame, joint, command):
+                return
         if first in ("if", "elif"):
             if first == "if":
                 within = frame is not None and frame.maybe and not self.active
@@ -378,6 +394,14 @@ class _Reader:
                 if frame.testing:
                     frame.condition = self._test(command[1:])
                     frame.unset = self._unset(command[1:])
+            return
+        if first == "for" and self.once and self.active and self._first_value(command):
+            return
+        if first == "do" and frame is not None and frame.end == "done" and frame.decided:
+            if command[1:]:
+                self._run("\n", command[1:])
+            return
+        if first == "case" and self.active and self._case(command):
             return
         if first in _LOOPS:
             if self.active:
@@ -409,9 +433,65 @@ class _Reader:
             return
         self._simple(joint, command)
 
+    def _case(self, command: list[_Raw]) -> bool:
+        """Begin a `case` of a value that is known; False where it is not."""
+        subject = " ".join(word.text for raw in command[1:2] for word in self.expand(raw))
+        if not subject or re.search(r"[$`]", subject):
+            return False
+        frame = _Frame(outer=True, end="esac", line=command[0].line, decided=True, subject=subject)
+        frame.patterns = command[3:4]
+        self.frames.append(frame)
+        self.active = False
+        return True
+
+    def _branch(self, frame: _Frame, joint: str, command: list[_Raw]) -> bool:
+        """Whether a command inside a `case` stands in a branch; what does not is a pattern."""
+        if joint == ";;":
+            frame.patterns, self.active = [], False
+        if frame.patterns is None:
+            return True
+        if joint != ")":
+            frame.patterns.append(command[0])
+            return False
+        fits = any(self._matches(frame.subject, pattern, "==") is True for pattern in frame.patterns)
+        self.active = frame.outer and fits and not frame.taken
+        frame.taken |= fits
+        frame.patterns = None
+        return True
+
+    def _first_value(self, command: list[_Raw]) -> bool:
+        """Begin a loop over values that are known with the first of them; False where they are not."""
+        if len(command) < 4 or command[2].literal != "in":
+            return False
+        values = [word for raw in command[3:] for word in self.expand(raw)]
+        if not values or any(re.search(r"[$`*?]", word.text) for word in values):
+            return False
+        name, line = command[1].literal, command[0].line
+        self.script.variables[name] = values[:1]
+        if len(values) > 1:
+            why = f"a loop over {len(values)} values is read with the first, {values[0].text}"
+            self.script.notes.append(("for", line, why))
+        self.frames.append(_Frame(outer=True, end="done", line=line, decided=True))
+        return True
+
+    def _read_into(self, command: list[_Raw]) -> bool:
+        """`IFS=, read -r A B <<< "$WORDS"`: the parts of a text as variables; False for anything else."""
+        words = [raw.literal for raw in command]
+        start = 1 if words[0].startswith("IFS=") else 0
+        if words[start : start + 1] != ["read"] or "<<<" not in words or words[-1] == "<<<":
+            return False
+        names = [word for word in words[start + 1 : words.index("<<<")] if not word.startswith("-")]
+        text = " ".join(word.text for word in self.expand(command[-1]))
+        parts = text.split(words[0][4:5]) if start and words[0][4:5].strip() else text.split()
+        for name, part in zip(names, parts, strict=False):
+            self.script.variables[name] = [Word(part.strip(), command[0].line)]
+        return True
+
     def _simple(self, joint: str, command: list[_Raw]) -> None:
         if not self.active:
             self._skipped(command)
+            return
+        if self._read_into(command):
             return
         if command[0].literal in _SOURCES:
             self._source(command)
@@ -705,7 +785,8 @@ class _Lexer:
         begin = self.at + 1
         end = begin
         while end < len(self.text) and self.text[end] != quote:
-            end += 2 if quote == '"' and self.text[end] == "\\" else 1
+            inside = _SUBSTITUTION.match(self.text, end) if quote == '"' else None
+            end = inside.end() if inside else end + (2 if quote == '"' and self.text[end] == "\\" else 1)
         inner = self.text[begin:end]
         self._skip(end + 1 - self.at)
         return inner.replace("\\\n", f"{CONTINUED}\n").replace('\\"', '"') if quote == '"' else inner

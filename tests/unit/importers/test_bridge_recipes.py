@@ -83,3 +83,42 @@ def test_a_release_that_the_caller_states_wins_over_the_container() -> None:
     text = "docker run nvcr.io/nvidia/nemo:26.06\ntrain.sh --recipe qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config"
     assert read_recipe(text, "f", Wanted()).fields["training.framework_version"] == "26.06"
     assert read_recipe(text, "f", Wanted(), "2026-07-18").fields["training.framework_version"] == "2026-07-18"
+
+
+SLURM = """#SBATCH --nodes=2
+#SBATCH --gpus-per-node=8
+MODEL_NAME=llama3_8b
+CONFIGS=("2,1,True" "4,2,True")
+for CONFIG in "${CONFIGS[@]}"; do
+    IFS=',' read -r TP CP SP <<< "$CONFIG"
+    OVERRIDES="\\
+        train.global_batch_size=64 \\
+        model.tensor_model_parallel_size=$TP \\
+        model.context_parallel_size=$CP"
+    CMD="python scripts/training/run_recipe.py"
+    CMD="$CMD --recipe ${MODEL_NAME}_pretrain_config"
+    CMD="$CMD $OVERRIDES"
+    srun --mpi=pmix bash -c "$CMD"
+done
+"""
+
+
+def test_a_recipe_in_a_loop_over_layouts() -> None:
+    launch = formats.read(formats.detect(SLURM, "a.sh"), SLURM, "a.sh", Wanted())
+    assert not launch.problems
+    assert launch.fields["training.recipe"] == "llama3_8b_pretrain_config"
+    assert (launch.fields["plan.tp"], launch.fields["plan.cp"]) == (2, 1)
+    assert (launch.fields["cluster.nodes"], launch.fields["cluster.devices_per_node"]) == (2, 8)
+
+
+def test_a_recipe_whose_name_the_script_takes_from_outside() -> None:
+    text = SLURM.replace("${MODEL_NAME}_pretrain_config", "$RECIPE_NAME")
+    launch = formats.read("megatron_bridge", text, "a.sh", Wanted())
+    assert "--env RECIPE_NAME" in str(launch.problems[0])
+
+
+def test_processes_of_torchrun_go_before_the_devices_of_the_recipe() -> None:
+    text = "torchrun --nproc_per_node=1 scripts/performance/run_script.py --model_family_name llama "
+    text += "--model_recipe_name llama3_8b --task pretrain -g h100 -c bf16 -ng 1"
+    launch = formats.read(formats.detect(text, "a.sh"), text, "a.sh", Wanted(device="h100-sxm-80gb"))
+    assert (launch.fields["cluster.nodes"], launch.fields["cluster.devices_per_node"]) == (1, 1)

@@ -166,3 +166,38 @@ spec:
     fields = _fields(text, "serving.yaml")
     assert fields["serving.pools.0.plan.dp"] == 2
     assert fields.get("serving.pools.0.replicas", 1) == 1
+
+
+@pytest.mark.parametrize(("size", "tp"), [("7b", "1"), ("13b", "2"), ("14b", "2"), ("405b", "8"), ("x", "4")])
+def test_the_branch_of_a_case(size: str, tp: str) -> None:
+    text = f"""SIZE={size}
+case "$SIZE" in
+  7b) TP=1 ;;
+  13b|14b)
+    if [ 1 -eq 1 ]; then TP=2; fi
+    ;;
+  405*) TP=8;;
+  none) ;;
+  *) TP=4
+esac
+vllm serve Qwen/Qwen3-8B -tp $TP
+"""
+    script = read_script(text, {})
+    assert [word.text for word in script.variables["TP"]] == [tp]
+    assert [word.text for word in script.commands[-1]][-1] == tp
+    assert not script.notes
+
+
+def test_a_loop_over_known_values_and_a_text_in_parts() -> None:
+    text = """ALL=("2,4,True" "8,1,False")
+for ONE in "${ALL[@]}"; do
+  IFS=',' read -r TP PP SP <<< "$ONE"
+  CMD="run --pad=$([ "$TP" -gt 1 ] && echo 4 || echo 1) --tp $TP"
+  bash -c "$CMD --pp $PP"
+done
+"""
+    assert read_script(text, {}).commands == []
+    script = read_script(text, {}, once=True)
+    assert [word.text for word in script.variables["PP"]] == ["4"]
+    assert script.commands[0][-1].text.endswith("--tp 2 --pp 4")
+    assert "first, 2,4,True" in script.notes[0][2]

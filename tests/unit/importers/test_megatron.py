@@ -419,3 +419,52 @@ def test_positional_parameters_from_the_tenth_on_stand_in_braces() -> None:
     script = "python pretrain_gpt.py --num-layers ${12} --hidden-size $12\n"
     (command,) = read_script(script, {"12": "32", "1": "409"}).commands
     assert [word.text for word in command][-3:] == ["32", "--hidden-size", "4092"]
+
+
+UNDERSCORED = """torchrun --nproc_per_node 8 --nnodes 2 finetune.py --num_layers 32 --hidden_size 4096 \\
+  --num_attention_heads 32 --micro_batch_size 1 --global_batch_size 64 --seq_length 2048 --vocab_size 50257 \\
+  --max_position_embeddings 2048 --normalization rmsnorm --tensor_model_parallel_size 2 --bf16 \\
+  --position_embedding_type alibi"""
+
+
+def test_options_of_forks_with_underscores() -> None:
+    launch = formats.read(formats.detect(UNDERSCORED, "a.sh"), UNDERSCORED, "a.sh", Wanted(device="h100-sxm-80gb"))
+    assert not launch.problems
+    assert launch.format == "megatron"
+    assert (launch.fields["plan.tp"], launch.fields["training.seq_len"], launch.fields["plan.mbs"]) == (2, 2048, 1)
+    assert (launch.fields["cluster.nodes"], launch.fields["model.norm"]) == (2, "rmsnorm")
+    assert launch.fields["model.position_embedding"] == "alibi"
+
+
+def test_distillation_is_no_pretraining() -> None:
+    text = f"{UNDERSCORED} --kd --kd-beta-ce 1"
+    launch = formats.read("megatron", text, "a.sh", Wanted(device="h100-sxm-80gb"))
+    assert any("distillation" in problem.rule for problem in launch.problems)
+    launch = formats.read("megatron", text, "a.sh", Wanted(device="h100-sxm-80gb", without=("distillation",)))
+    assert not launch.problems
+
+
+def test_a_table_of_options() -> None:
+    text = """ENV_VARS:
+  X: 1
+MODEL_ARGS:
+  --num-layers: 32
+  --hidden-size: 4096
+  --num-attention-heads: 32
+  --group-query-attention: true
+  --num-query-groups: 8
+  --micro-batch-size: 2
+  --global-batch-size: 8
+  --seq-length: 8192
+  --max-position-embeddings: 8192
+  --vocab-size: 131073
+  --tensor-model-parallel-size: 4
+  --sequence-parallel: false
+  --load: ${CHECKPOINT_LOAD_PATH}
+  --bf16: true
+TEST_TYPE: regular
+"""
+    launch = formats.read(formats.detect(text, "a.yaml"), text, "a.yaml", Wanted(device="h100-sxm-80gb", nodes=1))
+    assert not launch.problems
+    assert (launch.fields["plan.tp"], launch.fields["plan.mbs"], launch.fields["plan.sp"]) == (4, 2, False)
+    assert (launch.fields["model.num_hidden_layers"], launch.origin["plan.tp"][1]) == (32, 14)

@@ -137,3 +137,14 @@ def test_a_capacity_is_read_beside_the_named_model(padding: str, padded: bool) -
     model = launch.scenario()["model"]
     assert (model["name"], model["num_experts"]) == ("Qwen/Qwen3-30B-A3B", 128)
     assert (model["capacity_factor"], model["moe_pad_expert_input_to_capacity"]) == (1.25, padded)
+
+
+def test_overrides_with_adapters_are_no_pretraining() -> None:
+    text = """train: {global_batch_size: 128, micro_batch_size: 2}
+peft: {dim: 8, alpha: 16}
+model: {seq_length: 4096, tensor_model_parallel_size: 1, pipeline_model_parallel_size: 1}
+"""
+    wanted = Wanted(device="h100-sxm-80gb", nodes=1, model="meta-llama/Llama-3.2-1B")
+    launch = formats.read(formats.detect(text, "a.yaml"), text, "a.yaml", wanted)
+    assert not launch.problems
+    assert (launch.fields["training.phase"], launch.fields["training.lora.rank"]) == ("lora", 8)
