@@ -157,6 +157,7 @@ calibrate-serving: setup  ## refit the coefficients of serving engines and their
 	$(BIN)/python -m windtunnel_lab.fit.serving_leave_out --page > docs/accuracy/serving-left-out.md
 	$(BIN)/python -m windtunnel_lab.accuracy.serving_judges > docs/accuracy/serving-judges.md
 	$(BIN)/python -m windtunnel_lab.accuracy.serving_memory > docs/accuracy/serving-memory.md
+	$(BIN)/python -m windtunnel_lab.accuracy.calibrated_server $(dir $(ROWS)) > docs/accuracy/serving-calibrated.md
 
 calibrate-serving-power: setup  ## refit the power of serving devices to measured rows: make calibrate-serving-power ROWS=power.json
 	$(BIN)/python -m windtunnel_lab.fit.refit_serving_power $(ROWS)
