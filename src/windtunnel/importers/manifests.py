@@ -52,6 +52,9 @@ def container_text(text: str) -> str:
         return table
     sheet = _Sheet()
     for document in documents:
+        if _plain(_items(document).get("kind")) == "LLMInferenceService":
+            _llm_service(_items(document), sheet)
+            continue
         _walk(document, sheet, _Place(model=_model_of(document)))
     shell = sheet.text()
     slices = dict(re.findall(r"gke-tpu-(accelerator|topology)[\"']?:\s*[\"']?([\w-]+)", text))
@@ -258,6 +261,8 @@ def _container(items: Mapping[str, yaml.Node], sheet: _Sheet, place: _Place) -> 
         if kind and (whole_number(value) or 0) > 1 and not given & {name, name.replace("-", "_"), "-tp"}:
             words += [(name, last), (value, last)]
     pairs = _environment(items.get("env") or items.get("environment"))
+    if place.nodes > 1:
+        pairs.append(("LWS_GROUP_SIZE", str(place.nodes)))
     if place.job and "NNODES" not in dict(pairs):
         pairs.append(("NNODES", str(place.job)))
     sheet.server(words, place, [f"export {variable}={shlex.quote(value)}" for variable, value in pairs])
@@ -361,6 +366,34 @@ def _kserve(items: Mapping[str, yaml.Node], sheet: _Sheet, place: _Place) -> Non
         if not skip:
             rest.append((word, at))
     sheet.server([("vllm", line), ("serve", line), (model or "$MODEL", line), *rest], place, [])
+
+
+def _llm_service(document: Mapping[str, yaml.Node], sheet: _Sheet) -> None:
+    """An LLMInferenceService of KServe: its template runs `vllm serve` on the model of the service.
+
+    Options follow in `VLLM_ADDITIONAL_ARGS` or as arguments of the container (kserve/kserve `config/llmisvcconfig`).
+    """
+    spec = _items(document.get("spec"))
+    model = _items(spec.get("model"))
+    found = _HUB.search(_plain(model.get("uri")))
+    name = found["name"] if found else _plain(model.get("name"))
+    for part, items in (("decode" if "prefill" in spec else "", spec), ("prefill", _items(spec.get("prefill")))):
+        containers = _items(items.get("template")).get("containers")
+        if not isinstance(containers, yaml.SequenceNode) or not containers.value:
+            continue
+        own = _items(containers.value[0])
+        place = replace(_here(own, _here(items, _Place(name=part or "main"))), part=part)
+        if own.keys() & {"command"}:
+            _walk(containers, sheet, replace(place, model=name))
+            continue
+        line = containers.value[0].start_mark.line
+        variables = dict(_environment(own.get("env")))
+        words: list[_Spelled] = [(word, line) for word in ("vllm", "serve", name or "$MODEL")]
+        words += _words(own.get("args"))
+        words += [(word, line) for word in variables.pop("VLLM_ADDITIONAL_ARGS", "").split()]
+        for option, size in (("--tensor-parallel-size", place.tensor), ("--data-parallel-size", place.data)):
+            words += [(option, line), (size, line)] if (whole_number(size) or 0) > 1 else []
+        sheet.server(words, place, [f"export {variable}={shlex.quote(value)}" for variable, value in variables.items()])
 
 
 def _pairs(words: list[_Spelled]) -> list[tuple[str, str]]:

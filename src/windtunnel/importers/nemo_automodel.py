@@ -42,6 +42,11 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     s = settings_of(text, launch)
     if launch.problems:
         return launch
+    teacher = next((name for name in s.values if name.startswith("teacher_model.")), None)
+    if teacher is not None and "distillation" not in {name.casefold() for name in wanted.without}:
+        rule = "is distillation: a teacher passes forward as well, which a scenario does not hold; "
+        rule += "--without distillation reads the student alone"
+        launch.wrong("teacher_model", rule, line=s.line(teacher))
     sizes = {axis: s.number(f"distributed.{name}") or 1 for axis, name in AXES.items()}
     inner = sizes["tp"] * sizes["pp"] * sizes["cp"]
     stated = s.get("distributed.dp_size")

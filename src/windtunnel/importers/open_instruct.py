@@ -19,7 +19,8 @@ TITLE = "Open Instruct settings"
 OVER = ("trl", "hf_trainer", "deepspeed_chat", "llama_factory")
 PROGRAM = re.compile(r"\bopen_instruct/(\w+)\.py\b|-m open_instruct\.(\w+)\b")
 SIGNS = frozenset(
-    {"dataset_mixer_list", "dataset_mixer", "exp_name", "use_slow_tokenizer", "try_launch_beaker_eval_jobs"}
+    "dataset_mixer_list dataset_mixer exp_name use_slow_tokenizer try_launch_beaker_eval_jobs with_tracking add_bos"
+    " checkpointing_steps".split()
 )
 ADAPTERS = tune.AdapterNames(
     rank=("lora_rank",),
@@ -46,7 +47,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     launch = Launch(format=FORMAT, title=TITLE, file=file)
     found = launched.find(text, launch, wanted.env, PROGRAM)
     if found is None:
-        found = launched.Launched(program="dpo_tune.py" if re.search(r"^dpo_\w+:", text, re.M) else "finetune.py")
+        found = launched.Launched(
+            program="dpo_tune.py" if re.search(r"^(dpo_\w+|beta):", text, re.M) else "finetune.py"
+        )
         found.values, found.lines = read_mapping(text, launch)
     elif found.rest and (inner := text_beside(file, found.rest[0][0])) is not None:
         inside, _ = read_mapping(inner, launch)

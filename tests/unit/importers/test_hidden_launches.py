@@ -201,3 +201,69 @@ done
     assert [word.text for word in script.variables["PP"]] == ["4"]
     assert script.commands[0][-1].text.endswith("--tp 2 --pp 4")
     assert "first, 2,4,True" in script.notes[0][2]
+
+
+def test_a_service_of_kserve_for_language_models() -> None:
+    text = """kind: LLMInferenceService
+spec:
+  model: {uri: "hf://Qwen/Qwen3-8B", name: qwen}
+  replicas: 3
+  parallelism: {tensor: 2}
+  template:
+    containers:
+      - name: main
+        env:
+          - {name: VLLM_ADDITIONAL_ARGS, value: --max-model-len 8192 --max-num-seqs 64}
+        resources: {limits: {nvidia.com/gpu: "2"}}
+  prefill:
+    parallelism: {tensor: 4}
+    template:
+      containers:
+        - name: main
+          resources: {limits: {nvidia.com/gpu: "4"}}
+"""
+    fields = _fields(text, "service.yaml")
+    assert fields["model"] == "Qwen/Qwen3-8B"
+    roles = {fields[f"serving.pools.{i}.role"]: fields[f"serving.pools.{i}.plan.tp"] for i in (0, 1)}
+    assert roles == {"decode": 2, "prefill": 4}
+    assert fields["serving.pools.0.replicas"] == 3
+    assert fields["serving.pools.0.limits.max_num_seqs"] == 64
+
+
+def test_the_size_of_a_group() -> None:
+    text = """kind: LeaderWorkerSet
+spec:
+  replicas: 1
+  leaderWorkerTemplate:
+    size: 2
+    leaderTemplate:
+      spec:
+        containers:
+          - name: leader
+            image: lmsysorg/sglang:latest
+            command: [python3, -m, sglang.launch_server, --model-path, Qwen/Qwen3-32B, --tp, "16", --nnodes,
+              $(LWS_GROUP_SIZE), --node-rank, $(LWS_WORKER_INDEX)]
+            resources: {limits: {nvidia.com/gpu: "8"}}
+"""
+    fields = _fields(text, "group.yaml")
+    assert (fields["cluster.nodes"], fields["serving.pools.0.plan.tp"]) == (2, 16)
+
+
+@pytest.mark.parametrize(
+    "more", ["with_tracking: true\nadd_bos: true\nbeta: 0.1", "dataset_mixer: {a: 1.0}\nexp_name: x\ndpo_beta: 0.1"]
+)
+def test_preferences_of_open_instruct(more: str) -> None:
+    text = f"model_name_or_path: allenai/OLMo-2-1124-7B\nmax_seq_length: 4096\nper_device_train_batch_size: 1\n{more}\n"
+    launch = _read(text, "dpo.yaml")
+    assert launch.format == "open_instruct"
+    assert launch.fields["training.reference_passes"] == 1
+
+
+def test_a_teacher_beside_the_model_of_automodel() -> None:
+    text = """recipe: KnowledgeDistillationRecipeForNextTokenPrediction
+step_scheduler: {global_batch_size: 16, local_batch_size: 1}
+model: {_target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained, pretrained_model_name_or_path: Qwen/Qwen3-4B}
+teacher_model: {_target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained,
+  pretrained_model_name_or_path: Qwen/Qwen3-8B}
+"""
+    assert any("distillation" in problem.rule for problem in _read(text, "kd.yaml").problems)
