@@ -23,6 +23,8 @@ _TENS: Final = {
     "t": 1e12, "tn": 1e12, "trillion": 1e12,
 }  # fmt: skip
 _TWOS: Final = {"k": 1024.0, "ki": 1024.0, "m": 1024.0**2, "mi": 1024.0**2, "thousand": 1e3, "million": 1e6}
+_MOST: Final = 1e15
+"""Of a number before its unit; more digits are no amount of anything in a question."""
 _LONGEST: Final = 10 * 1024.0**2
 """Tokens of the longest sequence that a model of the catalogue was made for."""
 _SECONDS: Final = {
@@ -45,7 +47,8 @@ def number(tokens: tuple[Token, ...], at: int) -> Read | None:
     """A number in digits."""
     if at >= len(tokens) or tokens[at].kind != "number" or tokens[at].text.count(".") > 1:
         return None
-    return float(tokens[at].text.replace(",", "")), at + 1
+    value = float(tokens[at].text.replace(",", ""))
+    return (value, at + 1) if value <= _MOST else None
 
 
 def _of_unit(units: Mapping[str, float], *, bare: bool = False, whole: bool = False) -> Amount:

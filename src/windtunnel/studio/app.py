@@ -96,6 +96,8 @@ class Studio:
     long: Workers = field(default_factory=lambda: Workers(WORKER, limit_s=None, grace_s=0.0))
     behind: Workers = field(default_factory=lambda: Workers(WORKER, limit_s=60.0, first=WARM))
     """Explains figures and writes launch files, so that edits do not wait for it; starts with its first question."""
+    asking: Workers = field(default_factory=lambda: Workers(WORKER, limit_s=60.0, first=WARM))
+    """Answers questions in words, whose search may take long, so that nothing else waits for it."""
     folder: Any = None
     reports: dict[str, Path] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -156,7 +158,7 @@ class Studio:
         """Start the processes that answer edits, and have them load what they need."""
         self.folder = tempfile.TemporaryDirectory(prefix="windtunnel-studio-")
         self.scope = replace(self.scope, writable=(*self.scope.writable, Path(os.path.realpath(self.folder.name))))
-        for workers in (self.live, self.long, self.behind):
+        for workers in (self.live, self.long, self.behind, self.asking):
             workers.scope, workers.folder = self.scope, self.folder.name
         for work in (self.live.warm(), self._stop_unasked()):
             self.tasks.add(asyncio.create_task(work))
@@ -165,7 +167,7 @@ class Studio:
         """End everything that runs."""
         for task in (*self.tasks, *(job.task for job in self.jobs.values())):
             task.cancel()
-        await asyncio.gather(self.live.stop(), self.long.stop(), self.behind.stop())
+        await asyncio.gather(self.live.stop(), self.long.stop(), self.behind.stop(), self.asking.stop())
         self.folder.cleanup()
 
     # -- answers
@@ -225,7 +227,7 @@ class Studio:
             raise Malformed(Problem("words", "must be a question"))
         question = {"words": asked["words"], "task": "ask"}
         try:
-            return await self.behind.ask({**question, "key": json.dumps(question)}, f"ask {client_of(request)}")
+            return await self.asking.ask({**question, "key": json.dumps(question)}, f"ask {client_of(request)}")
         except (Replaced, TimeoutError, Died, Busy):
             rule = 'took too long here; ask in a terminal: windtunnel "…"'
             return {"ok": False, "problems": [_problem(rule)]}

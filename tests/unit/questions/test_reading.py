@@ -162,3 +162,9 @@ def test_a_refusal_shows_three_questions() -> None:
 def test_the_length_of_a_question_is_bounded(words: str) -> None:
     with pytest.raises(BadInput, match="characters"):
         read(words)
+
+
+@pytest.mark.parametrize("words", ["llama3-8b on {} h100", "llama3-8b on 64 h100 in {} days", "${} llama3-8b 8 h100"])
+def test_numbers_that_no_float_holds_are_not_read(words: str) -> None:
+    with pytest.raises(BadInput, match="was not read"):
+        read(words.format("9" * 400))
