@@ -168,6 +168,7 @@ class Settings:
         others = dict.fromkeys(data.get("no_field", "").split(), "an option that is not followed")
         ignored, not_modelled = data["no_bearing"].split(), others | data["not_modelled"]
         known = sorted({*self.used, *ignored, *not_modelled})
+        tables = tuple(entry for entry in ignored if entry.endswith("."))
         decides = data.get("decides", {})
         before = len(self.launch.unread)
         for name, value in self.values.items():
@@ -179,8 +180,15 @@ class Settings:
                     self.launch.leave(name, str(value), self.line(name), why, decides.get(name, ""))
                 else:
                     self.launch.ignore(name, str(value), self.line(name))
-            elif any(name == entry or (entry.endswith(".") and name.startswith(entry)) for entry in ignored):
+            elif name in ignored or (any(map(name.startswith, tables)) and not _hidden(name, value)):
                 self.launch.ignore(name, str(value), self.line(name))
             else:
                 unknown_option(self.launch, name, str(value), self.line(name), known)
         self.launch.settings_known += len(self.values) - sum(left.unknown for left in self.launch.unread[before:])
+
+
+def _hidden(name: str, value: Any) -> bool:
+    """Whether a setting in a table of data or of a policy decides a prediction by its name all the same."""
+    from windtunnel.importers.severity import topic_of  # it reads the options of formats from here
+
+    return name.startswith(("data.", "policy.")) and topic_of(name, value) is not None

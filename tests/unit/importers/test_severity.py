@@ -137,3 +137,11 @@ def test_a_long_name_is_looked_at_once() -> None:
     assert topic_of("a_" * 100_000 + "b") is None
     topic = topic_of("a_" * 100_000 + "tp_size")
     assert topic is not None and topic.name == "parallelism"
+
+
+def test_a_table_without_bearing_hides_no_setting_that_decides() -> None:
+    from windtunnel.importers.settings import Settings
+
+    launch = Launch(format="verl", title="verl", file="a.yaml")
+    Settings(launch, {"data.sort_by": "x", "data.new_max_length": 4096}, {}).rest()
+    assert [left.name for left in launch.unread if left.unknown] == ["data.new_max_length"]
