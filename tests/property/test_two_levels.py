@@ -18,7 +18,7 @@ from windtunnel.training.task_builder import RATES, T_B, T_F, T_REDUCE, T_W
 pytestmark = pytest.mark.property
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NO_HOST = {"host_kernel_s": 0.0, "moe_sync_s": 0.0}
+NO_HOST = {"host_kernel_s": 0.0, "moe_sync_s": 0.0, "operator_host_s": 0.0}
 """Host time is added to whole segments; it has no operators to inline."""
 TOLERANCE = 0.01
 LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B"

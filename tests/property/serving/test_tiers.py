@@ -165,6 +165,8 @@ def test_a_tree_of_pages_finds_a_common_prefix_down_to_whole_pages(block: int) -
     """SGLang's radix tree (pages of one token) against hashes of blocks: the same prefix, cut to pages."""
     prefix, prompt = 1003, 1500
     one = scenario([], blocks=4_000_000 // block, kv={"block_size": block})
+    if block == 1:
+        one["serving"] |= {"engine": "sglang", "engine_version": "0.5.0"}
     one["serving"]["traffic"] = {
         "concurrency": 1,
         "num_requests": 20,

@@ -88,15 +88,22 @@ def _requests(source: Source, data: list[Any]) -> RequestTrace:
     )
 
 
+def _part(data: dict[str, Any], name: str) -> dict[str, Any]:
+    """A part of a report; empty where it is missing or something else."""
+    found = data.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def _report(source: Source, data: dict[str, Any]) -> RequestTrace:
-    good, load, bad = data["successes"], data.get("load_summary") or {}, data.get("failures") or {}
+    good, load, bad = data["successes"], _part(data, "load_summary"), _part(data, "failures")
     requests = requests_of(source, "successes.count", good.get("count"))
     failed = bad.get("count")
     source.drop(failed if type(failed) is int else 0, "failed")
-    throughput, latency = good.get("throughput") or {"requests_per_sec": good.get("rate")}, good.get("latency") or good
+    throughput = _part(good, "throughput") or {"requests_per_sec": good.get("rate")}
+    latency = _part(good, "latency") or good
     measured = {name: number(throughput.get(key)) for name, key in _RATES.items()}
     for name, key in _LATENCIES.items():
-        entry = latency.get(key) or {}
+        entry = _part(latency, key)
         measured |= {f"{name}_{statistic}_s": number(entry.get(statistic)) for statistic in _STATISTICS}
     return of_totals(
         source,

@@ -30,6 +30,9 @@ def host_work(
     Source: Megatron-Core `token_dispatcher.py` (`MoEAlltoAllTokenDispatcher.preprocess`).
     """
     host, sync, drained = [], [], []
+    launches_an_operator = (
+        coefficients.operator_host_s / coefficients.host_kernel_s if coefficients.host_kernel_s else 0.0
+    )
     graphs = plan.cuda_graphs
     read_back = not model.has_fixed_expert_rows
     for segment in segments:
@@ -49,9 +52,9 @@ def host_work(
         if not ends and graphs in ("none", "moe"):
             turned, stalled = rotation(segment, model, plan, eager)
             waited = (stalled + exchange(segment, plan, eager)) * coefficients.operator_host_s
-            plain += turned * coefficients.operator_host_s / coefficients.host_kernel_s
+            plain += turned * launches_an_operator
         if mixture and graphs in ("none", "attention"):
-            router += bookkeeping(segment, plan, eager) * coefficients.operator_host_s / coefficients.host_kernel_s
+            router += bookkeeping(segment, plan, eager) * launches_an_operator
         if graphs in ("layer", "attention") and not ends:
             plain = 1.0
         if graphs in ("layer", "moe") and mixture:
