@@ -78,6 +78,8 @@ class RecipeLine:
     """Setting → value, options of the launcher among them."""
     version: str = ""
     """Release of the container, where the file names it."""
+    unknown: int = 0
+    """Line of words that only a run of the script knows; 0: there are none."""
     notes: list[tuple[str, int, str]] = field(default_factory=list)
     """(what, line, why it was not read) of the script."""
 
@@ -144,6 +146,8 @@ def _apart(command: list[Word]) -> list[Word]:
 def _read_words(line: RecipeLine, words: list[Word]) -> None:
     waiting: str | None = None
     for word in words:
+        if word.text.startswith(("$(", "`")) and not waiting:
+            line.unknown = line.unknown or word.line
         override = _OVERRIDE.match(word.text)
         option = None if override else _OPTION.match(word.text)
         if option:

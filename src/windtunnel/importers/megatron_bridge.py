@@ -113,6 +113,9 @@ def read_recipe(text: str, file: str, wanted: Wanted, version: str = "") -> Laun
     for what, at, why in line.notes:
         launch.leave(what, "", at, why)
     name, recipe = line.recipe(version)
+    if line.unknown and "overrides" not in wanted.without:
+        rule = "has overrides that a command inside the script makes; --without overrides goes on without them"
+        launch.wrong("--recipe", rule, name, line.unknown)
     if unset := re.search(r"\$\{?(\w+)", name):
         rule = f"is not known without running the script; --env {unset[1]}=… sets it"
         launch.wrong("--recipe", rule, name, line.lines.get("recipe"))
