@@ -410,7 +410,7 @@ def _chosen_block(entry: Entry, file: Path, out: str) -> dict[str, list[str]]:
     """Which of the blocks of a page holds the text that an entry names, by the lines that the message lists."""
     wanted = str(entry.given.get("block", ""))
     try:
-        listed = [p for p in json.loads(out)["error"]["problems"] if p["field"].startswith("--block ")]
+        listed = [p for p in json.loads(out)["error"]["problems"] if (p["field"] or "").startswith("--block ")]
     except (ValueError, KeyError, TypeError):
         return {}
     text = file.read_text("utf-8", "replace")
