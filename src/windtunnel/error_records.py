@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from windtunnel.errors import MOST_SHOWN_PROBLEMS, BadInput, Infeasible, Problem, WindtunnelError, printable, shown
+from windtunnel.errors import BadInput, Infeasible, Problem, WindtunnelError, first_of, printable, shown
 
 _LONGEST = 240
 """Characters of an unexpected error's own text that are shown."""
@@ -14,9 +14,9 @@ _LONGEST = 240
 def problems_of(error: Exception) -> tuple[list[dict[str, Any]], int]:
     """Each problem as plain data, and the exit code."""
     if isinstance(error, BadInput):
-        records = [_of_input(problem) for problem in error.problems[:MOST_SHOWN_PROBLEMS]]
-        more = len(error.problems) - len(records)
-        return records + ([problem_record(message=f"and {more:,} more problems")] if more > 0 else []), error.exit_code
+        first, more = first_of(error.problems)
+        rest = [problem_record(message=f"and {more:,} more problems")] if more else []
+        return [*map(_of_input, first), *rest], error.exit_code
     if isinstance(error, Infeasible):
         return [problem_record(message=error.message, hint=error.nearest_miss)], error.exit_code
     if isinstance(error, WindtunnelError):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -22,6 +22,8 @@ MAX_SHOWN_VALUE = 60
 """Characters of an offending value that a message repeats."""
 MOST_SHOWN_PROBLEMS = 20
 """Problems that a message lists; of the rest it gives the number."""
+_FEW_MORE = 5
+"""Problems beyond these that are listed too, instead of their number: what counts its own rest adds a line or two."""
 
 
 class _Unset:
@@ -66,6 +68,12 @@ def printable(text: str) -> str:
         return text
     plain = (c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace") for c in text)
     return "".join(c if isinstance(c, str) else c.decode() for c in plain)
+
+
+def first_of(problems: Sequence[Problem]) -> tuple[Sequence[Problem], int]:
+    """The problems that a message lists, and the number of the rest."""
+    most = MOST_SHOWN_PROBLEMS if len(problems) > MOST_SHOWN_PROBLEMS + _FEW_MORE else len(problems)
+    return problems[:most], len(problems) - most
 
 
 def shown(value: Any, most: int = MAX_SHOWN_VALUE) -> str:
@@ -140,9 +148,8 @@ class BadInput(WindtunnelError):
             self.problems = (problems,)
         else:
             self.problems = tuple(problems)
-        lines = [str(problem) for problem in self.problems[:MOST_SHOWN_PROBLEMS]]
-        more = len(self.problems) - len(lines)
-        super().__init__("\n".join(lines + ([f"and {more:,} more problems"] if more > 0 else [])))
+        first, more = first_of(self.problems)
+        super().__init__("\n".join([*map(str, first), *([f"and {more:,} more problems"] if more else [])]))
 
     def __reduce__(self) -> tuple[type[BadInput], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)

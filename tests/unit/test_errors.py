@@ -101,7 +101,9 @@ def test_the_first_problems_are_listed_and_the_rest_counted() -> None:
     assert len(error.problems) == MOST_SHOWN_PROBLEMS + 1_000
     records, _ = problems_of(error)
     assert [one["message"] for one in records] == [line.removeprefix("a: ") for line in lines]
-    assert "more" not in str(BadInput(error.problems[:MOST_SHOWN_PROBLEMS]))
+    for few in (MOST_SHOWN_PROBLEMS, MOST_SHOWN_PROBLEMS + 2):
+        assert len(str(BadInput(error.problems[:few])).splitlines()) == few
+        assert "more" not in str(BadInput(error.problems[:few]))
 
 
 def test_a_record_holds_no_long_value_and_no_control_characters() -> None:
