@@ -48,6 +48,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     kind = {"float32": "fp32", "float16": "fp16"}.get(str(s.get("policy.precision")), "bf16")
     launch.set("training.precision", kind, *s.said("policy.precision"))
     megatron = s.get(MEGATRON + "enabled") is True
+    s.used |= {name for name in s.values if name.startswith(DTENSOR if megatron else MEGATRON)}  # of the other back end
     _plan(launch, s, MEGATRON if megatron else DTENSOR, megatron=megatron)
     launch.set(
         "training.framework", wanted.framework or ("megatron_core" if megatron else "torchtitan"), "the back end"

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from windtunnel.importers.launch import Launch, unknown_option
+from windtunnel.importers.severity import topic_of
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 _TOML_TABLE = re.compile(r"\s*\[{1,2}\s*([^\[\]\s]+)\s*\]+")
@@ -189,6 +190,4 @@ class Settings:
 
 def _hidden(name: str, value: Any) -> bool:
     """Whether a setting in a table of data or of a policy decides a prediction by its name all the same."""
-    from windtunnel.importers.severity import topic_of  # it reads the options of formats from here
-
     return name.startswith(("data.", "policy.")) and topic_of(name, value) is not None

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from windtunnel.data_files import read_yaml
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.settings import options
 from windtunnel.importers.shell import Script, Word
 
 _OFF: tuple[Any, ...] = (False, None, "", 0, "none", "None", "null", "no", "off", "disabled", "[]", "{}", [])
@@ -53,7 +53,7 @@ class Topic:
 
 @cache
 def _rules() -> tuple[re.Pattern[str], re.Pattern[str], tuple[tuple[Topic, re.Pattern[str]], ...]]:
-    data = options("severity")
+    data: dict[str, Any] = read_yaml("importers/flags/severity.yaml")
 
     def pattern(text: str) -> re.Pattern[str]:
         return re.compile(text.replace(" ", "").replace("\n", ""))
