@@ -271,7 +271,8 @@ class Search:
         """Columns by the part of the objective that comes nearest to its limit, by their estimate."""
         at, slo = np.flatnonzero(self._alive), self.goals.slo
         first, token = self.table.estimate[0, at], self.table.estimate[1, at]
-        nearest = np.maximum(first / (slo.ttft_s or np.inf), token / (slo.tpot_s or np.inf))
+        with np.errstate(invalid="ignore"):  # a time without end where nothing limits it
+            nearest = np.maximum(first / (slo.ttft_s or np.inf), token / (slo.tpot_s or np.inf))
         return np.asarray(at[np.lexsort((self._plainness(at), np.nan_to_num(nearest, nan=np.inf)))])
 
     def _certify(self) -> None:
