@@ -43,7 +43,7 @@ def test_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     told = commands(page)
     assert told
     for line in told:
-        words = [sys.executable, "-m", "windtunnel", *shlex.split(line)[1:]]
+        words = [sys.executable, "-m", "windtunnel", *shlex.split(line, comments=True)[1:]]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         done = subprocess.run(
             words, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment, timeout=300
