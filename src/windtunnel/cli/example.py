@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, examples
-from windtunnel.cli.output import check_targets, console, note, print_json
+from windtunnel.cli.output import check_new, check_targets, console, note, print_json
 
 
 def _names(incomplete: str) -> list[str]:
@@ -54,8 +54,7 @@ def example(
         from windtunnel.files.writing import write_text
 
         check_targets(output)
-        if output.exists() and not force:
-            raise BadInput(f"{output}: exists already; --force overwrites it")
+        check_new(output, force=force)
         write_text(output, text)
         note(f"wrote {output}")
     if as_json:

@@ -11,7 +11,7 @@ import typer
 from windtunnel.cli import complete
 from windtunnel.cli.asking import ask, on_terminal, whole
 from windtunnel.cli.options import AsJson, examples
-from windtunnel.cli.output import note, print_json, telling
+from windtunnel.cli.output import check_new, note, print_json, telling
 from windtunnel.files.writing import write_text
 
 MODEL, DEVICE = "meta-llama/Llama-3.1-8B", "h100-sxm-80gb"
@@ -207,8 +207,7 @@ def init(
     from windtunnel import catalog
     from windtunnel.errors import BadInput
 
-    if file.exists() and not force:
-        raise BadInput(f"{file}: exists already; --force overwrites it")
+    check_new(file, force=force)
     kinds = {"serve": serving, "learn": learning, "run": whole_run, "cluster": jobs, "reason": reason}
     chosen = [name for name, given in kinds.items() if given]
     if len(chosen) > 1:

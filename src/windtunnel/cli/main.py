@@ -157,7 +157,10 @@ app.add_typer(techniques.app, name="techniques")
 app.add_typer(sweep.app, name="sweep")
 
 
-COMMANDS = frozenset(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+COMMANDS = frozenset(
+    [one.name or one.callback.__name__.replace("_", "-") for one in app.registered_commands if one.callback]
+    + [str(group.name) for group in app.registered_groups]
+)
 """Names of all commands; words that begin with none of them are a question."""
 
 
