@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -172,11 +172,24 @@ def _spellings(kind: str) -> dict[str, str]:
 
 
 def _without_active(table: dict[str, str]) -> dict[str, str]:
-    """Keys of mixtures without their active size, `qwen3235b` for `qwen3235ba22b`, where one model alone has it."""
+    """Keys of mixtures without their active size and kind, where one model alone has it.
+
+    `qwen3coder480b` stands for Qwen3-Coder-480B-A35B-Instruct.
+    """
+    plain = set()
+    for spelling in spellings("models"):
+        words = [w for w in _TOKEN.findall(spelling.rpartition("/")[2].lower()) if w not in NOISE["models"]]
+        if (stem := table.get(key(spelling))) is not None:
+            plain.add((key("".join(words)), stem))
+    return _shortened(plain) | _shortened(table.items())
+
+
+def _shortened(names: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Keys without the active size at their end → stem, where one stem alone has the rest."""
     found: dict[str, set[str]] = {}
-    for spelling, stem in table.items():
-        short = _ACTIVE.sub("", spelling)
-        if short != spelling:
+    for name, stem in names:
+        short = _ACTIVE.sub("", name)
+        if short != name:
             found.setdefault(short, set()).add(stem)
     return {short: stems.pop() for short, stems in found.items() if len(stems) == 1}
 

@@ -105,14 +105,19 @@ def test_the_end_of_a_name_says_a_format(name: str, plain: str, format: str | No
 
 @pytest.mark.parametrize(
     ("name", "model"),
-    [("qwen3-235b", "Qwen/Qwen3-235B-A22B"), ("Qwen3 30B", "Qwen/Qwen3-30B-A3B"), ("qwen3-32b", "Qwen/Qwen3-32B")],
+    [
+        ("qwen3-coder-480b", "Qwen/Qwen3-Coder-480B-A35B-Instruct"),
+        ("qwen3-235b", "Qwen/Qwen3-235B-A22B"),
+        ("Qwen3 30B", "Qwen/Qwen3-30B-A3B"),
+        ("qwen3-32b", "Qwen/Qwen3-32B"),
+    ],
 )
 def test_a_mixture_may_be_named_without_its_active_size(name: str, model: str) -> None:
     assert checkpoint(name).model.name == model
 
 
 def test_two_mixtures_of_one_size_are_not_guessed() -> None:
-    assert store._without_active({"m8ba1b": "one", "m8ba2b": "two", "m9ba1b": "three"}) == {"m9b": "three"}
+    assert store._shortened({"m8ba1b": "one", "m8ba2b": "two", "m9ba1b": "three"}.items()) == {"m9b": "three"}
 
 
 @pytest.mark.parametrize("text", ["64/16", "8/14"])
