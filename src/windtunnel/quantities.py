@@ -67,6 +67,12 @@ def duration(value: float) -> str:
     return seconds(value)
 
 
+SUFFIXES_OF_LENGTHS = {"k": 1024.0, "m": 1024.0**2}
+"""Tokens of a sequence: `8k` is 8,192."""
+SUFFIXES_OF_COUNTS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+"""Anything else that is counted: powers of ten."""
+
+
 def three(value: float) -> str:
     """A number with three significant digits and thousands separators; whole numbers below a thousand as they are.
 

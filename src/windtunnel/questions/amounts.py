@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from windtunnel.quantities import SUFFIXES_OF_COUNTS, SUFFIXES_OF_LENGTHS
 from windtunnel.questions.tokens import Token, glued
 
 Read = tuple[float, int]
@@ -19,10 +20,11 @@ _IN_WORDS: Final = {
     "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16, "dozen": 12, "pair": 2,
 }  # fmt: skip
 _TENS: Final = {
-    "k": 1e3, "thousand": 1e3, "m": 1e6, "mio": 1e6, "million": 1e6, "b": 1e9, "bn": 1e9, "billion": 1e9, "g": 1e9,
-    "t": 1e12, "tn": 1e12, "trillion": 1e12,
+    **SUFFIXES_OF_COUNTS, "thousand": 1e3, "mio": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9, "g": 1e9, "tn": 1e12,
+    "trillion": 1e12,
 }  # fmt: skip
-_TWOS: Final = {"k": 1024.0, "ki": 1024.0, "m": 1024.0**2, "mi": 1024.0**2, "thousand": 1e3, "million": 1e6}
+_SHORT: Final = {**SUFFIXES_OF_LENGTHS, "ki": 1024.0, "mi": 1024.0**2}
+_TWOS: Final = {**_SHORT, "thousand": 1e3, "million": 1e6}
 _MOST: Final = 1e15
 """Of a number before its unit; more digits are no amount of anything in a question."""
 _LONGEST: Final = 10 * 1024.0**2
@@ -126,7 +128,7 @@ AMOUNTS: Final[Mapping[str, Amount]] = {
     "number": number,
     "rate": _of_unit(_TENS, bare=True),
     "length": _up_to(_of_unit(_TWOS, bare=True, whole=True), _LONGEST),
-    "short": _up_to(_of_unit({k: v for k, v in _TWOS.items() if k in ("k", "ki", "m", "mi")}, whole=True), _LONGEST),
+    "short": _up_to(_of_unit(_SHORT, whole=True), _LONGEST),
     "bare": bare,
     "seconds": _of_unit(_SECONDS),
     "days": _of_unit(_DAYS),

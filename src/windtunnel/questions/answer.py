@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.quantities import count, dollars, gib, percent, probability, seconds, signed_percent, three
 from windtunnel.questions.reading import Reading
 from windtunnel.questions.records import MOST_LINES, Answer, Found, Row, lines
-from windtunnel.training.results.one_line import model_text, plan_line
+from windtunnel.training.results.one_line import fit_tone, fit_words, model_text, plan_line
 
 if TYPE_CHECKING:
     from windtunnel.planner.rank_devices import DeviceRanking
@@ -189,18 +189,15 @@ def _assumed(found: Found) -> Iterator[Row]:
 
 
 # -- training ----------------------------------------------------------------------------------------------------------
-def fit_verdict(chance: float | None, fits: bool) -> Row:
+def fit_verdict(result: TrainingResult) -> Row:
     """Whether memory suffices, coloured by the probability."""
-    chance = float(fits) if chance is None else chance
-    if chance >= 0.5:
-        certain = "Fits" if chance >= 0.95 else "Probably fits"
-        return Row("verdict", f"{certain} ({probability(chance)}).", "good" if chance >= 0.8 else "warn", 2)
-    certain = "Runs out of memory" if chance <= 0.05 else "Probably out of memory"
-    return Row("verdict", f"{certain} ({probability(1 - chance)}).", "bad", 2)
+    chance, fits = result.memory.fit_probability, result.memory_fits
+    chance = None if result.memory.overfull else chance  # it is not the device that is too small
+    return Row("verdict", f"{fit_words(chance, fits=fits).capitalize()}.", fit_tone(chance, fits=fits), 2)
 
 
 def _step(found: Found, result: TrainingResult) -> tuple[Row, list[Row]]:
-    verdict = fit_verdict(result.memory.fit_probability, result.memory_fits)
+    verdict = fit_verdict(result)
     if found.too_few and result.memory_fits:
         verdict = Row("verdict", f"{verdict.text} {found.too_few:,} devices are too few.", verdict.tone, 2)
     band = result.interval
@@ -257,18 +254,26 @@ def _help(result: TrainingResult) -> Iterator[Row]:
         yield Row("would help", f"10 % more of it: {', '.join(parts)}")
 
 
-def _sure(chance: float | None, width: float | None, grade: str) -> Row:
-    """How sure verdict and time are: by the probability, and by how far the interval reaches above."""
+def _sure(chance: float | None, width: float | None, grade: str, *, margin: bool = True) -> Row:
+    """How sure verdict and time are: by the probability, and by how far the interval reaches above.
+
+    Args:
+        chance: probability that memory suffices; None where it does not decide.
+        width: upper end of the interval of the time over its middle, less one; None where no time is shown.
+        grade: of the interval.
+        margin: of a deployment, whether the objective holds at the upper end too.
+    """
     shown, width = width is not None, width or 0.0
     likely = 1.0 if chance is None else max(chance, 1 - chance)
     word = (
-        "sure" if likely >= 0.95 and width <= 0.1
-        else "likely" if likely >= 0.8 and width <= 0.3
+        "sure" if likely >= 0.95 and width <= 0.1 and margin
+        else "likely" if likely >= 0.8 and width <= 0.3 and margin
         else "uncertain" if likely >= 0.6 and width <= 1.0
         else "open"
     )  # fmt: skip
     parts = [f"time up to {percent(width, 0)} longer"] if shown else []
     parts += [] if chance is None else [f"verdict {probability(likely)}"]
+    parts += [] if margin else ["the objective holds at the central prediction alone"]
     return Row("how sure", f"{word}: {', '.join(parts)} ({grade})")
 
 
@@ -288,7 +293,8 @@ def _run(found: Found, result: RunResult, step: TrainingResult) -> tuple[Row, li
         tone = tone if kept else "bad"
     few = f" {found.too_few:,} devices are too few." if found.too_few else ""
     chance = step.memory.fit_probability
-    verdict = Row("verdict", f"{text}. {fit_verdict(chance, step.memory_fits).text}{few}", _worse(tone, chance), 2)
+    memory = fit_verdict(step)
+    verdict = Row("verdict", f"{text}. {memory.text}{few}", "bad" if tone == "bad" else memory.tone, 2)
     spread = f"(80 %: {three(band['low'])} to {three(band['high'])})"
     cost = "" if result.cost is None else f"{dollars(result.cost)} · "
     rows = [
@@ -303,12 +309,6 @@ def _run(found: Found, result: RunResult, step: TrainingResult) -> tuple[Row, li
     if parts := [f"{name} {signed_percent(change)}" for name, change in best if change < -0.0005]:
         rows.append(Row("would help", f"{', '.join(parts)} of the days"))
     return verdict, [*rows, _sure(chance, band["high"] / days - 1, step.interval.grade)]
-
-
-def _worse(tone: str, chance: float | None) -> Tone:
-    if tone == "bad" or (chance is not None and chance < 0.5):
-        return "bad"
-    return "warn" if chance is not None and chance < 0.8 else "good"
 
 
 # -- serving -----------------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
     width = band["high"] / tpot.mean - 1 if band and tpot.mean else 1.0
     return Row("verdict", text, tone, 2), [
         *rows,
-        _sure(None if tone != "warn" else 0.6, width, str((band or {}).get("grade", "analytic"))),
+        _sure(None, width, str((band or {}).get("grade", "analytic")), margin=tone != "warn"),
     ]
 
 

@@ -14,6 +14,7 @@ from windtunnel.questions.answer import answer_of
 from windtunnel.questions.reading import read
 from windtunnel.questions.records import Answer, Found
 from windtunnel.questions.to_scenario import Asked, asked
+from windtunnel.stacks.weight_formats import WEIGHTS, in_field
 
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan_deployment import ServingPlan
@@ -92,10 +93,10 @@ def _planned(question: Asked, scenario: dict[str, Any], listener: Listener) -> F
 def _held(question: Asked, listener: Listener) -> str:
     """Whether the same devices hold the model to serve it, in words."""
     traffic = {"rate_per_s": 0.1, "num_requests": 50, "input_tokens": 1024, "output_tokens": 128}
-    precision = question.scenario["training"].get("precision")
+    weights = in_field(question.scenario["training"].get("precision"), WEIGHTS)
     serving: dict[str, Any] = {"traffic": traffic}
-    if precision in ("fp8", "nvfp4", "mxfp4", "int8"):
-        serving["precision"] = {"weights": precision}
+    if weights not in (None, "bf16", "fp16"):
+        serving["precision"] = {"weights": weights}
     scenario = {name: question.scenario[name] for name in ("model", "cluster")}
     scenario |= {"serving": serving, "search": {"target": "serving", "space": {"rate_per_s": [0.1]}}}
     try:

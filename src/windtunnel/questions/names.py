@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
-from typing import Any
+from typing import Any, get_args
 
 from windtunnel.catalog import store
 from windtunnel.questions.patterns import Placeholder
 from windtunnel.questions.tokens import Token, glued
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.stacks.defaults import plain
+from windtunnel.stacks.names import framework_named, value_named
 from windtunnel.stacks.weight_formats import format_named
 
 _SIZE = re.compile(r"\d+(?:\.\d+)?[bm]")
@@ -29,10 +32,8 @@ _ENGINES = {
     "vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "trt llm": "trtllm", "tensorrt llm": "trtllm",
     "tensorrt": "trtllm", "lmdeploy": "lmdeploy",
 }  # fmt: skip
-_OPTIMIZERS = {
-    "adam": "adam", "adamw": "adam", "adafactor": "adafactor", "lion": "lion", "muon": "muon", "sgd": "sgd",
-    "8 bit adam": "adam8bit", "adam 8bit": "adam8bit", "adam8bit": "adam8bit",
-}  # fmt: skip
+_OPTIMIZERS = frozenset(get_args(TrainingSpec.model_fields["optimizer"].annotation)) - {"none", "momentum"}
+"""Momentum is no optimizer's name in a question."""
 
 
 def placeholders(words: str) -> dict[str, Placeholder]:
@@ -44,7 +45,7 @@ def placeholders(words: str) -> dict[str, Placeholder]:
         "cluster": partial(_catalogued, "clusters"),
         "framework": _framework,
         "engine": lambda name: _ENGINES.get(_plain(name)),
-        "optimizer": lambda name: _OPTIMIZERS.get(_plain(name)),
+        "optimizer": _optimizer,
     }
     found: dict[str, Placeholder] = {kind: partial(_longest, words, read) for kind, read in reads.items()}
     return found | {"path": _path, "format": partial(_longest, words, _format, most=_FORMAT_TOKENS, stops=False)}
@@ -138,9 +139,12 @@ def _left_out(parts: tuple[str, ...], own: tuple[str, ...]) -> bool:
 
 @cache
 def _framework(name: str) -> str | None:
-    from windtunnel.stacks.names import framework_named
-
     return None if _plain(name) in _NO_SOFTWARE else framework_named(name)
+
+
+def _optimizer(name: str) -> str | None:
+    found = value_named("optimizer", plain(name))
+    return found if found in _OPTIMIZERS else None
 
 
 def is_size(text: str) -> bool:

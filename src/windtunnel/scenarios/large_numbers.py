@@ -7,13 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from windtunnel.quantities import SUFFIXES_OF_COUNTS, SUFFIXES_OF_LENGTHS
 from windtunnel.scenarios.union_branches import place_of, value_at
 
 _WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKMBT])\s*")
 _LENGTH = re.compile(r"(.*\.)?((decoder_)?seq_len|max_model_len|mean_document_length|block_size|\w+_tokens)(\.\w+)*")
 """Paths of fields that are tokens of a sequence; tokens of a whole run are called `tokens`."""
-_IN_LENGTHS = {"k": 1024.0, "K": 1024.0, "M": 1024.0**2}
-_IN_COUNTS = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
 def number_of(path: str, text: Any) -> int | float | None:
@@ -24,7 +23,7 @@ def number_of(path: str, text: Any) -> int | float | None:
         (8192, 1000, None)
     """
     found = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
-    factor = found and (_IN_LENGTHS if _LENGTH.fullmatch(path) else _IN_COUNTS).get(found[2])
+    factor = found and (SUFFIXES_OF_LENGTHS if _LENGTH.fullmatch(path) else SUFFIXES_OF_COUNTS).get(found[2].lower())
     if found is None or factor is None:
         return None
     value = float(found[1]) * factor

@@ -58,7 +58,10 @@ def view(comparison: Comparison) -> View:
 
 
 def _tile(name: str, result: TrainingResult) -> Tile:
-    fit = Text(f"{gib(result.peak_memory_reserved_bytes)}: {fit_line(result)}", fit_tone(result))
+    fit = Text(
+        f"{gib(result.peak_memory_reserved_bytes)}: {fit_line(result)}",
+        fit_tone(result.memory.fit_probability, fits=result.memory_fits),
+    )
     notes = (result.scenario_name, workload_line(result), plan_line(result.plan), fit)
     return Tile(name, seconds(result.step_time_s), tuple(note for note in notes if note))
 

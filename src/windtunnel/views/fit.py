@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windtunnel.quantities import gib, percent, probability
+from windtunnel.training.results.one_line import fit_tone
 from windtunnel.views.view import Column, Section, Table, Text, View, pairs
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def view(result: FitResult) -> View:
         nearest.append((f"fits with {', '.join(change['settings'])}", f"on {change['devices']:,} devices"))
     return View(
         title="Fit in memory",
-        verdict=Text(words, "bad" if not fit["fits"] else "good" if likely is None or likely >= 0.8 else "warn"),
+        verdict=Text(words, fit_tone(likely, fits=fit["fits"])),
         sections=(
             Section(f"At the peak, stage {fit['stage']}", (peak,)),
             Section("What fits", (pairs(nearest),)),

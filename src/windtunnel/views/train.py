@@ -137,7 +137,7 @@ def memory_tile(result: TrainingResult) -> Tile:
     rest = max(result.peak_memory_reserved_bytes - sum(result.memory.at_peak.values()), 0.0)
     kinds.append(("reserved, not allocated", rest, IDLE))
     parts = tuple(Part(size / whole, tone, f"{kind} {gib(size)}") for kind, size, tone in kinds)
-    fit = Text(fit_line(result), fit_tone(result))
+    fit = Text(fit_line(result), fit_tone(result.memory.fit_probability, fits=result.memory_fits))
     value = Text(gib(result.peak_memory_reserved_bytes), path="peak_memory_reserved_bytes")
     return Tile("Memory, reserved", value, (fit,), f"of {gib(capacity)}", Gauge(parts, capacity / whole))
 

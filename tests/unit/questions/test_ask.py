@@ -10,11 +10,12 @@ import pytest
 from windtunnel.commands import COMMANDS
 from windtunnel.commands.base import SILENT
 from windtunnel.errors import Infeasible
-from windtunnel.questions.answer import fit_verdict, gauge
+from windtunnel.questions.answer import _sure, gauge
 from windtunnel.questions.ask import _on_any_device, ask
 from windtunnel.questions.reading import read
 from windtunnel.questions.records import MOST_LINES, WIDTH, Row, lines
 from windtunnel.questions.to_scenario import asked
+from windtunnel.training.results.one_line import fit_tone, fit_words
 
 WORDS = (
     "qlora llama3-8b on a 4090",
@@ -46,22 +47,27 @@ def test_the_result_is_that_of_the_command_for_the_scenario(answer) -> None:  # 
 
 def test_what_does_not_fit_is_a_probability_and_bad() -> None:
     found = ask("train llama3-8b on 1 4090")
-    assert found.verdict == "Runs out of memory (over 99 %)."
+    assert found.verdict == "Out of memory (over 99 %)."
     assert found.rows[[row.name for row in found.rows].index("verdict")].tone == "bad"
 
 
 @pytest.mark.parametrize(
-    ("chance", "text", "tone"),
+    ("chance", "fits", "text", "tone"),
     [
-        (0.345, "Probably out of memory (66 %).", "bad"),
-        (0.73, "Probably fits (73 %).", "warn"),
-        (0.9, "Probably fits (90 %).", "good"),
-        (0.999, "Fits (over 99 %).", "good"),
+        (0.04, False, "out of memory (96 %)", "bad"),
+        (0.345, False, "probably out of memory (66 %)", "bad"),
+        (0.73, True, "probably fits (73 %)", "warn"),
+        (0.9, True, "probably fits (90 %)", "good"),
+        (0.999, True, "fits (over 99 %)", "good"),
     ],
 )
-def test_words_and_colour_follow_the_probability(chance: float, text: str, tone: str) -> None:
-    row = fit_verdict(chance, chance > 0.3)
-    assert (row.text, row.tone) == (text, tone)
+def test_words_and_colour_follow_the_probability(chance: float, fits: bool, text: str, tone: str) -> None:
+    assert (fit_words(chance, fits=fits), fit_tone(chance, fits=fits)) == (text, tone)
+
+
+def test_a_deployment_without_margin_is_uncertain_at_most_and_says_why() -> None:
+    row = _sure(None, 0.02, "fitted", margin=False)
+    assert row.text.startswith("uncertain: ") and "central prediction" in row.text and "verdict" not in row.text
 
 
 def test_a_deployment_that_cannot_be_is_no_result() -> None:

@@ -66,31 +66,39 @@ def fit_line(result: TrainingResult) -> str:
     """Whether it fits, with the probability; by how much, and when it does not, which tensors are largest."""
     memory = result.memory
     room = memory.capacity_bytes - memory.peak_reserved_bytes
-    chance = memory.fit_probability
+    words = fit_words(memory.fit_probability, fits=result.memory_fits)
     if result.memory_fits:
-        word = "fits" if chance is None or chance >= _SURE else "probably fits"
-        return f"{word}{_in_brackets(chance)}, {gib(room)} free"
+        return f"{words}, {gib(room)} free"
     if memory.overfull:
         name, size, share = memory.overfull[0]
         return f"does not fit: offloading takes {gib(size)} of {name} a device, of {gib(share)}"
     largest = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
     named = ", ".join(f"{kind} {gib(size)}" for kind, size in largest)
-    word = "probably out of memory" if chance is not None and chance > 1 - _SURE else "out of memory"
-    over = _in_brackets(None if chance is None else 1 - chance)
     by = f"{gib(room)} free as predicted" if room >= 0 else f"{gib(-room)} too much"
-    return f"{word}{over}: {by}; largest: {named}"
+    return f"{words}: {by}; largest: {named}"
 
 
-def fit_tone(result: TrainingResult) -> Literal["good", "warn", "bad"]:
+def fit_words(chance: float | None, *, fits: bool) -> str:
+    """The verdict on memory with the probability of what it says.
+
+    Args:
+        chance: probability that it fits; None where it is not known.
+        fits: what all commands decide by (`MemoryReport.fits`).
+
+    Example:
+        >>> fit_words(0.89, fits=True), fit_words(0.02, fits=False), fit_words(None, fits=True)
+        ('probably fits (89 %)', 'out of memory (98 %)', 'fits')
+    """
+    said = chance if chance is None or fits else 1.0 - chance
+    word = "fits" if fits else "out of memory"
+    return word if said is None else f"{'' if said >= _SURE else 'probably '}{word} ({probability(said)})"
+
+
+def fit_tone(chance: float | None, *, fits: bool) -> Literal["good", "warn", "bad"]:
     """Colour of the verdict on memory: by the probability that it fits."""
-    chance = result.memory.fit_probability
-    if not result.memory_fits:
+    if not fits:
         return "bad"
     return "good" if chance is None or chance >= _LIKELY else "warn"
-
-
-def _in_brackets(chance: float | None) -> str:
-    return "" if chance is None else f" ({probability(chance)})"
 
 
 def band_text(band: Interval | None) -> str:
