@@ -369,9 +369,9 @@ def _left_out(work: _Work, theta: Floats, slopes: Floats, residual: Floats) -> F
 
 def _warnings(work: _Work, residual: Floats) -> tuple[str, ...]:
     out = []
-    for (i, name), r in zip(work.rows, residual, strict=True):
+    for (i, name), r, sigma in zip(work.rows, residual, work.sigma, strict=True):
         if abs(r) > 4.0:
-            off = np.expm1(r * work.sigma[work.rows.index((i, name))])
+            off = np.expm1(r * sigma)
             out.append(
                 f"{work.loads[i].label}: {name} is {off:+.0%} off even after the fit: no coefficient explains it; "
                 "check that the scenario describes this server and this load"

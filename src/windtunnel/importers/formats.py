@@ -16,7 +16,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading
 from windtunnel.files.parsing import json_of
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.launch_text import Block, fenced_blocks, is_page
+from windtunnel.importers.launch_text import Block, fenced_blocks, is_page, sbatch_options
 from windtunnel.importers.manifests import container_text
 from windtunnel.importers.named_files import MOST_BYTES, confined_to
 from windtunnel.importers.server_logs import log_text
@@ -101,7 +101,6 @@ def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
     return launch
 
 
-_SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--?)([\w-]+)[= ][ \t]*(\S+)", re.MULTILINE)
 _NODES = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")
 _PER_NODE = ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE")
 
@@ -109,7 +108,7 @@ _PER_NODE = ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE")
 def _slurm(text: str) -> dict[str, str]:
     """Variables that Slurm sets for a job, from the lines that ask for it."""
     found: dict[str, str] = {}
-    for name, value in _SBATCH.findall(text):
+    for name, value, _ in sbatch_options(text):
         size = re.search(r"(\d+)$", value.strip("'\""))
         if size is None:
             continue

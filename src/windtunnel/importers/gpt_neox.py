@@ -126,7 +126,7 @@ def _model(launch: Launch, s: Settings, wanted: Wanted) -> None:
 
 
 def _precision(launch: Launch, s: Settings) -> None:
-    named = {"bfloat16": "bf16", "bf16": "bf16", "fp16": "fp16", "fp32": "fp32"}.get(str(s.get("precision")))
+    named = s.dtype("precision")
     on = {"fp16": s.get("fp16.enabled"), "bf16": s.get("bf16.enabled")}
     kind = named or next((kind for kind, value in on.items() if value is True), "fp32")
     launch.set("training.precision", kind, *s.said("precision", f"{kind}.enabled"))

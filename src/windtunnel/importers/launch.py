@@ -46,6 +46,10 @@ class Wanted:
     without: tuple[str, ...] = ()
     """Settings of the file to go on without."""
 
+    def goes_without(self, name: str) -> bool:
+        """Whether `--without` names a setting, in any case of letters."""
+        return any(one.casefold() == name for one in self.without)
+
     def options(self) -> dict[str, str]:
         """What was given, by option, without `env`."""
         names = (

@@ -20,6 +20,17 @@ _FILE_NAME = re.compile(r"[\w./${}~-]+")
 _ALONE = re.compile(r"^[ \t]*(\S+)[ \t]*$", re.MULTILINE)
 
 
+_SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--?)([\w-]+)[= ][ \t]*(\S+)", re.MULTILINE)
+
+
+def sbatch_options(text: str) -> Iterator[tuple[str, str, int]]:
+    """(option, value, line) of what a script asks of Slurm: `#SBATCH --nodes=4`."""
+    line, at = 1, 0
+    for found in _SBATCH.finditer(text):
+        line, at = line + text.count("\n", at, found.start()), found.start()
+        yield found[1], found[2], line
+
+
 class Ends:
     """Where a word stands alone on a line: what ends here-documents and fenced blocks, found without looking twice."""
 

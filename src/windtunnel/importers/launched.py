@@ -14,16 +14,15 @@ from typing import Any
 from windtunnel.files.parsing import whole_number
 from windtunnel.importers import accelerate
 from windtunnel.importers import fine_tuning as tune
+from windtunnel.importers.inner_script import MOST_HANDED_OVER, inner_script
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.launch_text import tidy
 from windtunnel.importers.program_lines import Program
-from windtunnel.importers.server_command import MOST_HANDED_OVER
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.severity import hanging
-from windtunnel.importers.shell import CONTINUED, Script, Word, read_script, split
+from windtunnel.importers.shell import Script, Word, read_script, split
 
 _OVERRIDE = re.compile(r"[+~]*([A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
-_SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|da)?sh")
 _STARTERS = re.compile(r"(^|/)(torchrun|deepspeed|accelerate|srun|mpirun|mpiexec|horovodrun|colossalai)$")
 _REST_OF_SHELL = re.compile(r"\$[@*]|\d?[<>]+.*|&|\|")
 PER_NODE = ("NPROC_PER_NODE", "GPUS_PER_NODE", "NUM_GPUS_PER_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE")
@@ -109,7 +108,7 @@ def _search(script: Script, program: Program, env: Mapping[str, str], file: str,
     """The first command that starts a program, in a script or in what it hands to a shell."""
     for commands, decided in ((script.commands, True), (script.skipped, False)):
         for command in commands:
-            inner = _handed_over(command)
+            inner = inner_script(command)
             if inner is not None and program.search(inner.text) and next(left, None) is not None:
                 known = {name: " ".join(word.text for word in own) for name, own in script.variables.items()}
                 below = read_script(inner.text, {**known, **env}, file=file)
@@ -132,17 +131,9 @@ def _flat(command: Sequence[Word], program: Program) -> list[Word]:
     """The words of a command; a quoted one that holds the program comes apart."""
     out: list[Word] = []
     for word in command:
-        apart = re.search(r"\s", word.text) and program.search(word.text) and _handed_over(command) is None
+        apart = re.search(r"\s", word.text) and program.search(word.text) and inner_script(command) is None
         out += split(word) if apart else [word]
     return out
-
-
-def _handed_over(words: Sequence[Word]) -> Word | None:
-    """The script of `bash -c SCRIPT`."""
-    for i, word in enumerate(words[:-2]):
-        if _SHELL.fullmatch(word.text) and re.fullmatch(r"-\w*c", words[i + 1].text):
-            return Word(words[i + 2].text.replace(CONTINUED, "\\"), words[i + 2].line)
-    return None
 
 
 def options_of(
@@ -190,12 +181,11 @@ def started_by(found: Launched, launch: Launch, wanted: Wanted) -> accelerate.St
     include = str(flags.get("include", ""))
     if out.per_node is None and re.fullmatch(r"[\w.]+:\d+(,\d+)*", include):
         out.per_node = (include.count(",") + 1, "--include", lines["include"])
-    sizes = {**{name: (value, "--env") for name, value in wanted.env.items()}}
     for names, attribute in ((PER_NODE, "per_node"), (NODES, "nodes")):
         if getattr(out, attribute) is not None:
             continue
-        given = next(((sizes[name], name) for name in names if name in sizes), None)
-        value = found.variable(*names) or (None if given is None else (given[0][0], given[1]))
+        outside = next(((wanted.env[name], name) for name in names if name in wanted.env), None)
+        value = found.variable(*names) or outside
         if value is not None and (whole_number(value[0]) or 0) > 0:
             setattr(out, attribute, (whole_number(value[0]), f"${value[1]}", None))
     if out.nodes is None and isinstance(flags.get("num_nodes"), int):
@@ -223,12 +213,27 @@ def cluster(launch: Launch, wanted: Wanted, found: Launched, started: accelerate
     elif per_node is None and wanted.devices_per_node is None:
         per_node = (1, "the file starts no second device", None)
         launch.assumed.append(("cluster.devices_per_node", "1", "not in the file; --devices-per-node says otherwise"))
-    if wanted.device is None:  # one problem at a time is said in one place
-        return launch.cluster(wanted, nodes or (1, "not in the file", None), per_node)
-    if launch.problems:
+    if wanted.device is not None and launch.problems:  # devices of a node were asked for above
         launch.cluster(wanted, nodes or (1, "not in the file", None), per_node or (1, "", None))
         return None
     return launch.cluster(wanted, nodes or (1, "not in the file", None), per_node)
+
+
+def distillation(launch: Launch, wanted: Wanted, said: str, line: int | None) -> None:
+    """Refuse a file that trains under a teacher, unless `--without distillation` takes the student alone.
+
+    Args:
+        launch: what was read of it.
+        wanted: what the caller goes on without.
+        said: setting that names the teacher.
+        line: its line.
+    """
+    if not wanted.goes_without("distillation"):
+        rule = (
+            "is distillation: a teacher passes forward as well, which a scenario does not hold; "
+            "--without distillation reads the student alone"
+        )
+        launch.wrong(said, rule, line=line)
 
 
 def post_training(launch: Launch, wanted: Wanted, algorithm: str, what: str, said: tuple[str, int | None]) -> None:
@@ -242,7 +247,7 @@ def post_training(launch: Launch, wanted: Wanted, algorithm: str, what: str, sai
         said: setting that says so, and its line.
     """
     launch.post_training = algorithm
-    if any(name.casefold() == "rollouts" for name in wanted.without):
+    if wanted.goes_without("rollouts"):
         launch.leave(said[0], algorithm, said[1], f"post-training: {what}; the step of the policy alone is read")
         return
     rule = (

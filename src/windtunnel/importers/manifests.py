@@ -17,11 +17,13 @@ import yaml
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files.parsing import MOST_DIGITS, NotYaml, whole_number, yaml_nodes
+from windtunnel.importers.inner_script import inner_script
+from windtunnel.importers.server_fields import pool_comment
 from windtunnel.importers.server_tables import tables_text
+from windtunnel.importers.shell import Word
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SHELLS = re.compile(r"(?:/\S*/)?(?:ba|z|da)?sh")
 _PROGRAM = re.compile(r"(?:/\S*/)?(?:(?:ba|z|da)?sh$|python|vllm$|sglang$|trtllm|torchrun|mpirun|uv$|ray$|env$|exec )")
 """First words of a command that do not leave the start to the image."""
 _SIGNS = re.compile(
@@ -115,13 +117,12 @@ class _Sheet:
         begin = words[0][1]
         if exports:
             self.put(begin - 2, "; ".join(exports))
-        plain = re.sub(r"[^\w.-]", "-", place.name) or "server"
-        more = (f", {place.part}" if place.part else "") + (f", {place.nodes} nodes" if place.nodes > 1 else "")
-        self.put(begin - 1, f"# pool {plain}: {place.copies} of {place.devices or 1} devices{more}")
-        script = _script(words)
+        pool = pool_comment(place.name, place.copies, place.devices or 1, place.part, place.nodes)
+        self.put(begin - 1, pool)
+        script = inner_script([Word(text, line) for text, line in words])
         if script is not None:
-            for i, own in enumerate(_shell(script[0]).splitlines()):
-                self.put(script[1] + i, own)
+            for i, own in enumerate(_shell(script.text).splitlines()):
+                self.put(script.line + i, own)
             return
         first = last = max(begin, self.free)
         for word, line in words:
@@ -266,14 +267,6 @@ def _container(items: Mapping[str, yaml.Node], sheet: _Sheet, place: _Place) -> 
     if place.job and "NNODES" not in dict(pairs):
         pairs.append(("NNODES", str(place.job)))
     sheet.server(words, place, [f"export {variable}={shlex.quote(value)}" for variable, value in pairs])
-
-
-def _script(words: list[_Spelled]) -> _Spelled | None:
-    """The script of `bash -c SCRIPT`, and its line."""
-    for i, (word, _) in enumerate(words[:-2]):
-        if _SHELLS.fullmatch(word) and re.fullmatch(r"-\w*c", words[i + 1][0]):
-            return words[i + 2]
-    return None
 
 
 def _words(node: yaml.Node | None) -> list[_Spelled]:

@@ -138,8 +138,7 @@ def fill(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, split
     tune.base_model(launch, s, wanted, "model_name")
     usual = (2048, "no max_target_length: MaxText's default")
     tune.sequence_length(launch, s, wanted, "max_target_length", usual=usual)
-    kind = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}.get(str(s.get("dtype") or "bfloat16"), "bf16")
-    launch.set("training.precision", kind, *s.said("dtype"))
+    launch.set("training.precision", s.dtype("dtype") or "bf16", *s.said("dtype"))
     quantized = str(s.get("quantization") or "").strip('"')
     if quantized and quantized in QUANTIZED:
         s.put("training.precision", QUANTIZED[quantized], "quantization")

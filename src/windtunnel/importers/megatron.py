@@ -15,6 +15,8 @@ import yaml
 from windtunnel.files.parsing import NotYaml, yaml_nodes
 from windtunnel.importers import megatron_model, megatron_plan
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.launch_text import sbatch_options
+from windtunnel.importers.launched import distillation
 from windtunnel.importers.megatron_flags import Flags
 from windtunnel.importers.severity import hanging
 from windtunnel.importers.shell import Script, Word, read_script, split
@@ -33,7 +35,6 @@ SPELLED_OUT = ("decoder-num-layers", "hybrid-layer-pattern", "hybrid-override-pa
 """Options that say what such a program trains."""
 CHECKPOINTS = ("TOKENIZER_MODEL", "HF_MODEL_CKPT")
 """Variables in which scripts of Megatron-LM's `examples/post_training` name a checkpoint."""
-_SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--?)([\w-]+)[= ][ \t]*(\S+)", re.MULTILINE)
 
 
 def detect(text: str) -> bool:
@@ -94,8 +95,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     for name, value, line in script.defaults:
         if f"${name}" not in ("$MASTER_ADDR", "$MASTER_PORT", "$NODE_RANK", "$RANK") and value.isdigit():
             launch.assumed.append((f"${name}", value, f"not set in the script; its own default, line {line}"))
-    for match in _SBATCH.finditer(text):
-        flags.sbatch(match.group(1), match.group(2), text.count("\n", 0, match.start()) + 1)
+    for name, value, line in sbatch_options(text):
+        flags.sbatch(name, value, line)
     nodes, per_node = flags.size(NODES), flags.size(PER_NODE)
     devices = launch.cluster(wanted, nodes, per_node)
     other = next((word for word in words if OTHER_MODELS.search(word.text)), None)
@@ -103,11 +104,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         rule = "trains another kind of model than a decoder; --model names it"
         launch.wrong(other.text, rule, line=other.line)
     teacher = next((name for name in flags.given if _DISTILLS.match(name)), None)
-    if teacher is not None and "distillation" not in {name.casefold() for name in wanted.without}:
-        rule = "is distillation: a teacher passes forward as well, which a scenario does not hold; "
-        rule += "--without distillation reads the student alone"
-        launch.wrong(f"--{teacher}", rule, line=flags.line(teacher))
-    elif teacher is not None:
+    if teacher is not None:
+        distillation(launch, wanted, f"--{teacher}", flags.line(teacher))
+    if teacher is not None and wanted.goes_without("distillation"):
         flags.set_aside(*(name for name in flags.given if _DISTILLS.match(name)))
     megatron_model.read_model(launch, flags, wanted)
     megatron_plan.read_training(launch, flags, wanted)

@@ -47,7 +47,6 @@ KERNELS = {
     "fused": "cudnn",
     "unfused": "unfused",
 }
-PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "bf16": "bf16", "fp16": "fp16"}
 AXES = {
     "tensor_model_parallel_size": "plan.tp",
     "pipeline_model_parallel_size": "plan.pp",
@@ -84,7 +83,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     devices = launched.cluster(launch, wanted, found, started)
     stored = tune.base_model(launch, s, wanted, "model", "model_id_or_path", "model_type", "load", "mcore_model")
     _length(launch, s, wanted)
-    dtype = s.choice(PRECISIONS, "torch_dtype", "dtype")
+    dtype = s.dtype("torch_dtype", "dtype")
     half = next((kind for kind in ("bf16", "fp16") if s.get(kind) is True), None)
     launch.set("training.precision", half or dtype or "bf16", *s.said("bf16" if half else "torch_dtype"))
     _method(launch, s, stored, mcore=mcore)

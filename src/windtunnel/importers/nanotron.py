@@ -30,7 +30,6 @@ DIMENSIONS = {
         "attention_bias",
     )
 }
-KINDS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 def detect(text: str) -> bool:
@@ -63,8 +62,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         launch.set("plan.sp", spread, *s.said("parallelism.tp_mode"))
     _model(launch, s, wanted)
     tune.given_length(launch, s, wanted, "tokens.sequence_length")
-    dtype = s.choice(KINDS, "model.dtype")
-    launch.set("training.precision", dtype or "bf16", *s.said("model.dtype"))
+    launch.set("training.precision", s.dtype("model.dtype") or "bf16", *s.said("model.dtype"))
     launch.set("training.framework", wanted.framework or "nanotron", "the format of the file")
     launch.set("plan.zero", s.number("optimizer.zero_stage", least=0) or 0, *s.said("optimizer.zero_stage"))
     again = s.get("parallelism.recompute_layer") is True

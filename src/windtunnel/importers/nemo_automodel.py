@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from windtunnel.importers import fine_tuning as tune
+from windtunnel.importers import launched
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings
 from windtunnel.importers.training_tables import devices_of, settings_of, table_of
@@ -43,10 +44,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     if launch.problems:
         return launch
     teacher = next((name for name in s.values if name.startswith("teacher_model.")), None)
-    if teacher is not None and "distillation" not in {name.casefold() for name in wanted.without}:
-        rule = "is distillation: a teacher passes forward as well, which a scenario does not hold; "
-        rule += "--without distillation reads the student alone"
-        launch.wrong("teacher_model", rule, line=s.line(teacher))
+    if teacher is not None:
+        launched.distillation(launch, wanted, "teacher_model", s.line(teacher))
     sizes = {axis: s.number(f"distributed.{name}") or 1 for axis, name in AXES.items()}
     inner = sizes["tp"] * sizes["pp"] * sizes["cp"]
     stated = s.get("distributed.dp_size")
@@ -73,9 +72,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     )
     stored = tune.base_model(launch, s, wanted, *names)
     _length(launch, s, wanted)
-    dtype = str(s.get("model.torch_dtype", "model.dtype", "distributed.mp_policy.param_dtype") or "bfloat16")
-    kind = {"float32": "fp32", "float16": "fp16"}.get(dtype.rsplit(".", 1)[-1], "bf16")
-    launch.set("training.precision", kind, *s.said("model.torch_dtype", "model.dtype"))
+    kind = s.dtype("model.torch_dtype", "model.dtype", "distributed.mp_policy.param_dtype")
+    launch.set("training.precision", kind or "bf16", *s.said("model.torch_dtype", "model.dtype"))
     if s.get("fp8.enabled") is True:
         s.put("training.precision", "fp8", "fp8.enabled")
     recipe = s.get("model.backend.te_fp8.recipe")

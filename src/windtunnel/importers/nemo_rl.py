@@ -45,8 +45,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     launch.cluster(wanted, sizes[0], sizes[1])
     stored = tune.base_model(launch, s, wanted, "policy.model_name")
     tune.given_length(launch, s, wanted, "policy.max_total_sequence_length")
-    kind = {"float32": "fp32", "float16": "fp16"}.get(str(s.get("policy.precision")), "bf16")
-    launch.set("training.precision", kind, *s.said("policy.precision"))
+    launch.set("training.precision", s.dtype("policy.precision") or "bf16", *s.said("policy.precision"))
     megatron = s.get(MEGATRON + "enabled") is True
     s.used |= {name for name in s.values if name.startswith(DTENSOR if megatron else MEGATRON)}  # of the other back end
     _plan(launch, s, MEGATRON if megatron else DTENSOR, megatron=megatron)

@@ -44,8 +44,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         value = s.get(f"model.{name}")
         if value is not None and wanted.model is None:
             s.leave("the model is taken with its own", f"model.{name}")
-    dtype = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(str(s.get("model.dtype")), "bf16")
-    launch.set("training.precision", dtype, *s.said("model.dtype"))
+    launch.set("training.precision", s.dtype("model.dtype") or "bf16", *s.said("model.dtype"))
     if s.get("model.use_flash_attention") is True:
         s.put("training.attention", "flash2", "model.use_flash_attention")
     launch.set("training.framework", wanted.framework or "nanotron", "the nearest to picotron")

@@ -17,7 +17,6 @@ TITLE = "ROLL configuration"
 OVER = ("trl", "axolotl", "llama_factory", "megatron_bridge")
 OWN = frozenset({"actor_train.strategy_args", "actor_train.training_args", "sft_train.strategy_args"})
 CONFIG = "strategy_args.strategy_config."
-KINDS = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32"}
 
 
 def detect(text: str) -> bool:
@@ -48,9 +47,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     if all(isinstance(length, int) for length in lengths):
         s.values.setdefault("sequence_length", sum(lengths))
     tune.given_length(launch, s, wanted, "sequence_length", "max_seq_length")
-    launch.set(
-        "training.precision", KINDS.get(str(s.get(p + "model_args.dtype")), "bf16"), *s.said(p + "model_args.dtype")
-    )
+    launch.set("training.precision", s.dtype(p + "model_args.dtype") or "bf16", *s.said(p + "model_args.dtype"))
     strategy = str(s.get(p + "strategy_args.strategy_name"))
     inner = 1
     for axis, name in (("tp", "tensor"), ("pp", "pipeline"), ("ep", "expert")):

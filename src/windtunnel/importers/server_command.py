@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.files.parsing import NotYaml, json_of, yaml_of
+from windtunnel.importers.inner_script import MOST_HANDED_OVER, inner_script
 from windtunnel.importers.launch import Launch
 from windtunnel.importers.launch_text import tidy, written_files
 from windtunnel.importers.named_files import text_beside
@@ -23,7 +24,6 @@ from windtunnel.importers.shell import CONTINUED, Word, read_script
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 _SCIENTIFIC = re.compile(r"\d+(\.\d+)?[eE][+-]?\d+")
-_SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|da)?sh")
 _CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl|singularity|apptainer)( container)?\s+(?:run|create)\b")
 _MOST_OF_AN_IMAGE = 300
 """Characters of an image's name, its registry and its tag among them."""
@@ -89,10 +89,6 @@ class Command:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-MOST_HANDED_OVER = 50
-"""Scripts that a script and those inside it hand to a shell (`bash -c`) and that are read."""
-
-
 def commands(text: str, starts: Starts, launch: Launch, env: Mapping[str, str]) -> list[Command]:
     """Every command of a script that starts one of these programs.
 
@@ -135,7 +131,7 @@ def _collect(
     variables = {name: " ".join(word.text for word in words) for name, words in script.variables.items()}
     for words in script.commands:
         words = [Word(word.text, word.line + above) for word in words]
-        inner = _handed_over(words)
+        inner = inner_script(words)
         if inner is not None:
             if next(left, None) is None:
                 launch.leave("bash -c", "", inner.line, f"the script hands more than {MOST_HANDED_OVER} to a shell")
@@ -147,16 +143,6 @@ def _collect(
             command = _command(words[begin:], starts.short, LISTS)
             command.program = words[min(max(begin - 1, 0), len(words) - 1)]
             found.append(command)
-
-
-def _handed_over(words: list[Word]) -> Word | None:
-    """The script of `bash -c SCRIPT`, wherever it stands in a command."""
-    for i, word in enumerate(words[:-1]):
-        if not _SHELL.fullmatch(word.text) or not re.fullmatch(r"-\w*c", words[i + 1].text):
-            continue
-        rest = words[i + 2 :]
-        return Word(rest[0].text.replace(CONTINUED, "\\"), rest[0].line) if rest else None
-    return None
 
 
 def _command(words: list[Word], short: Mapping[str, str], lists: frozenset[str]) -> Command:

@@ -12,12 +12,14 @@ from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.program_lines import InOrder
 from windtunnel.importers.server_command import Command
 from windtunnel.importers.settings import Settings
+from windtunnel.stacks.weight_formats import WEIGHTS, in_field, torch_dtype
 
 _POOL = re.compile(
     r"^# pool \S+: (?P<copies>\d{1,15}) of (?P<devices>\d{1,15}) devices"
     r"(?:, (?P<part>prefill|decode))?(?:, (?P<nodes>\d{1,15}) nodes)?",
     re.MULTILINE,
 )
+
 _POLICY = InOrder(
     parts=(
         re.compile(r"vllm-router|sglang_router\.launch_router|sglang-router"),
@@ -32,6 +34,21 @@ _RULES = {
 }
 STAND_INS = {"rate_per_s": 1.0, "num_requests": 500, "input_tokens": 1024, "output_tokens": 128}
 """Traffic where the file holds none: something to run, not a prediction."""
+
+
+def pool_comment(name: str, copies: int, devices: int, part: str | None = None, nodes: int = 1) -> str:
+    """The comment above a server's command that says what a command cannot: how many there are, on how many devices.
+
+    Args:
+        name: of the pool.
+        copies: servers that do the same work.
+        devices: of each.
+        part: `prefill` or `decode`, of a deployment that is split.
+        nodes: of each server.
+    """
+    plain = re.sub(r"[^\w.-]", "-", name) or "server"
+    more = (f", {part}" if part else "") + (f", {nodes} nodes" if nodes > 1 else "")
+    return f"# pool {plain}: {copies} of {devices} devices{more}"
 
 
 class Pool(Settings):
@@ -52,6 +69,12 @@ class Pool(Settings):
         if value is not None:
             self.field(field, value, *names)
         return value
+
+    def dtype_of_weights(self) -> None:
+        """Set the format of the weights by the option `dtype`, where no other option has set it."""
+        found = in_field(torch_dtype(str(self.get("dtype"))), WEIGHTS)
+        if found is not None and WEIGHTS not in self.launch.fields:
+            self.put(WEIGHTS, found, "dtype")
 
     def share(self, field: str, *names: str) -> None:
         """Put a number between 0 and 1 into a field of the pool."""

@@ -8,12 +8,12 @@ ai-dynamo/aiconfigurator `src/aiconfigurator/generator`.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from windtunnel.files.parsing import NotYaml, whole_number, yaml_of
+from windtunnel.importers.server_fields import pool_comment
 
 _ENGINES = {
     "vllm": "vllm serve {model}",
@@ -74,9 +74,7 @@ def options_text(settings: Mapping[str, Any], left_out: frozenset[str] | set[str
 
 
 def _pool(name: str, copies: int, devices: int, part: str, command: str, *, nodes: int = 1) -> str:
-    more = (f", {part}" if part else "") + (f", {nodes} nodes" if nodes > 1 else "")
-    plain = re.sub(r"[^\w.-]", "-", name) or "server"
-    return f"# pool {plain}: {copies} of {devices} devices{more}\n{command}\n"
+    return f"{pool_comment(name, copies, devices, part, nodes)}\n{command}\n"
 
 
 def _ray(data: Mapping[str, Any]) -> str:

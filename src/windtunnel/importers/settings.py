@@ -12,6 +12,7 @@ import yaml
 
 from windtunnel.importers.launch import Launch, unknown_option
 from windtunnel.importers.severity import topic_of
+from windtunnel.stacks.weight_formats import torch_dtype
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 _TOML_TABLE = re.compile(r"\s*\[{1,2}\s*([^\[\]\s]+)\s*\]+")
@@ -132,6 +133,17 @@ class Settings:
             self.launch.wrong(name, f"must be one of {', '.join(known)}", value, line)
             return None
         return next(meaning for key, meaning in known.items() if key.casefold() == value.casefold())
+
+    def dtype(self, *names: str) -> str | None:
+        """bf16, fp16 or fp32 of a dtype of torch; None where nothing or `auto` is said; any other is a problem."""
+        value = self.get(*names)
+        if value is None or value == "auto":
+            return None
+        found = torch_dtype(str(value))
+        if found is None:
+            name, line = self.said(*names)
+            self.launch.wrong(name, "must be bfloat16, float16 or float32", value, line)
+        return found
 
     def items(self, *names: str) -> list[Any] | None:
         """A list, or None; text is split at commas as the command line does it."""

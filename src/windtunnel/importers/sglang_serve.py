@@ -132,9 +132,7 @@ def _precision(pool: Pool, launch: Launch) -> None:
         pool.put("serving.precision.weights", stored, "quantization")
     elif kind and stored is None:
         pool.leave("no format of weights of this name in a scenario", "quantization")
-    dtype = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16"}.get(str(pool.get("dtype")))
-    if dtype and "serving.precision.weights" not in launch.fields:
-        pool.put("serving.precision.weights", dtype, "dtype")
+    pool.dtype_of_weights()
     cache = str(pool.get("kv-cache-dtype") or "auto")
     if cache.startswith("fp8"):
         pool.put("serving.precision.kv_cache", "fp8", "kv-cache-dtype")

@@ -54,9 +54,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
             pool.put("serving.precision.weights", stored, "quantize")
         elif kind and stored is None:
             launch.leave("quantize", kind, pool.line("quantize"), "no such format of weights", "precision")
-        dtype = {"float16": "fp16", "bfloat16": "bf16"}.get(str(pool.get("dtype")))
-        if dtype and "serving.precision.weights" not in launch.fields:
-            pool.put("serving.precision.weights", dtype, "dtype")
+        pool.dtype_of_weights()
         if str(pool.get("kv-cache-dtype") or "").startswith("fp8"):
             pool.put("serving.precision.kv_cache", "fp8", "kv-cache-dtype")
         return 1, None

@@ -116,9 +116,7 @@ def _limits(pool: Pool, devices: int) -> None:
 
 
 def _precision(pool: Pool, launch: Launch) -> None:
-    dtype = {"bfloat16": "bf16", "float16": "fp16"}.get(str(pool.get("dtype")))
-    if dtype and "serving.precision.weights" not in launch.fields:
-        pool.put("serving.precision.weights", dtype, "dtype")
+    pool.dtype_of_weights()
     if str(pool.get("kv-cache-config.dtype") or "auto").startswith("fp8"):
         pool.put("serving.precision.kv_cache", "fp8", "kv-cache-config.dtype")
 

@@ -36,7 +36,6 @@ SHORT = {
     "-r": "--node-rank",
 }
 SIGNS = frozenset({"tensor-parallel-size", "gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens"})
-DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "auto": "bf16"}
 ROLES = {"kv_producer": "prefill", "kv_consumer": "decode", "kv_both": "mixed"}
 METHODS = {
     "ngram": "ngram",
@@ -135,9 +134,7 @@ def _precision(pool: Pool, launch: Launch) -> None:
         pool.put("serving.precision.weights", stored, "quantization")
     elif kind and stored is None:
         pool.leave("no format of weights of this name in a scenario", "quantization")
-    dtype = str(pool.get("dtype") or "")
-    if dtype in DTYPES and dtype != "auto" and "serving.precision.weights" not in launch.fields:
-        pool.put("serving.precision.weights", DTYPES[dtype], "dtype")
+    pool.dtype_of_weights()
     cache = str(pool.get("kv-cache-dtype") or "auto")
     if cache.startswith("fp8"):
         pool.put("serving.precision.kv_cache", "fp8", "kv-cache-dtype")

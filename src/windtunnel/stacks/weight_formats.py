@@ -61,6 +61,17 @@ def served(word: str, where: str = "") -> str | None:
     return in_field(format_named(word, where), WEIGHTS)
 
 
+def torch_dtype(word: str) -> str | None:
+    """bf16, fp16 or fp32 of what torch calls a dtype; None for any other.
+
+    Example:
+        >>> torch_dtype("torch.bfloat16"), torch_dtype("half"), torch_dtype("float8_e4m3fn")
+        ('bf16', 'fp16', None)
+    """
+    found = format_named(word.removeprefix("torch."), "torch")
+    return found if found in ("bf16", "fp16", "fp32") else None
+
+
 @cache
 def words(where: str = "") -> dict[str, str | None]:
     """Letters and digits of every word that is read in a place → format."""

@@ -76,7 +76,7 @@ READERS: dict[str, str] = {
     "zamba2": "state_space.zamba_2",
     "zaya": "single_types.zaya",
 }
-"""`model_type` \u2192 file and function of its reader; a type that is not here is read by its traits."""
+"""`model_type` → file and function of its reader; a type that is not here is read by its traits."""
 
 
 def reader_of(config: Mapping[str, Any]) -> Callable[[Config], ModelSpec] | None:

@@ -253,4 +253,4 @@ JOINED: dict[str, Callable[[Config, int], int | None]] = {
     "video_llava": video_llava,
     "nemotron_h_omni": radio,
 }
-"""`model_type` \u2192 weights of its towers, from the whole file and the width of the text model."""
+"""`model_type` → weights of its towers, from the whole file and the width of the text model."""
