@@ -85,12 +85,13 @@ def check_contents(files: list[Path], source: Path) -> None:
         tracked = {str(p.relative_to(source / folder)) for p in (source / folder / name).rglob("*") if p.is_file()}
         (wheel,) = [p for p in files if p.name.startswith(f"{name}-") and p.suffix == ".whl"]
         (archive,) = [p for p in files if p.name.startswith(f"{name}-") and p.name.endswith(".tar.gz")]
+        copied = _examples(source) if name == PRODUCT else set()
         held = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
         licences = {n.rpartition("/")[2] for n in zipfile.ZipFile(wheel).namelist() if "/licenses/" in n}
         with tarfile.open(archive) as tar:
             packed = {n.partition("/")[2].removeprefix("src/") for n in tar.getnames()}
-        wrong = [f"{wheel.name} lacks {n}" for n in sorted(tracked - held)[:9]]
-        wrong += [f"{wheel.name} holds {n}, which is not tracked" for n in sorted(held - tracked)[:9]]
+        wrong = [f"{wheel.name} lacks {n}" for n in sorted((tracked | copied) - held)[:9]]
+        wrong += [f"{wheel.name} holds {n}, which is not tracked" for n in sorted(held - tracked - copied)[:9]]
         wrong += [f"{archive.name} lacks {n}" for n in sorted(tracked - packed)[:9]]
         wrong += [f"{wheel.name} lacks {n}" for n in sorted({"LICENSE", "NOTICE"} - licences)]
         if wrong:
@@ -99,6 +100,13 @@ def check_contents(files: list[Path], source: Path) -> None:
             f"{wheel.name}: {len(held)} files, {wheel.stat().st_size / 1e6:.1f} MB; "
             f"{archive.stat().st_size / 1e6:.1f} MB source"
         )
+
+
+def _examples(source: Path) -> set[str]:
+    """Names in the wheel of the example scenarios, which `setup.py` copies into it."""
+    kinds = (".yaml", ".csv", ".jsonl")
+    files = (p for p in (source / "examples").rglob("*") if p.suffix in kinds)
+    return {f"{PRODUCT}/{p.relative_to(source)}" for p in files}
 
 
 def check_types(tools: Environment, env: Environment, source: Path) -> None:
