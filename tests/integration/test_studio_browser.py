@@ -55,7 +55,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
              "--vary", "plan.mbs=1,2", "--out", str(root / "runs")]  # fmt: skip
     subprocess.run(sweep, check=True, capture_output=True)
     command = [sys.executable, "-m", "windtunnel", "studio", str(root), "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with (root.parent / "terminal").open("w") as terminal:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True)
     assert process.stdout is not None
     yield process.stdout.readline().strip(), root, process.pid
     process.send_signal(signal.SIGINT)
@@ -105,6 +106,14 @@ def room_of(page: Any, element: Any) -> dict[str, float]:
         before = own
         page.wait_for_timeout(200)
     raise AssertionError(f"the element does not keep still: {before}")
+
+
+def open_text(page: Any, address: tuple[str, Path, int], text: str, name: str = "scenario") -> None:
+    """A page on a text that is no file."""
+    page.goto(base(address) + "#/")
+    page.locator("h1").first.wait_for()
+    take = "async ([t, n]) => { (await import('/static/state.js')).take(t); location.hash = `#/${n}`; }"
+    page.evaluate(take, [text, name])
 
 
 def open_scenario(page: Any, address: tuple[str, Path, int]) -> None:
@@ -166,8 +175,7 @@ def no_serious_findings(page: Any, name: str) -> None:
 
 def run_job(page: Any, address: Any, text: str, name: str, button: str) -> list[list[str]]:
     """Let a page do its work on a scenario; the path and value of every figure that it shows."""
-    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
-    page.goto(f"{base(address)}#/{name}?s={code}")
+    open_text(page, address, text, name)
     page.get_by_role("button", name=button).click()
     page.locator("[data-path]").first.wait_for(timeout=120_000)
     for width in (390, 980, 1280):
@@ -526,10 +534,7 @@ def test_the_form_keeps_its_place_while_answers_come(page: Any, address: Any) ->
 
 def test_what_does_not_fit_is_told_how_it_would(page: Any, address: Any) -> None:
     text = (EXAMPLES / "does-not-fit-70b-8xh100.yaml").read_text().replace("global_batch: 8", "global_batch: 64")
-    page.goto(base(address))
-    page.locator("h1").first.wait_for()
-    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
-    page.goto(f"{base(address)}#/scenario?s={code}")
+    open_text(page, address, text)
     page.get_by_role("button", name="Try what would make it fit").click(timeout=60_000)
     row = page.locator(".fitting tbody tr", has_text="recompute everything on 8 times the nodes")
     row.wait_for(timeout=60_000)
@@ -541,10 +546,7 @@ def test_what_does_not_fit_is_told_how_it_would(page: Any, address: Any) -> None
 
 
 def test_advice_stands_as_a_column(page: Any, address: Any) -> None:
-    page.goto(base(address))
-    page.locator("h1").first.wait_for()
-    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", SMALL)
-    page.goto(f"{base(address)}#/advice?s={code}")
+    open_text(page, address, SMALL, "advice")
     page.get_by_role("button", name="Try published techniques").click()
     page.get_by_role("button", name="as a column").first.click(timeout=120_000)
     page.get_by_text("is column 2 on Compare").wait_for(timeout=60_000)
@@ -612,34 +614,60 @@ def test_an_illegal_plan_is_told_and_mended(page: Any, address: Any) -> None:
     assert "# sequence parallelism" in page.locator("textarea").first.input_value()
 
 
-def test_a_link_shares_the_scenario(page: Any, address: Any, browser: Any) -> None:
+def packed(page: Any, text: str) -> str:
+    """A scenario as a link holds it."""
+    code: str = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
+    return code
+
+
+def test_a_link_shares_the_scenario_and_runs_nothing_before_a_click(page: Any, address: Any, browser: Any) -> None:
     open_scenario(page, address)
     text = page.locator("textarea").first.input_value()
-    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
+    code = packed(page, text)
     other = browser.new_page()
+    asked: list[str] = []
+    other.on("request", lambda r: asked.append(r.url) if "/api/" in r.url else None)
     other.goto(f"{base(address)}#/scenario?s={code}")
+    open_it = other.get_by_role("button", name="Open and predict it")
+    open_it.wait_for()
+    assert other.locator("#page pre").inner_text().strip() == text.strip() and asked == []
+    open_it.click()
     other.locator(".figure .value").first.wait_for(timeout=60_000)
     assert other.locator("textarea").first.input_value() == text
     other.goto(f"{base(address)}#/")
     other.get_by_label("A link that was shared").fill(f"http://127.0.0.1:1/#/scenario?s={code}")
+    open_it.click()
     other.locator(".figure .value").first.wait_for(timeout=60_000)
     assert other.locator("textarea").first.input_value() == text
     with other.expect_download() as saved:
         other.get_by_role("button", name="Download").click()
     assert Path(saved.value.path()).read_text() == text
+    bomb = packed(page, "x" * 190_000)
+    other.goto(f"{base(address)}#/scenario?s={bomb[: len(bomb) // 2]}")
+    other.get_by_text("This link holds no scenario").wait_for()
     other.close()
+
+
+def test_a_link_has_a_most_length(page: Any, address: Any) -> None:
+    words = "".join(f"# {hash((i, 'x'))}\n" for i in range(2000))
+    open_text(page, address, SMALL + words)
+    page.get_by_role("button", name="Copy link").click()
+    page.locator("#page").get_by_text("too long for a link").wait_for()
+    page.goto(f"{base(address)}#/scenario?s={packed(page, SMALL + words)}")
+    page.get_by_text("This link holds no scenario").wait_for()
 
 
 def test_a_link_opens_in_another_studio(page: Any, address: Any, browser: Any, tmp_path: Path) -> None:
     open_scenario(page, address)
     text = page.locator("textarea").first.input_value()
-    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", text)
-    command = [sys.executable, "-m", "windtunnel", "studio", f"{base(address)}#/scenario?s={code}", "--no-browser"]
+    link = f"{base(address)}#/scenario?s={packed(page, text)}"
+    command = [sys.executable, "-m", "windtunnel", "studio", link, "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as other:
         assert other.stdout is not None
         theirs = browser.browser.new_context()
         opened = theirs.new_page()
         opened.goto(other.stdout.readline().strip())
+        opened.get_by_role("button", name="Open and predict it").click()
         opened.locator(".figure .value").first.wait_for(timeout=60_000)
         assert opened.locator("textarea").first.input_value() == text
         step = "#page [data-path='step_time_s']"
@@ -680,11 +708,7 @@ def test_workers_killed_in_the_middle_of_their_work_are_replaced(page: Any, addr
             os.kill(int(pid), signal.SIGKILL)
         return len(found.stdout.split())
 
-    page.goto(base(address))
-    page.locator("h1").first.wait_for()
-    long = SERVED.replace("num_requests: 120", "num_requests: 6000")
-    code = page.evaluate("async (t) => (await import('/static/share.js')).packed(t)", long)
-    page.goto(f"{base(address)}#/scenario?s={code}")
+    open_text(page, address, SERVED.replace("num_requests: 120", "num_requests: 6000"))
     page.wait_for_timeout(400)
     assert page.locator(".figure .value").count() == 0 and kill() >= 1
     page.locator(".figure .value").first.wait_for(timeout=60_000)
@@ -705,6 +729,124 @@ def test_a_page_without_its_section_offers_an_example(page: Any, address: Any) -
     page.goto(f"{base(address)}#/")
     page.get_by_role("button", name="learning").click()
     assert "algorithms" in page.locator("textarea").first.input_value()
+
+
+def test_a_browser_without_the_cookie_gets_a_field_for_the_next_token(page: Any, address: Any, browser: Any) -> None:
+    page.goto(base(address))
+    theirs = browser.browser.new_context()
+    other = theirs.new_page()
+    assert other.goto(base(address)).status == 401
+    field = other.get_by_label("Token, or the whole address")
+    no_serious_findings(other, "sign-in")
+    field.fill(address[0])
+    field.press("Enter")
+    other.get_by_text("not any more").wait_for()
+    field.fill((address[1].parent / "terminal").read_text().splitlines()[-1].split("browser: ")[1])
+    other.get_by_role("button", name="Open the studio").click()
+    other.get_by_text("What do you want to know?").wait_for()
+    theirs.close()
+
+
+def test_compare_takes_what_was_typed_and_not_the_answer_before_it(page: Any, address: Any) -> None:
+    open_text(page, address, SMALL)
+    page.locator(".figure .value").first.wait_for(timeout=60_000)
+    page.locator("[data-field='cluster.device']").fill("h200-sxm-141gb")
+    page.get_by_text("Add to Compare").click()
+    page.get_by_text("side by side").wait_for(timeout=60_000)
+    kept = page.evaluate("async () => (await import('/static/state.js')).state.columns[0]")
+    assert kept["result"]["scenario"]["cluster"]["device"] == "h200-sxm-141gb" and "h200-sxm-141gb" in kept["text"]
+
+
+def test_typing_is_enough_and_old_figures_are_marked(page: Any, address: Any) -> None:
+    open_text(page, address, SMALL)
+    step = page.locator("#page [data-path='step_time_s']")
+    step.wait_for(timeout=60_000)
+    before = step.get_attribute("data-value")
+    field = page.locator("[data-field='plan.mbs']")
+    field.focus()
+    field.press("End")
+    field.press("Backspace")
+    assert page.locator(".side.stale").count() == 1
+    field.press("2")
+    playwright.expect(step).not_to_have_attribute("data-value", before, timeout=20_000)
+    playwright.expect(page.locator(".side.stale")).to_have_count(0)
+    assert page.evaluate("document.activeElement.dataset.field") == "plan.mbs"
+
+
+def test_edits_of_form_and_text_are_undone(page: Any, address: Any) -> None:
+    open_text(page, address, SMALL)
+    page.locator(".figure .value").first.wait_for(timeout=60_000)
+    area, field = page.locator("textarea").first, page.locator("[data-field='training.global_batch']")
+    field.fill("32")
+    field.press("Enter")
+    area.focus()
+    area.press("Control+End")
+    area.press_sequentially("# a note")
+    assert "global_batch: 32" in area.input_value() and "# a note" in area.input_value()
+    area.press("Control+z")
+    assert "global_batch: 32" in area.input_value() and "# a note" not in area.input_value()
+    area.press("Control+z")
+    assert area.input_value() == SMALL
+    playwright.expect(field).to_have_value("16", timeout=20_000)
+    page.get_by_role("button", name="Redo").click()
+    assert "global_batch: 32" in area.input_value()
+    field.focus()
+    field.press("Control+z")
+    assert area.input_value() == SMALL
+    playwright.expect(field).to_have_value("16", timeout=20_000)
+
+
+def test_what_is_wrong_stands_beside_the_text(page: Any, address: Any) -> None:
+    open_text(page, address, "\n" * 60 + SMALL.replace("mbs: 1", "mbs: x"))
+    told = page.locator(".at-line").first
+    told.wait_for(timeout=60_000)
+    line = int(told.inner_text().split()[1])
+    told.click()
+    chosen = page.evaluate("(a => a.value.slice(a.selectionStart, a.selectionEnd))(document.activeElement)")
+    assert chosen == page.locator("textarea").first.input_value().split("\n")[line - 1] and "mbs: x" in chosen
+
+
+def test_pages_are_those_of_the_scenario(page: Any, address: Any) -> None:
+    def listed() -> list[str]:
+        names: list[str] = page.locator("#nav a").all_inner_texts()
+        return names
+
+    results = {"Timeline", "Memory", "Serving", "Run", "Learning", "Reason"}
+    open_text(page, address, SMALL)
+    page.locator("textarea").first.wait_for()
+    assert page.locator("#nav [role=group]").count() == 4
+    assert results & set(listed()) == {"Timeline", "Memory"} and {"Search", "Compare", "Sweeps"} <= set(listed())
+    page.locator("textarea").first.fill(SERVED)
+    page.get_by_role("link", name="Serving").wait_for(timeout=20_000)
+    assert results & set(listed()) == {"Serving"}
+    page.goto(f"{base(address)}#/learning")
+    page.get_by_role("heading", name="Learning").wait_for()
+    assert "Learning" in listed()
+
+
+def test_memory_is_a_gauge(page: Any, address: Any, tmp_path: Path) -> None:
+    open_text(page, address, SMALL)
+    gauge = page.locator(".gauge .bar")
+    gauge.wait_for(timeout=60_000)
+    memory = own_answer(tmp_path, SMALL, "train")["memory"]
+    shown = gauge.evaluate("e => e.getBoundingClientRect().width / e.parentElement.getBoundingClientRect().width")
+    assert shown == pytest.approx(memory["peak_reserved_bytes"] / memory["capacity_bytes"], abs=0.01)
+    said = page.locator(".figure", has=gauge).inner_text()
+    assert f"of {memory['capacity_bytes'] / 2**30:.2f} GiB" in said
+    assert f"out of memory ({100 * (1 - memory['fit_probability']):.0f} %)" in said
+
+
+def test_a_search_may_free_what_the_plan_sets(page: Any, address: Any) -> None:
+    def plans() -> int:
+        page.get_by_role("button", name="Find the best plan").click()
+        page.locator("[data-path='proof.candidates']").wait_for(timeout=120_000)
+        found: int = json.loads(page.locator("[data-path='proof.candidates']").get_attribute("data-value"))
+        return found
+
+    open_text(page, address, SMALL.replace("mbs: 1,", "tp: 8, mbs: 1,"), "search")
+    held = plans()
+    page.get_by_label("also search what the plan sets").check()
+    assert plans() > held
 
 
 def test_columns_are_compared(page: Any, address: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.commands import COMMANDS
@@ -88,6 +88,11 @@ def sets_every_axis(source: Source, overrides: Sequence[str] = ()) -> bool:
     return scenario.training is not None and scenario.search is None and "plan" in scenario.model_fields_set
 
 
+def page_options(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """`free` of what a page sends, as `--free`."""
+    return {"free": True} if asked.get("free") is True else {}
+
+
 _VIEWS = {"ServingPlan": "plan_serving", "DeviceRanking": "rank_devices"}
 """Type of a result that is no training plan → its view."""
 
@@ -105,6 +110,7 @@ COMMANDS.add(
         run=run,
         result="windtunnel.planner.result:PlanResult",
         view=_view,
+        from_page=page_options,
         figures=("best", "recommended", "proof", "objectives", "evaluated"),
         main="best",
         explained_by=of_step,

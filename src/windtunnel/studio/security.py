@@ -1,15 +1,18 @@
 """What a request has to show before anything reads it, and what pages may do.
 
 The server listens on the loopback address alone. Its address holds a token once; it becomes a cookie that scripts
-cannot read. Another host name (DNS rebinding) is answered 421, a foreign origin 403, a request without the cookie 401,
-a body that is too large 413. Pages run their own scripts and nothing inline.
+cannot read, and the next token is made. Another host name (DNS rebinding) is answered 421, a foreign origin 403, a
+request without the cookie 401 (a page with a field for the token, where a browser asks for a page), a body that is too
+large 413. Pages run their own scripts and nothing inline.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.resources import files as resources
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -26,6 +29,9 @@ REPORT_POLICY = (
 )
 """For reports, which bring their scripts and styles in the page: an origin of its own, and only scripts that the server
 has marked."""
+SIGN_IN_POLICY = (
+    "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 _WRITES = frozenset({"POST", "PUT", "DELETE"})
 
 
@@ -37,10 +43,11 @@ class Guard:
     hosts: tuple[str, ...]
     """Values of `Host` that are ours: loopback and port."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    """In the first address; works once."""
+    """In the address; works once, then there is another."""
+    renewed: Callable[[str], None] = lambda token: None
+    """Is told the token of the next browser."""
     session: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     """In the cookie."""
-    token_used: bool = False
 
     @property
     def cookie(self) -> str:
@@ -61,6 +68,9 @@ class Guard:
             there = [(b"location", location), (b"set-cookie", cookie), (b"content-length", b"0")]
             await send({"type": "http.response.start", "status": 303, "headers": there})
             await send({"type": "http.response.body", "body": b""})
+            return
+        if status == 401 and headers and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+            await _sign_in(send, wrong=bool(_token_in(scope)))
             return
         if status:
             await refuse(send, status)
@@ -107,8 +117,34 @@ class Guard:
 
     def _opens(self, scope: Any) -> bool:
         """Whether this is the first visit with the token; the token is spent."""
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if self.token_used or not hmac.compare_digest(given.encode(), self.token.encode()):
+        if not hmac.compare_digest(_token_in(scope).encode(), self.token.encode()):
             return False
-        self.token_used = True
+        self.token = secrets.token_urlsafe(24)
+        self.renewed(self.token)
         return True
+
+
+def _token_in(scope: Any) -> str:
+    """The token of an address; a field may hold a whole address."""
+    given: str = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+    return given.rpartition("token=")[2].partition("#")[0].strip()
+
+
+async def _sign_in(send: Any, *, wrong: bool) -> None:
+    """A page with a field for the token; its status is 401."""
+    nonce = secrets.token_urlsafe(12)
+    said = "This token does not open the studio, or not any more."
+    problem = f'<p class="problem" role="alert">{said}</p>' if wrong else ""
+    text = resources("windtunnel.studio").joinpath("static", "sign-in.html").read_text(encoding="utf-8")
+    body = text.replace("NONCE", nonce).replace("PROBLEM", problem).encode()
+    headers = [
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"content-security-policy", SIGN_IN_POLICY.format(nonce=nonce).encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cache-control", b"no-store"),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -73,4 +73,9 @@ def serve(target: str | None, port: int, *, browser: bool, as_json: bool = False
     from windtunnel.studio.security import MOST_BODY_BYTES, Guard
 
     app = WholeBodies(Studio(root=root, opened=opened).application(), MOST_BODY_BYTES)
-    run(Guard(app, hosts, token=token), listener)
+
+    def renewed(token: str) -> None:
+        sys.stderr.write(f"for another browser: http://127.0.0.1:{bound}/?token={token}\n")
+        sys.stderr.flush()
+
+    run(Guard(app, hosts, token=token, renewed=renewed), listener)

@@ -132,8 +132,19 @@ def _predicted(source: FieldsInFolder, verb: str, options: dict[str, Any], repor
         "explicit": explicit_values(told.get("assumed") or (), dict(source), told.get("plan")),
         "note": "; ".join(notes),
         "view": view,
+        "fit": _fit(told.get("memory")),
         "has_report": bool(report is not None and shown),
     }
+
+
+def _fit(memory: Any) -> tuple[str, str] | None:
+    """The verdict on a step's memory in words, and its tone; None for other results."""
+    from windtunnel.training.results.one_line import fit_tone, fit_words
+
+    if not isinstance(memory, dict) or "fit_probability" not in memory:
+        return None
+    chance, fits = memory["fit_probability"], memory["fits"]
+    return fit_words(chance, fits=fits), fit_tone(chance, fits=fits)
 
 
 def export(source: FieldsInFolder, target: str, wrapper: Any) -> dict[str, Any]:

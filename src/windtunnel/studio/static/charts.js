@@ -1,16 +1,27 @@
 // Charts from plain data. Each has its table, so that nothing is told by colour alone.
 import { h, fill } from "./dom.js";
-import { named } from "./format.js";
+import { named, shown } from "./format.js";
 import { axes, sized } from "./plots.js";
+
+/** Share of the whole below which a bar is left out: it would be told as 0.0 %. */
+const LEAST = 5e-4;
 
 /** Horizontal bars, longest first. @param {[string, number][]} rows @param {(x: number) => string} words @param {string} title @param {string} [path] of the record in the answer, for which each bar's figure stands */
 export function bars(rows, words, title, path) {
-  const kept = rows.filter(([, x], _, all) => x > 1e-9 * Math.max(...all.map(([, y]) => y))).sort((a, b) => b[1] - a[1]).slice(0, 12), most = Math.max(...kept.map(([, x]) => x), 1e-30);
+  const whole = rows.reduce((sum, [, x]) => sum + x, 0), kept = rows.filter(([, x]) => x > LEAST * whole).sort((a, b) => b[1] - a[1]).slice(0, 12), most = Math.max(...kept.map(([, x]) => x), 1e-30);
   return h("dl", { class: "bars", "aria-label": title }, kept.map(([name, x]) => {
     const bar = h("span", { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${Math.max(0.5, (100 * x) / most)}%`;
     return [h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, h("span", { class: "room" }, bar), h("span", { class: "words", ...(path ? { "data-path": `${path}.${name}`, "data-value": JSON.stringify(x) } : {}) }, words(x)))];
   }));
+}
+
+/** Memory of what there is, as a bar; beyond what there is, a mark where that ends. @param {number} used @param {number} capacity @param {string} tone good, warn or bad */
+export function gauge(used, capacity, tone) {
+  const bar = h("span", { class: "bar" }), end = used > capacity ? h("span", { class: "end" }) : null, most = Math.max(used, capacity);
+  bar.style.width = `${(100 * used) / most}%`;
+  if (end) end.style.left = `${(100 * capacity) / most}%`;
+  return h("div", { class: `gauge ${tone}`, role: "img", "aria-label": `${shown(used, "bytes")} of ${shown(capacity, "bytes")}` }, bar, end);
 }
 
 const ORDERED = 12, MANY = 800;

@@ -2,7 +2,7 @@
 
 export const state = {
   /** @type {string} */ text: "", /** @type {string|null} */ file: null, /** @type {string} */ path: "", /** @type {number|null} */ changed: null, /** @type {string|null} text of the file as it was read or saved */ disk: null, /** @type {any} fields of the text */ fields: null,
-  /** @type {string} */ verb: "", /** @type {any} */ answer: null, /** @type {any} */ pinned: null,
+  /** @type {string} */ verb: "", /** @type {any} */ answer: null, /** @type {string|null} text that the answer is of */ answered: null, /** @type {any} */ pinned: null,
   /** @type {{name: string, text: string, verb: string, result: any}[]} */ columns: [],
 };
 
@@ -20,8 +20,39 @@ export function restore() {
 
 /** Begin with another text. @param {string} text @param {any} [more] */
 export function take(text, more) {
-  Object.assign(state, { text, file: null, path: "", changed: null, disk: null, fields: null, answer: null, verb: "", pinned: null, problems: [] }, more);
+  Object.assign(state, { text, file: null, path: "", changed: null, disk: null, fields: null, answer: null, answered: null, verb: "", pinned: null, problems: [] }, more);
+  Object.assign(past, { before: [], after: [], by: "", at: 0 });
 }
+
+/** Sections of a scenario → the command that they mean, the first that is there. */
+export const SECTIONS = { reason: "programs", learn: "learning", cluster: "jobs", run: "run", serve: "serving", train: "training" };
+
+/** Commands whose sections a text has, the one that it means first. @param {string} text */
+export function kinds(text) { return Object.keys(SECTIONS).filter((verb) => new RegExp(`^${SECTIONS[verb]}\\s*:`, "m").test(text)); }
+
+const TOGETHER_MS = 900, MOST_PAST = 200;
+/** Texts before and after this one, of the form's edits as of the editor's. */
+const past = { /** @type {string[]} */ before: [], /** @type {string[]} */ after: [], by: "", at: 0 };
+
+/** The text after an edit; edits of one kind that follow each other at once are undone together. @param {string} text @param {string} by */
+export function edited(text, by) {
+  if (text === state.text) return;
+  const now = performance.now();
+  if (by !== past.by || now - past.at > TOGETHER_MS || !past.before.length) past.before = [...past.before, state.text].slice(-MOST_PAST);
+  Object.assign(past, { by, at: now, after: [] });
+  state.text = text;
+}
+
+/** The text before the last edit, or after the last that was undone; null where there is none. @param {boolean} forward @returns {string|null} */
+export function undone(forward) {
+  const [from, to] = forward ? [past.after, past.before] : [past.before, past.after], text = from.pop();
+  if (text === undefined) return null;
+  to.push(state.text); past.by = "";
+  return (state.text = text);
+}
+
+/** Whether there is something to undo, and to do again. */
+export function undoable() { return [past.before.length > 0, past.after.length > 0]; }
 
 export const START = `# A scenario: change anything and watch the figures.
 model: meta-llama/Llama-3.1-8B

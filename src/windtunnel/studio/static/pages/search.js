@@ -14,12 +14,13 @@ const AXES = ["tp", "pp", "cp", "ep", "dp", "vpp", "mbs", "zero", "recompute"];
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Search", verb: "plan", start: "Find the best plan", question: "The best plan that keeps to the scenario's limits. What the scenario sets stays; its “search” section says what may vary.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
+  const free = h("input", { type: "checkbox" });
+  return workPage(page, { title: "Search", verb: "plan", extra: [h("label", {}, free, " also search what the plan sets")], options: () => (free.checked ? { free: true } : {}), start: "Find the best plan", question: "The best plan that keeps to the scenario's limits, as windtunnel plan finds it: axes that the plan sets stay, the others and those of the “search” section vary. Where the plan sets every axis, all are searched.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
     const r = answer.result, plan = r.recommended?.scenario || r.scenario;
     const begun = h("div", { class: "row" }, plan && typeof plan === "object" ? h("button", { class: "main", onclick: () => open(plan, "planned") }, "Open as scenario") : null);
     if (r.slo && Array.isArray(r.frontier)) { deployments(r, at, begun); return; }
     if (!r.proof || !Array.isArray(r.frontier)) { fill(at, h("div", { class: "card" }, begun)); return; }
-    fill(at, h("div", { class: "card" }, figures(r, [["best step", "best.step_time_s", seconds], ["its memory", "best.peak_memory_reserved_bytes", gib], ["its MFU", "best.mfu", (x) => `${digits(100 * x, 3)} %`],
+    fill(at, h("div", { class: "card" }, answer.note ? h("p", { class: "muted" }, `${answer.note.replace(/^plan: the/, "The")}.`) : null, figures(r, [["best step", "best.step_time_s", seconds], ["its memory", "best.peak_memory_reserved_bytes", gib], ["its MFU", "best.mfu", (x) => `${digits(100 * x, 3)} %`],
       ["recommended step", "recommended.step_time_s", seconds]]), proof(r), begun), plans(r), heat(r), byAxis(r));
   } });
 }
