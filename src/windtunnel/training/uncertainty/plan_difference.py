@@ -4,8 +4,9 @@ Two runs of one model on one cluster with one software share the prediction's er
 difference is evaluated by differences: log(predicted/measured) of one run minus that of the other, over pairs of
 measured configurations that share (model, cluster, software). A pair's weight depends on the distance of its group
 from the one in question (`step_time_interval`) and on the number of settings in which its plans differ; each group
-counts once, however many pairs it has. For runs that do not share all three, the intervals of both step times count
-as independent.
+counts once, however many pairs it has. Runs that differ in one more thing than their plans (device, number of devices,
+model, sequence length, software) share what they have in common: they are compared by measured pairs that differ in
+that thing too. For runs that differ in two or more, the intervals of both step times count as independent.
 """
 
 from __future__ import annotations
@@ -21,6 +22,16 @@ from windtunnel.arrays import Floats, Ints
 from windtunnel.training.results.records import Interval
 from windtunnel.training.uncertainty.comparable_runs import Residual, Subject, distances, residuals
 from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, distance, table_of
+
+PLAN = "plan"
+WORDS = {
+    "device": "the device",
+    "devices": "the number of devices",
+    "model": "the model",
+    "seq_len": "the sequence length",
+    "software": "the software",
+}
+"""What two runs may differ in beside their plans, in words."""
 
 _ENOUGH = 16.0
 """Least effective number of groups that a paired interval rests on."""
@@ -67,11 +78,25 @@ class Pairs:
     """Index of the pair's group."""
     share: Floats
     """1 / (pairs of the group)."""
+    kind: str = PLAN
+    """What the two runs of a pair differ in: their plans alone, or also an entry of `WORDS`."""
 
 
-def group_key(subject: Subject) -> tuple[str, str, int]:
-    """Key that paired runs share: software, (model, cluster), sequence length."""
-    return subject.software, subject.signature, subject.seq_len
+def differing(a: Subject, b: Subject) -> tuple[str, ...]:
+    """Entries of `WORDS` in which two runs differ; empty where their plans alone may."""
+    one, other = _shared(a), _shared(b)
+    return tuple(name for name in WORDS if one[name] != other[name])
+
+
+def _shared(subject: Subject) -> dict[str, str | int]:
+    """What measured pairs have in common, by the names of `WORDS`."""
+    return {
+        "device": subject.device,
+        "devices": subject.devices,
+        "model": subject.signature.partition("|")[0],
+        "seq_len": subject.seq_len,
+        "software": subject.software,
+    }
 
 
 def settings_apart(a: Subject, b: Subject) -> int:
@@ -92,16 +117,19 @@ def _word(word: str) -> tuple[str, str]:
     return (name, word[len(name) :]) if name != word else ("recompute", word)
 
 
-def pairs_of(members: Sequence[Residual]) -> Pairs:
-    """All pairs of configurations within a group."""
+def pairs_of(members: Sequence[Residual], kind: str = PLAN) -> Pairs:
+    """All pairs of configurations that differ in `kind`: their plans alone, or also an entry of `WORDS`."""
     table = table_of(members, "fold")
-    groups: dict[tuple[str, str, int], list[int]] = {}
-    for i, r in enumerate(table.members):
-        groups.setdefault(group_key(r.subject), []).append(i)
+    shared = [_shared(r.subject) for r in table.members]
+    groups: dict[tuple[str | int, ...], list[int]] = {}
+    for i, known in enumerate(shared):
+        groups.setdefault(tuple(value for name, value in known.items() if name != kind), []).append(i)
     first, second, error, settings, group = [], [], [], [], []
     for index, inside in enumerate(groups.values()):
         for i, a in enumerate(inside):
             for b in inside[:i]:
+                if kind != PLAN and shared[a][kind] == shared[b][kind]:
+                    continue
                 first.append(a)
                 second.append(b)
                 error.append(table.errors[a] - table.errors[b])
@@ -118,13 +146,14 @@ def pairs_of(members: Sequence[Residual]) -> Pairs:
         settings=np.array(settings, dtype=np.float64),
         group=number,
         share=share,
+        kind=kind,
     )
 
 
 @cache
-def measured_pairs() -> Pairs:
-    """All pairs of the residuals in the catalogue."""
-    return pairs_of(residuals())
+def measured_pairs(kind: str = PLAN) -> Pairs:
+    """All pairs of the residuals in the catalogue that differ in `kind`."""
+    return pairs_of(residuals(), kind)
 
 
 def spread(
@@ -132,13 +161,13 @@ def spread(
 ) -> tuple[Floats, Floats, float, list[str]] | None:
     """Errors of measured pairs in both orders, their weights (sum 1), effective groups, and families by weight.
 
-    Pairs of the group in question are left out. None where no other group has pairs.
+    Pairs with a run of a group in question are left out. None where no other group has pairs.
     """
-    own = pairs.table.words["signature"] == a.signature
-    used = ~own[pairs.first] if len(pairs.first) else np.zeros(0, dtype=bool)
+    own = np.isin(pairs.table.words["signature"], (a.signature, b.signature))
+    used = ~(own[pairs.first] | own[pairs.second]) if len(pairs.first) else np.zeros(0, dtype=bool)
     if not used.any():
         return None
-    away = distance(a, pairs.table, apart)[pairs.first[used]]
+    away = _away(a, b, pairs, apart)[used]
     away = away + apart.get("settings", 0.0) * np.abs(pairs.settings[used] - settings_apart(a, b))
     group, share = pairs.group[used], pairs.share[used]
     wanted = min(_ENOUGH, 0.8 * len(np.unique(group)))
@@ -158,6 +187,15 @@ def spread(
     errors = pairs.error[used]
     both, half = np.concatenate([errors, -errors]), np.concatenate([weights, weights]) / 2
     return both, half, effective, sorted(by, key=lambda k: -by[k])[:3]
+
+
+def _away(a: Subject, b: Subject, pairs: Pairs, apart: dict[str, float]) -> Floats:
+    """Distance of each pair from (a, b), whichever of its runs is like `a`; shape (n,)."""
+    to_a = distance(a, pairs.table, apart)
+    if pairs.kind == PLAN:  # what distances look at is the same on both sides
+        return to_a[pairs.first]
+    to_b = distance(b, pairs.table, apart)
+    return np.minimum(to_a[pairs.first] + to_b[pairs.second], to_a[pairs.second] + to_b[pairs.first]) / 2
 
 
 def weighted_band(errors: Floats, weights: Floats, effective: float, level: float) -> tuple[float, float]:
@@ -190,7 +228,9 @@ def paired_difference(
         interval_b: Interval of the step time of B.
     """
     ratio = seconds_b / seconds_a
-    found = spread(a, b, measured_pairs(), distances()) if group_key(a) == group_key(b) else None
+    apart = differing(a, b)
+    kind = apart[0] if apart else PLAN
+    found = spread(a, b, measured_pairs(kind), distances()) if len(apart) < 2 else None
     if a == b:
         return PairedDifference(
             ratio=ratio,
@@ -205,24 +245,31 @@ def paired_difference(
             verdict="the same plan",
         )
     if found is None:
-        return _independent(ratio, seconds_a, seconds_b, interval_a, interval_b)
+        return _independent(ratio, seconds_a, seconds_b, interval_a, interval_b, apart)
     errors, weights, effective, families = found
     low, high = weighted_band(errors, weights, effective, LEVEL)
     chance = below(errors, weights, effective, math.log(ratio))
-    basis = f"{len(errors) // 2} measured pairs of plans, {effective:.0f} effective groups: {', '.join(families)}"
+    what = "plans" if kind == PLAN else f"runs that differ in {WORDS[kind]}"
+    basis = f"{len(errors) // 2} measured pairs of {what}, {effective:.0f} effective groups: {', '.join(families)}"
     edges = ratio * math.exp(low), ratio * math.exp(high)
     return _difference(ratio, edges, chance, len(errors) // 2, basis, "fitted")
 
 
 def _independent(
-    ratio: float, seconds_a: float, seconds_b: float, interval_a: Interval, interval_b: Interval
+    ratio: float,
+    seconds_a: float,
+    seconds_b: float,
+    interval_a: Interval,
+    interval_b: Interval,
+    apart: tuple[str, ...],
 ) -> PairedDifference:
     """Difference from the two intervals, taken as independent."""
     up = math.hypot(math.log(interval_b.high / seconds_b), math.log(seconds_a / interval_a.low))
     down = math.hypot(math.log(seconds_b / interval_b.low), math.log(interval_a.high / seconds_a))
     width = max(down if ratio > 1 else up, 1e-9)
     chance = 0.5 * (1.0 + math.erf(math.log(ratio) / width * _QUANTILE / math.sqrt(2.0)))
-    basis = "the intervals of the two step times, taken as independent: they share no (model, cluster, software)"
+    what = " and ".join(WORDS[name] for name in apart)
+    basis = f"no measured pairs differ in {what}, so the errors of the two step times count as independent"
     order = ("measured", "fitted", "analytic", "assumed")
     grade = max(interval_a.grade, interval_b.grade, key=order.index)
     return _difference(ratio, (ratio * math.exp(-down), ratio * math.exp(up)), chance, 0, basis, grade)
