@@ -460,7 +460,7 @@ def plan(
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and compare with that plan; None: where the plan
-            sets every axis and there is no `search` section.
+            sets every axis and `search.space` lists none.
         explain: also why: the runner-up, the best of every tp and pp, what each limit costs; None: unless
             the space is large.
         stable: also how far each resource of the cluster may change before another layout wins (minutes).

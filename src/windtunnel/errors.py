@@ -168,6 +168,8 @@ class Infeasible(WindtunnelError):
     """The input is fine but no answer meets it. `nearest_miss` says what came closest and by how much it failed."""
 
     exit_code: ClassVar[int] = 3
+    looked_at: int | None = None
+    """How many plans a search had, none of which met the input."""
 
     def __init__(self, message: str, nearest_miss: str | None = None) -> None:
         self.message = message

@@ -36,7 +36,8 @@ training:
   # attention: auto        # unfused flash1 flash2 flash3 cudnn sdpa
 
 # {why}
-# `windtunnel plan {file}` searches every axis again; `auto` leaves an axis to the planner, a number keeps it.
+# `windtunnel plan {file}` searches the layout again, and with `search.space.zero: [1, 2, 3]` also ZeRO; `auto` leaves an
+# axis to the planner, a number keeps it.
 plan:
   tp: {plan[tp]}    # tensor parallel; sequence parallelism (sp) is on when tp > 1
   pp: {plan[pp]}    # pipeline stages

@@ -49,7 +49,7 @@ def plan(
         ),
     ] = None,
     free: Annotated[
-        bool, typer.Option("--free", help="Search also the axes that `plan` sets, and say how far that plan is off.")
+        bool, typer.Option("--free", help="Search also the layout that `plan` sets, and say how far that plan is off.")
     ] = False,
     why: Annotated[
         bool | None,

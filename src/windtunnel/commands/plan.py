@@ -9,14 +9,16 @@ from windtunnel.commands import COMMANDS
 from windtunnel.commands.base import SILENT, Command, Listener, with_snippet
 from windtunnel.commands.explanations import of_step
 from windtunnel.commands.train import SNIPPET
+from windtunnel.errors import Infeasible
 from windtunnel.scenarios.source import Source
 
 if TYPE_CHECKING:
     from windtunnel.planner.rank_devices import DeviceRanking
     from windtunnel.planner.result import PlanResult
     from windtunnel.planner.serving.plan_deployment import ServingPlan
+    from windtunnel.specs.scenario import Scenario
 
-ALL_SEARCHED = "plan: the scenario sets every axis; all of them are searched, as --free does"
+ALL_SEARCHED = "plan: the scenario sets every axis; its layout is searched anew, as --free does"
 
 
 @with_snippet(SNIPPET)
@@ -39,8 +41,8 @@ def run(
         overrides: Settings `key=value` as `--set` takes them.
         full: Also say why the best plan is the best, unless `explain` says otherwise.
         listener: Is notified how far the search is.
-        free: Search the axes that the scenario's plan sets as well. None: where the plan sets every axis and there is
-            no `search` section, so that one plan is all there would be to look at.
+        free: Search the layout that the scenario's plan sets as well. None: where the plan sets every axis and
+            `search.space` lists none, so that one plan is all there would be to look at, whatever the limits.
         explain: Say why the best plan is the best; None: in spaces of moderate size, if `full`.
         more: `stable` and `time_limit_s` of `windtunnel.planner.plan_training.plan`.
 
@@ -73,19 +75,37 @@ def run(
         "report": listener.searching,
         **more,
     }
-    found = plan(source, free=bool(free), **asked)
-    if free is None and found.proof.candidates == 1 and sets_every_axis(source, settings):
-        listener.note(ALL_SEARCHED)
-        found = plan(source, free=True, **asked)
-    return found
+    alone = free is None and sets_every_axis(source, settings)
+    try:
+        found = plan(source, free=bool(free), **asked)
+    except Infeasible as missed:
+        if not alone or missed.looked_at != 1:
+            raise _with_way_out(missed, scenario, free=bool(free)) from None
+    else:
+        if not alone or found.proof.candidates != 1:
+            return found
+    listener.note(ALL_SEARCHED)
+    return plan(source, free=True, **asked)
+
+
+def _with_way_out(missed: Infeasible, scenario: Scenario, *, free: bool) -> Infeasible:
+    """The error, with the axes that the plan states, where a search of these too may find more."""
+    from windtunnel.planner.space.unpinned_axes import SEARCHED
+
+    stated = [name for name in type(scenario.plan).model_fields if name in scenario.plan.model_fields_set & SEARCHED]
+    if free or not stated or missed.looked_at is None:
+        return missed
+    hint = f"the plan states {', '.join(stated)}: --free searches these too"
+    return Infeasible(f"{missed.message}; {hint}", missed.nearest_miss)
 
 
 def sets_every_axis(source: Source, overrides: Sequence[str] = ()) -> bool:
-    """Whether a training scenario has a plan and no `search` section, so that one candidate is all there is."""
+    """Whether a training scenario has a plan and lists no axis under `search.space`; limits narrow a search alone."""
     from windtunnel.catalog.load import load
 
     scenario, _, _ = load(source, tuple(overrides))
-    return scenario.training is not None and scenario.search is None and "plan" in scenario.model_fields_set
+    listed = scenario.search is not None and scenario.search.space.model_fields_set
+    return scenario.training is not None and not listed and "plan" in scenario.model_fields_set
 
 
 def page_options(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,11 +50,10 @@ def _check_replicas(case: PlanCase, problems: ProblemList) -> None:
     if plan.dp == "auto":
         if devices % inner:
             low, high = nearest_divisors(inner, devices)
-            problems.add(
-                "plan",
-                f"tp {plan.tp} · pp {plan.pp} · cp {plan.cp} = {inner}",
-                f"must divide the {devices} devices of the cluster; nearest cluster sizes are {low} and {high}",
-            )
+            rule = f"must divide the {devices} devices of the cluster; nearest cluster sizes are {low} and {high}"
+            if inner > devices:
+                rule = f"is more than the {devices} devices of the cluster; it needs {inner}, or {2 * inner}"
+            problems.add("plan", f"tp {plan.tp} · pp {plan.pp} · cp {plan.cp} = {inner}", rule)
     elif plan.dp * inner != devices:
         rule = f"tp · pp · cp · dp = {plan.dp * inner} must equal the {devices} devices; use auto or {devices // inner}"
         problems.add("plan.dp", plan.dp, rule)

@@ -106,7 +106,9 @@ def plan_one_cluster(request: PlanRequest) -> PlanResult:
         screened = sum(b.screening.number_done for b in branches)
         raise Stopped(progress.candidates, screened, len(found.evaluated))
     if found.best is None:
-        raise Infeasible(*nearest_misses(branches, goals, found, proof, request.lines))
+        missed = Infeasible(*nearest_misses(branches, goals, found, proof, request.lines))
+        missed.looked_at = proof.candidates
+        raise missed
     finalists: tuple[Finalist, ...] = ()
     try:
         if len(goals.objectives) == 1:
@@ -308,9 +310,24 @@ def _enumerated(question: Question, goals: Goals) -> tuple[list[Branch], dict[st
         if branch.candidates.count:
             branches.append(branch)
     if not branches:
+        if inner := _never_divides(question):
+            raise Infeasible(inner)
         rules = "; ".join(f"{rule} ({number})" for rule, number in excluded.items())
         raise Infeasible(f"no legal plan in the search space; left out by rules: {rules or 'schedules'}")
     return branches, excluded
+
+
+def _never_divides(question: Question) -> str:
+    """What is wrong where a plan states tp, pp and cp and no cluster has a multiple of their product; else empty."""
+    plan, space = question.variants[0].scenario.plan, question.wanted.space
+    if any(getattr(space, name) is not None for name in ("tp", "pp", "cp")):
+        return ""
+    inner = plan.tp * plan.pp * plan.cp
+    sizes = sorted({variant.case.cluster.num_devices for variant in question.variants})
+    if any(size % inner == 0 for size in sizes):
+        return ""
+    rule = "is more than" if inner > sizes[-1] else "does not divide"
+    return f"tp {plan.tp} · pp {plan.pp} · cp {plan.cp} = {inner} {rule} the {sizes[-1]:,} devices of the cluster"
 
 
 def _rate(branches: list[Branch]) -> float:

@@ -57,7 +57,7 @@ def view(result: PlanResult) -> View:
             _time_against_memory(result),
             _heat(result),
             _finalists(result),
-            _plans("Simulated plans", result.frontier, result),
+            _plans("Simulated plans", sorted(result.frontier, key=_is_out), result),
             None if margin is None else Section("What free memory costs", (Lines((margin,)),)),
             *_why(result),
             _stability(result),
@@ -78,6 +78,9 @@ def _tiles(result: PlanResult) -> tuple[Tile, ...]:
     if (own := result.written) is not None:
         gain = result.gain or 0.0
         words = f"the best is {100 * gain:.1f} % shorter" if gain > 0 else "nothing in the space that fits is faster"
+        beyond = own.peak_memory_reserved_bytes > result.memory_fraction * own.memory.capacity_bytes
+        if own.memory_fits and beyond:
+            words = f"more than search.limits.memory_fraction {result.memory_fraction:.3g} allows"
         notes: tuple[Words, ...] = (plan_words(own.plan), f"{gib(own.peak_memory_reserved_bytes)}: {words}")
         notes += () if own.memory_fits else (Text("the scenario's own plan does not fit", "bad"),)
         tiles.append(Tile("Scenario's own plan", seconds(own.step_time_s), notes))
@@ -123,6 +126,11 @@ def _front(result: PlanResult) -> Section | None:
         return None
     hint = f"{len(result.front)} plans that no other beats in all of {names}"
     return replace(own, hint=hint, blocks=(Drawing(partial(charts.front, result)), *own.blocks))
+
+
+def _is_out(row: Ranked) -> bool:
+    """Whether a plan does not fit or breaks a limit: such plans stand last."""
+    return row.fits is False or bool(row.missed)
 
 
 def _plans(title: str, rows: Sequence[Ranked], result: PlanResult) -> Section | None:
@@ -185,7 +193,7 @@ def _why(result: PlanResult) -> tuple[Section | None, ...]:
         _runner_up(result, why),
         Section("Best by axis", (pairs(by_axis),), "≥: a bound, not simulated"),
         Section(f"Best {goal} of every cluster", (pairs(clusters),), "≥ or ≤: a bound, not simulated"),
-        Section("What limits cost", (pairs(limits),), "the search again without one limit at a time"),
+        Section("What limits cost", (pairs(limits),), limits_hint(result)),
     )
 
 
@@ -360,8 +368,23 @@ def searched_words(result: PlanResult) -> list[str]:
     if not result.searched:
         return []
     varied = [f"{name} {_values_words(values)}" for name, values in result.searched.items()]
-    still = [f"{name} {why}" for name, why in result.not_searched.items()]
-    return [f"Searched: {' · '.join(varied)}.", *([f"Not searched: {' · '.join(still)}."] if still else [])]
+    return [f"Searched: {' · '.join(varied)}.", *not_searched_words(result)]
+
+
+def limits_hint(result: PlanResult) -> str:
+    """In which space limits were lifted: another one may have another price."""
+    if not result.searched:
+        return "the search again without one limit at a time"
+    return f"the search again without one limit at a time, over {', '.join(result.searched)} alone"
+
+
+def not_searched_words(result: PlanResult) -> list[str]:
+    """Axes that stood still: first those that could vary, with what else runs, then the names of the others."""
+    can_vary = {name: why for name, why in result.not_searched.items() if "search.space." in why or "training." in why}
+    still = [name for name in result.not_searched if name not in can_vary]
+    varies = " · ".join(f"{name} {why}" for name, why in can_vary.items())
+    lines = [f"Not searched, though it can vary: {varies}."] if varies else []
+    return [*lines, *([f"Not searched, left as the framework or the plan has it: {', '.join(still)}."] if still else [])]
 
 
 def _values_words(values: Sequence[Any]) -> str:
@@ -399,7 +422,7 @@ def limit_words(limit: LimitCost) -> tuple[str, str]:
     """A limit and what lifting it would bring."""
     name = f"{limit.name} {quantity(limit.limit, limit.unit)}"
     if limit.plan is None:
-        return name, "costs nothing"
+        return name, "costs nothing in this space"
     needs = f", which needs {quantity(limit.needs, limit.unit)}" if limit.needs is not None else ""
     step = "" if limit.step_time_s is None else f"{seconds(limit.step_time_s)} with "
     what = "" if limit.of == "step_time" else f" of {metric_words(limit.of)}"

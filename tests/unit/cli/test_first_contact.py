@@ -206,6 +206,39 @@ def test_plan_of_a_scenario_that_sets_every_axis_searches_all(
     assert "sets every axis" in shown.err and json.loads(shown.out)["proof"]["candidates"] > 1
 
 
+STATED = "{tp: 2, pp: 1, vpp: 1, cp: 1, ep: 1, zero: 1, mbs: 4, recompute: none}"
+
+
+@pytest.mark.parametrize("limit", ["memory_fraction=0.5", "memory_fraction=0.04", "power='1 MW'"])
+def test_a_limit_narrows_a_search_and_fixes_no_axis(
+    limit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text(SMALL.replace("{tp: 2, mbs: 4}", STATED))
+    counts = []
+    for settings in ([], ["--set", f"search.limits.{limit}"]):
+        assert run(["plan", str(tmp_path / "s.yaml"), "--json", "--no-why", *settings]) == 0
+        counts.append(json.loads(capsys.readouterr().out)["proof"]["candidates"])
+    assert counts[0] == counts[1] > 1
+
+
+def test_a_plan_that_keeps_axes_and_misses_a_limit_names_the_axes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text(SMALL)
+    assert run(["plan", str(tmp_path / "s.yaml"), "--set", "search.limits.memory_fraction=0.01"]) == 3
+    assert "the plan states tp, mbs: --free searches these too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["plan", "train"])
+def test_a_layout_larger_than_the_cluster_says_so(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text(SMALL)
+    assert run([command, str(tmp_path / "s.yaml"), "--set", "plan.tp=4"]) in (2, 3)
+    shown = capsys.readouterr().err
+    assert "tp 4 · pp 1 · cp 1 = 4" in shown and "is more than the 2 devices" in shown
+
+
 def test_fit_names_settings_that_make_the_plan_fit(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fit", "examples/does-not-fit-70b-8xh100.yaml", "--json"]) == 3
     shown = capsys.readouterr()

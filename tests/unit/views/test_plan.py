@@ -23,6 +23,7 @@ from windtunnel.quantities import quantity
 from windtunnel.views import charts_plan as charts
 from windtunnel.views.plan import view
 from windtunnel.views.plan_labels import nodes_words, plan_words, table_names
+from windtunnel.views.view import plain
 from windtunnel.writers import html
 
 SCENARIO: dict[str, Any] = {
@@ -79,6 +80,18 @@ def test_the_report_is_one_file_that_says_everything(result: Any) -> None:
     ):
         assert title in outside, title
     assert outside.count('<figure class="chart') == 4
+
+
+def test_what_limits_cost_names_its_space_and_plans_that_fit_stand_first(result: Any) -> None:
+    shown = {section.title: section for section in view(result).sections}
+    assert all(axis in shown["What limits cost"].hint for axis in result.searched)
+    names = [column.name for column in shown["Simulated plans"].blocks[0].columns]
+    fits = [plain(row[names.index("fits")]) for row in shown["Simulated plans"].blocks[0].rows]
+    out = [cell == "no" or cell.startswith("breaks") for cell in fits]
+    assert out == sorted(out)
+    lines = [plain(line) for line in shown["Proof"].blocks[0].lines]
+    (can_vary,) = [line for line in lines if line.startswith("Not searched, though it can vary")]
+    assert "search.space.zero" in can_vary
 
 
 def test_figures_show_what_the_search_found(result: Any) -> None:
