@@ -36,7 +36,7 @@ training:
   # attention: auto        # unfused flash1 flash2 flash3 cudnn sdpa
 
 # {why}
-# `windtunnel plan {file}` searches the layout again, and with `search.space.zero: [1, 2, 3]` also ZeRO; `auto` leaves an
+# `windtunnel plan {file}` searches the layout again (with `search.space.zero: [1, 2, 3]` ZeRO too); `auto` leaves an
 # axis to the planner, a number keeps it.
 plan:
   tp: {plan[tp]}    # tensor parallel; sequence parallelism (sp) is on when tp > 1

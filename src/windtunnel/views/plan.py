@@ -384,7 +384,8 @@ def not_searched_words(result: PlanResult) -> list[str]:
     still = [name for name in result.not_searched if name not in can_vary]
     varies = " · ".join(f"{name} {why}" for name, why in can_vary.items())
     lines = [f"Not searched, though it can vary: {varies}."] if varies else []
-    return [*lines, *([f"Not searched, left as the framework or the plan has it: {', '.join(still)}."] if still else [])]
+    rest = f"Not searched, left as the framework or the plan has it: {', '.join(still)}."
+    return [*lines, *([rest] if still else [])]
 
 
 def _values_words(values: Sequence[Any]) -> str:
