@@ -255,3 +255,23 @@ def test_a_load_curve_without_loads_is_refused(traffic: Any, options: dict[str, 
     got = answer({"verb": "serve_curve", "scenario": scenario, "folder": ".", "options": options})
     assert not got["ok"] and got["exit_code"] == 2
     assert [problem["field"] for problem in got["problems"]] == [field]
+
+
+@pytest.mark.parametrize("folder", ["../out", "/tmp/out", "", "a/../../out", "link/out"])
+def test_rows_of_a_sweep_stay_below_the_folder(studio: Any, folder: str) -> None:
+    client, root, _ = studio
+    if not (root / "link").is_symlink():
+        (root / "link").symlink_to(root.parent)
+    answer = client.post("/api/sweeps", {"text": EXAMPLE.read_text(), "vary": ["plan.mbs=1,2"], "folder": folder})
+    assert not answer["ok"] and answer["problems"][0]["field"] == "folder"
+    assert not (root.parent / "out").exists() and not Path("/tmp/out").exists()
+
+
+def test_a_sweep_reads_no_file_from_outside_and_has_a_most_number_of_cells(studio: Any) -> None:
+    client, root, _ = studio
+    asked = {"text": EXAMPLE.read_text(), "folder": "runs/x", "count": True}
+    told = client.post("/api/sweeps", {**asked, "vary": [f"model.config={root.parent}/secret.yaml"]})
+    assert "secret" not in json.dumps(told).replace("secret.yaml", "")
+    told = client.post("/api/sweeps", {**asked, "vary": ["training.global_batch=1..100000:+1"]})
+    assert not told["ok"] and "more than 2,000 cells" in told["problems"][0]["message"]
+    assert not (root / "runs").exists()

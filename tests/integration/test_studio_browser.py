@@ -332,6 +332,7 @@ def test_numbers_of_columns_and_loads_open_too(page: Any, address: Any, tmp_path
     open_scenario(page, address)
     page.get_by_text("Add to Compare").click()
     page.get_by_role("link", name="Compare").click()
+    page.get_by_role("heading", name="Compare", exact=True).wait_for()
     step = page.locator("#page [data-path='step_time_s']")
     step.focus()
     step.press("ArrowDown")
@@ -862,6 +863,50 @@ def test_columns_are_compared(page: Any, address: Any) -> None:
     page.get_by_role("link", name="Compare").click()
     page.get_by_text("plan.tp").wait_for(timeout=10_000)
     assert page.locator("thead th").count() == 3
+    names = page.locator(".called")
+    assert [names.nth(i).input_value() for i in range(2)] == ["tp 4", "tp 8"]
+    kept = page.evaluate("async () => (await import('/static/state.js')).state.columns.map(c => c.result)")
+    times = page.locator("#page td [data-path='breakdown.gemm']")
+    assert [json.loads(times.nth(i).get_attribute("data-value")) for i in range(2)] == [
+        one["breakdown"]["gemm"] for one in kept
+    ]
+    widths = page.locator("[aria-label='Where the time goes'] .room").evaluate_all(
+        "all => all.map(e => [...e.children].reduce((sum, p) => sum + p.getBoundingClientRect().width, 0))"
+    )
+    assert widths[0] / widths[1] == pytest.approx(kept[0]["step_time_s"] / kept[1]["step_time_s"], rel=0.02)
+    names.first.fill("mine")
+    names.first.press("Tab")
+    playwright.expect(page.locator("[aria-label='Where the time goes'] dt").first).to_have_text("mine")
+
+
+def test_a_sweep_is_started_in_the_browser(page: Any, address: Any) -> None:
+    open_text(page, address, SMALL, "sweeps")
+    page.get_by_text("Start a sweep").click()
+    for i, (field, values) in enumerate([("plan.tp", "2,4"), ("plan.mbs", "1,2")], 1):
+        page.get_by_label(f"Field {i}", exact=True).fill(field)
+        page.get_by_label(f"Values {i}", exact=True).fill(values)
+    page.get_by_label("Folder", exact=True).fill("more/a")
+    page.get_by_text("4 cells, about").wait_for(timeout=60_000)
+    command = page.locator("details pre").inner_text()
+    assert command == "windtunnel sweep my.yaml --vary 'plan.tp=2,4' --vary 'plan.mbs=1,2' --out more/a"
+    page.get_by_role("button", name="Start the sweep").click()
+    page.get_by_text("train: 4 of 4 cells").wait_for(timeout=60_000)
+    assert (address[1] / "more" / "a" / "manifest.json").is_file()
+    page.goto(f"{base(address)}#/home")
+    page.goto(f"{base(address)}#/sweeps")
+    page.get_by_text("Start a sweep").click()
+    page.get_by_label("Folder", exact=True).fill("../outside")
+    page.get_by_text("must lie below the folder").wait_for(timeout=60_000)
+    shutil.rmtree(address[1] / "more")
+
+
+@pytest.mark.parametrize("name", ["search", "serving", "run", "learning", "reason", "advice", "report"])
+def test_an_empty_page_says_what_comes_and_what_it_costs(page: Any, address: Any, name: str) -> None:
+    open_text(page, address, SMALL, name)
+    sketch = page.locator(".sketch")
+    sketch.wait_for()
+    said = sketch.inner_text()
+    assert "What comes:" in said and ("second" in said or "minute" in said) and sketch.locator("svg").count() >= 2
 
 
 def test_a_sweep_is_drawn_and_asked(page: Any, address: Any) -> None:

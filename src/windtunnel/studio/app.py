@@ -10,7 +10,7 @@ import secrets
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -30,7 +30,7 @@ from windtunnel.error_records import problems_of
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading, trust
 from windtunnel.files.scope import Scope, confined
-from windtunnel.files.writing import write_text
+from windtunnel.files.writing import place_to_write, write_text
 from windtunnel.servers.bodies import Malformed, NotThere, object_of, with_fields
 from windtunnel.servers.workers import Busy, Died, Replaced, Workers
 from windtunnel.studio.files import MOST_BYTES, Files
@@ -131,6 +131,11 @@ class Studio:
             Route("/api/job/{id}", self.json(self.cancel_job), methods=["DELETE"]),
             Route("/api/catalogue/{kind}", self.json(self.catalogue), methods=["GET"]),
             Route("/api/entry/{kind}/{name:path}", self.json(self.entry), methods=["GET"]),
+            Route(
+                "/api/sweeps",
+                self.json(self.start_sweep, vary=list, folder=str, count=bool, **_QUESTION),
+                methods=["POST"],
+            ),
             Route("/api/sweep/{id}", self.json(self.sweep, sql=_MAYBE_TEXT), methods=["POST"]),
             Route("/api/code", self.json(self.code, file=_MAYBE_TEXT, code=str), methods=["POST"]),
             Route("/api/trust", self.json(self.trust, file=_MAYBE_TEXT, code=str, seen=str), methods=["POST"]),
@@ -252,12 +257,33 @@ class Studio:
 
     async def start_job(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Start long work: plan, advise, a run with everything."""
+        await self._question(asked)
+        return self._started(lambda name: self._with_report(asked, self.long, name))
+
+    async def start_sweep(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
+        """Start a sweep whose rows go to a folder below the root; with `count`, only say what it would take."""
+        vary, folder, count = asked.pop("vary", []), asked.pop("folder", ""), asked.pop("count", False)
+        if not folder or not all(isinstance(one, str) for one in vary):
+            raise BadInput(Problem("folder", "must be a folder for the rows, such as runs/a", folder))
+        place = place_to_write(self.root / folder, "folder")
+        options = {"vary": vary, "out": str(place), "count": count}
+        question = await self._question({**asked, "options": options}, task="sweep")
+        if not count:
+            return self._started(lambda name: self.long.ask(question, name))
+        try:
+            return await self.behind.ask(question, f"sweep {client_of(request)}")
+        except Replaced:
+            return {"ok": False, "replaced": True, "problems": []}
+        except (TimeoutError, Died, Busy):
+            return {"ok": False, "problems": [_problem("could not be counted now; ask again")]}
+
+    def _started(self, work: Callable[[str], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
+        """Start a job, where none runs."""
         running = [name for name, job in self.jobs.items() if not job.task.done()]
         if running:
             raise BadInput(Problem("job", "another job is running; wait for it, or stop it", running[0]))
-        await self._question(asked)
         name = secrets.token_hex(6)
-        self.jobs[name] = Job(asyncio.create_task(self._with_report(asked, self.long, name)))
+        self.jobs[name] = Job(asyncio.create_task(work(name)))
         for old in list(self.jobs)[:-_MOST_JOBS]:
             del self.jobs[old]
         return {"ok": True, "id": name}

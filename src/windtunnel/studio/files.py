@@ -85,14 +85,37 @@ def _is_scenario(head: bytes) -> bool:
     return any(word in head for word in words) and (b"model" in head or b"jobs" in head or b"learning" in head)
 
 
+_OF_EVERY_FILE = ("yaml-language-server", "Unknown fields are errors")
+"""Beginnings of comments that `windtunnel init` writes into every file."""
+
+
+def _first_words(text: str) -> str:
+    """The first comment that tells of a file: no line for editors, and none that names a command."""
+    for line in text.splitlines():
+        words = line.removeprefix("#").strip()
+        if line.strip() and not line.startswith("#"):
+            break
+        if words and not words.startswith(_OF_EVERY_FILE) and "windtunnel " not in words:
+            return words
+    return ""
+
+
+def _made_of(text: str) -> str:
+    """Devices and plan of a scenario, for a file that says nothing of itself."""
+    found = {name: re.search(rf"\b{name}\s*:\s*([\w.-]+)", text) for name in ("device", "nodes", "tp", "pp", "zero")}
+    told = {name: one[1] for name, one in found.items() if one}
+    device = f"{told['nodes']} × {told['device']}" if {"nodes", "device"} <= told.keys() else told.get("device", "")
+    return " · ".join(one for one in (device, *(f"{n} {told[n]}" for n in ("tp", "pp", "zero") if n in told)) if one)
+
+
 def _about(head: bytes) -> dict[str, str]:
     """Verb, model and first words of a scenario, read off its first lines; guesses, for a list."""
     text = head.decode("utf-8", "replace")
     sections = set(re.findall(r"^(\w+)\s*:", text, re.MULTILINE))
     verb = meant_by(sections)
     model = re.search(r"^model\s*:\s*([\w./-]+)", text, re.MULTILINE)
-    said = re.search(r"\A#\s*(.+)", text) or re.search(r"^name\s*:\s*(.+)", text, re.MULTILINE)
-    words = said[1].strip() if said else ""
+    name = re.search(r"^name\s*:\s*(.+)", text, re.MULTILINE)
+    words = _first_words(text) or (name[1].strip() if name else _made_of(text))
     if len(words) > MOST_WORDS:
         words = words[:MOST_WORDS].rsplit(" ", 1)[0] + " …"
     return {"verb": verb, "model": model[1] if model else "", "about": words}

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,15 @@ from windtunnel.child_processes import die_with
 from windtunnel.commands import COMMANDS, meant_by
 from windtunnel.commands.base import Listener
 from windtunnel.error_records import problems_of
+from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading
 from windtunnel.files.scope import scratch_folder
 from windtunnel.scenarios.read import parse_mapping
 from windtunnel.scenarios.source import FieldsInFolder
 from windtunnel.studio.explicit import explicit_values
+
+MOST_SWEEP_CELLS = 2000
+"""Cells of a sweep that is started from a page: it runs in one process."""
 
 
 def _html_timeline(result: Any, path: Path) -> None:
@@ -78,10 +82,11 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         question: of `task` ask, `words`; else the scenario as `text` or as fields (`scenario`), `folder` that its paths
-            are relative to, `verb` (a command; absent: the one that the scenario means); `task`: `explain` or `export`,
-            absent a prediction;
+            are relative to, `verb` (a command; absent: the one that the scenario means); `task`: `explain`, `export` or
+            `sweep`, absent a prediction;
             `report`: path to write the command's HTML report to; `options`: of `serve_curve`, axis (as in `rate=1..8`)
-            and points; of `explain`, of a load curve, axis and load; of `export`, target and wrapper.
+            and points; of `explain`, of a load curve, axis and load; of `export`, target and wrapper;
+            of `sweep`, vary, out and count (only what it would take).
     """
     begun, opened = time.perf_counter(), reading.opened()
     head = {"verb": question.get("verb")}
@@ -94,6 +99,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         source, options = FieldsInFolder(data, Path(question["folder"])), question.get("options") or {}
         if question.get("task") == "export":
             return {"ok": True, **export(source, str(options.get("target")), options.get("wrapper"))}
+        if question.get("task") == "sweep":
+            return {"ok": True, **_swept(source, verb, options)}
         if question.get("task") == "explain":
             told = {"ok": True, **_explained(source, {**options, "of": verb}).to_dict()}
         else:
@@ -113,6 +120,22 @@ def _asked(words: str) -> dict[str, Any]:
     found = ask(words)
     told = found.to_dict()
     return {name: told[name] for name in ("words", "command", "verdict", "answer")} | {"text": found.scenario_text()}
+
+
+def _swept(source: FieldsInFolder, verb: str, options: dict[str, Any]) -> dict[str, Any]:
+    """A sweep in this process, whose rows go to a folder; or what it would take."""
+    from windtunnel.sweeps.define import Asked, define
+    from windtunnel.sweeps.estimate import estimate
+    from windtunnel.sweeps.start import Where, start
+
+    asked = Asked(source=source, vary=tuple(options["vary"]), verb=verb)
+    definition = define(asked)
+    if len(definition) > MOST_SWEEP_CELLS:
+        rule = f"make more than {MOST_SWEEP_CELLS:,} cells, which the studio computes at most; start it in a terminal"
+        raise BadInput(Problem("vary", rule, len(definition)))
+    if options.get("count"):
+        return asdict(estimate(definition))
+    return {"cells": len(start(asked, options["out"], Where(processes=1)).definition)}
 
 
 def _predicted(source: FieldsInFolder, verb: str, options: dict[str, Any], report: Path | None) -> dict[str, Any]:

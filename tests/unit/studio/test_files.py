@@ -16,8 +16,11 @@ def test_scenarios_are_listed_with_what_they_ask(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(f"# {'word ' * 60}\nmodel: m\ncluster: {{}}\nprograms: {{}}\nrun: {{}}\n")
     (tmp_path / "other.yaml").write_text("services: {}\n")
     (tmp_path / "big.yaml").write_text("model: m\ncluster: {}\n" + "#" * MOST_BYTES)
+    of_init = "# yaml-language-server: $schema=x\n# A scenario. Predict it with:  windtunnel train d.yaml\n\nmodel: m\n"
+    (tmp_path / "d.yaml").write_text(of_init + "cluster: {device: h100, nodes: 2}\nplan: {tp: 4, pp: 1}\n")
     found = {one["path"]: one for one in Files(tmp_path).listed()["scenarios"]}
-    assert sorted(found) == ["a.yaml", "b.yaml", "c.yaml"]
+    assert sorted(found) == ["a.yaml", "b.yaml", "c.yaml", "d.yaml"]
+    assert found["d.yaml"]["about"] == "2 × h100 · tp 4 · pp 1"
     assert (found["a.yaml"]["verb"], found["a.yaml"]["model"]) == ("train", "meta-llama/Llama-3.1-8B")
     assert found["a.yaml"]["about"] == "How long is a step?"
     assert (found["b.yaml"]["verb"], found["b.yaml"]["about"]) == ("serve", "a server")

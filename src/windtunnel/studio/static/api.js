@@ -22,13 +22,13 @@ export async function call(path, body, method) {
 /** @param {string} message */
 function lost(message) { return { ok: false, lost: true, problems: [{ message }] }; }
 
-/** Run long work as a job. @param {any} asked @param {(seconds: number) => void} told @returns {{done: Promise<any>, stop: () => Promise<any>}} */
-export function job(asked, told) {
+/** Run long work as a job. @param {any} asked @param {(seconds: number) => void} told @param {string} [path] @returns {{done: Promise<any>, stop: () => Promise<any>}} */
+export function job(asked, told, path = "/api/job") {
   let id = "", stopped = false;
   const begun = performance.now(), over = { ok: false, state: "stopped", problems: [] };
   const cancel = () => call(`/api/job/${id}`, {}, "DELETE");
   async function run() {
-    const started = await call("/api/job", asked);
+    const started = await call(path, asked);
     if (!started.ok) return started;
     id = started.id;
     if (stopped) { await cancel(); return over; } // left before it had a name

@@ -38,7 +38,7 @@ function menu(name) {
   const known = kinds(state.text), shown = (id, of) => id === name || !of || of.some((verb) => known.includes(verb)), key = `${name} ${known}`;
   if (key === listed) return;
   listed = key;
-  fill(document.getElementById("nav"), Object.entries(GROUPS).map(([group, pages]) => h("div", { role: "group", "aria-label": group }, h("span", { class: "group", "aria-hidden": "true" }, group), Object.entries(pages).filter(([id, [, of]]) => shown(id, of)).map(([id, [title]]) => h("a", { href: `#/${id}`, "aria-current": id === name ? "page" : undefined }, title)))));
+  fill(document.getElementById("nav"), Object.entries(GROUPS).filter(([, pages]) => Object.entries(pages).some(([id, [, of]]) => shown(id, of))).map(([group, pages]) => h("div", { role: "group", "aria-label": group }, h("span", { class: "group", "aria-hidden": "true" }, group), Object.entries(pages).filter(([id, [, of]]) => shown(id, of)).map(([id, [title]]) => h("a", { href: `#/${id}`, "aria-current": id === name ? "page" : undefined }, title)))));
 }
 window.addEventListener("windtunnel-kind", () => menu(location.hash.replace(/^#\/?/, "").split(/[?/]/)[0]));
 

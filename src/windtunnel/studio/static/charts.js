@@ -24,6 +24,16 @@ export function gauge(used, capacity, tone) {
   return h("div", { class: `gauge ${tone}`, role: "img", "aria-label": `${shown(used, "bytes")} of ${shown(capacity, "bytes")}` }, bar, end);
 }
 
+/** Records as bars of their classes on one scale that begins at zero. @param {string[]} classes @param {{name: string, values: Record<string, number>, most?: number}[]} list @param {(x: number) => string} words @param {string} title */
+export function stacks(classes, list, words, title) {
+  const whole = (one) => Object.values(one.values).reduce((a, b) => a + b, 0), most = Math.max(...list.map((one) => Math.max(whole(one), one.most || 0)), 1e-30), key = (i) => h("svg", { viewBox: "0 0 12 12", width: 12, height: 12, class: "dot", "aria-hidden": "true" }, h("rect", { x: 1, y: 1, width: 10, height: 10, class: `k${i % 6}`, "fill-opacity": i < 6 ? 1 : 0.5 }));
+  return h("div", {}, h("div", { class: "row keys" }, classes.map((n, i) => h("span", {}, key(i), " ", n.replaceAll("_", " ")))), h("dl", { class: "bars stacks", "aria-label": title }, list.map((one) => {
+    const bars = h("span", { class: "room", "aria-hidden": "true" }, classes.map((n, i) => { const part = h("span", { class: `part b${i % 6}${i < 6 ? "" : " pale"}`, title: `${n.replaceAll("_", " ")}: ${words(one.values[n] || 0)}` }); part.style.width = `${(100 * (one.values[n] || 0)) / most}%`; return part; }));
+    if (one.most) { const end = h("span", { class: "end" }); end.style.left = `${(100 * one.most) / most}%`; bars.append(end); }
+    return [h("dt", {}, one.name), h("dd", {}, bars, h("span", { class: "words" }, words(whole(one)), one.most ? h("div", { class: "range" }, `of ${words(one.most)}`) : null))];
+  })));
+}
+
 const ORDERED = 12, MANY = 800;
 
 /** Points that a frame can be drawn over. @param {any} what rows, x(row), y(row), xName, yName, kinds (words of x in their order; empty: numbers), group(row), words(row), brush([[name, [low, high]]]), small, title(name), told(name, value)

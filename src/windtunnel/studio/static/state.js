@@ -3,7 +3,7 @@
 export const state = {
   /** @type {string} */ text: "", /** @type {string|null} */ file: null, /** @type {string} */ path: "", /** @type {number|null} */ changed: null, /** @type {string|null} text of the file as it was read or saved */ disk: null, /** @type {any} fields of the text */ fields: null,
   /** @type {string} */ verb: "", /** @type {any} */ answer: null, /** @type {string|null} text that the answer is of */ answered: null, /** @type {any} */ pinned: null,
-  /** @type {{name: string, text: string, verb: string, result: any}[]} */ columns: [],
+  /** @type {{name: string, title?: string, text: string, verb: string, result: any}[]} */ columns: [],
 };
 
 const KEPT = ["text", "file", "path", "changed", "disk", "verb", "columns"];
@@ -77,7 +77,7 @@ serving:
 model: meta-llama/Llama-3.1-8B
 cluster: {device: h100-sxm-80gb, nodes: 16, devices_per_node: 8}
 training: {seq_len: 8192, global_batch: 256}
-plan: {tp: 1, pp: 1, mbs: 1, zero: 1}
+plan: {tp: 1, pp: 1, mbs: 1, zero: 3}
 run: {tokens: 1T, failures: opt-175b-2022, replications: 100, checkpoint: {tiers: [{to: storage}]}}
 `,
   learning: `# Algorithms side by side on a small task, on the clock of a large one.

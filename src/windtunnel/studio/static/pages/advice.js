@@ -11,7 +11,7 @@ const KINDS = [["suggestions", "technique"], ["settings", "setting"], ["pairs", 
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Advice", verb: "advise", start: "Try published techniques", question: "Every published technique and setting that applies is tried on the scenario of the editor.", draw(answer, at) {
+  return workPage(page, { title: "Advice", verb: "advise", start: "Try published techniques", comes: [["bars", "table"], ["techniques and settings by their gain, each with its paper, interval and cost"], "Each is predicted: about ten seconds for a step or a server. It can be stopped."], question: "Every published technique and setting that applies is tried on the scenario of the editor.", draw(answer, at) {
     const r = answer.result, list = KINDS.flatMap(([name, said]) => (r[name] || []).map((s, i) => ({ s, path: `${name}.${i}`, said }))).filter(({ s }) => typeof s.gain === "number").sort((a, b) => b.s.gain - a.s.gain).slice(0, MOST);
     const aim = (r.objective?.figure || "objective").replace(/_s$/, "").replaceAll("_", " "), fields = answer.fields || {}, whole = (s) => merged(fields, s.scenario), able = (s) => s.scenario && typeof s.scenario === "object";
     const value = (path, x, how) => h("span", { "data-path": path, "data-value": JSON.stringify(x ?? null) }, x === null || x === undefined ? "–" : how(x)), told = h("span", { class: "muted", role: "status" });
@@ -33,7 +33,7 @@ async function column(s, today, fields, button, told) {
     if (state.columns.length >= MOST_COLUMNS) { say(`${MOST_COLUMNS} columns are the most: remove one on Compare`); return false; }
     const found = await call("/api/predict", { text, file: state.file });
     if (!found.ok) { say(found.problems?.[0]?.message || "could not be predicted"); return false; }
-    state.columns.push({ name, text, file: state.file, verb: found.verb, result: found.result, fields: found.fields });
+    state.columns.push({ name, title: name, text, file: state.file, verb: found.verb, result: found.result, fields: found.fields });
     return true;
   };
   if (await add(state.text || START, state.path || today.name || "today") && await add(JSON.stringify(fields), s.words)) say(`${s.words} is column ${state.columns.length} on Compare, beside today's plan`);

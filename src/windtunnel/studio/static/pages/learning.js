@@ -11,7 +11,7 @@ const gib = (x) => `${digits(x / 2 ** 30, 4)} GiB`, percent = (x) => `${digits(1
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Learning", verb: "learn", start: "Train and compare", question: "The algorithms of a “learning” section on a small task, on the clock of the large one.", draw(answer, at) {
+  return workPage(page, { title: "Learning", verb: "learn", start: "Train and compare", comes: [["falling", "table"], ["loss against steps, hours, bytes and joules", "algorithms side by side", "how sure the order is"], "The small task is really trained, on this machine: about half a minute for two algorithms and two seeds. It can be stopped."], question: "The algorithms of a “learning” section on a small task, on the clock of the large one.", draw(answer, at) {
     const r = answer.result, names = Object.keys(r.algorithms);
     const curves = names.map((name) => ({ name, seeds: r.curves.map((c, i) => ({ ...c, i })).filter((c) => c.algorithm === name) }));
     fill(at, h("section", { class: "card" }, figures(r, [["task", "task", String], ["workers", "workers", plain], ["steps", "steps", plain], ["floor of the loss", "floor", plain], ["target loss", "goal.loss", plain]])),

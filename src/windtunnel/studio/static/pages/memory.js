@@ -10,7 +10,7 @@ const bytes = (x) => shown(x, "bytes"), GIB = 2 ** 30;
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Memory", verb: "memory", now: true, start: "Draw again", question: "Memory of the editor's scenario over one step, on the stage that peaks highest.", origin: () => ({ verb: "train" }), draw(answer, at) {
+  return workPage(page, { title: "Memory", verb: "memory", now: true, start: "Draw again", comes: [["curve"], ["kinds of tensors over the step, under the capacity of the device"], "Below a second for most steps."], question: "Memory of the editor's scenario over one step, on the stage that peaks highest.", origin: () => ({ verb: "train" }), draw(answer, at) {
     const r = answer.result, m = r.memory;
     fill(at, h("section", { class: "card" }, figures(r, [["reserved at most", "peak_memory_reserved_bytes", bytes], ["tensors at most", "peak_memory_allocated_bytes", bytes], ["capacity", "memory.capacity_bytes", bytes], ["fits", "memory_fits", (x) => (x ? "yes" : "no")], ["probability that it fits", "memory.fit_probability", (x) => `${digits(100 * x, 3)} %`], ["stage that peaks highest", "memory.stage", (x) => digits(x)]]),
       m.fits ? null : h("div", { class: "warning" }, `${bytes(m.peak_reserved_bytes - m.capacity_bytes)} more than the device has: `, h("a", { href: "#/search" }, "find a plan that fits"), ", recompute more, or shard more of the state.")),

@@ -15,7 +15,7 @@ const ACROSS = ["cost_per_task", "latency_p99_s", "latency_p50_s", "joules_per_t
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Reason", verb: "reason", start: "Compare strategies", question: "Strategies of a “programs” section, each as the calls that it makes on your devices: accuracy against dollars, joules and seconds, what no other candidate beats, and what keeps to your limits.", draw(answer, at) {
+  return workPage(page, { title: "Reason", verb: "reason", start: "Compare strategies", comes: [["cloud", "table"], ["accuracy against dollars, joules and seconds", "the best candidate within limits to move", "what a checker is worth", "own devices against an API"], "Some seconds for some hundred problems. It can be stopped."], question: "Strategies of a “programs” section, each as the calls that it makes on your devices: accuracy against dollars, joules and seconds, what no other candidate beats, and what keeps to your limits.", draw(answer, at) {
     const r = answer.result, known = (name) => r.candidates.some((p) => typeof pick(p, FIGURE[name][1]) === "number");
     const refused = (r.refused || []).map((one) => `${one.label} on ${one.model}: ${one.why}`), notes = [...new Set(r.candidates.flatMap((p) => p.notes.map((n) => `${p.label}: ${n}`)))];
     fill(at, head(r), [...refused, ...notes, ...(r.warnings || [])].map((w) => h("div", { class: "warning" }, w)), front(r, known),

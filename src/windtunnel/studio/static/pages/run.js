@@ -9,7 +9,7 @@ const days = (x) => `${digits(x, 4)} days`, percent = (x) => `${digits(100 * x, 
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Run", verb: "run", start: "Simulate the run", question: "The whole training run with its failures, saves and restarts, for a scenario with a “run” section.", draw(answer, at) {
+  return workPage(page, { title: "Run", verb: "run", start: "Simulate the run", comes: [["histogram", "bars", "table"], ["how many days, with their spread", "where time is lost", "failures by cause", "what would change the days"], "Some seconds for 100 replications. It can be stopped."], question: "The whole training run with its failures, saves and restarts, for a scenario with a “run” section.", draw(answer, at) {
     const r = answer.result;
     fill(at, h("section", { class: "card" }, figures(r, [["days, mean", "days.mean", days], ["without disturbance", "ideal_days", days], ["goodput", "goodput", percent], ["failures", "failures_mean", (x) => digits(x, 4)], ["restarts", "restarts_mean", (x) => digits(x, 4)],
       ["save every", "checkpoint.interval_s", (x) => `${digits(x / 60, 3)} min`], ["cost", "cost", (x) => `${shown(x, "si")} ${r.currency}`], ["energy", "energy_kwh", (x) => `${digits(x, 4)} kWh`], ["carbon", "carbon_kg", (x) => `${digits(x, 4)} kg`]])),

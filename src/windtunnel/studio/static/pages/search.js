@@ -15,13 +15,13 @@ const AXES = ["tp", "pp", "cp", "ep", "dp", "vpp", "mbs", "zero", "recompute"];
 /** @param {any} page */
 export async function show(page) {
   const free = h("input", { type: "checkbox" });
-  return workPage(page, { title: "Search", verb: "plan", extra: [h("label", {}, free, " also search what the plan sets")], options: () => (free.checked ? { free: true } : {}), start: "Find the best plan", question: "The best plan that keeps to the scenario's limits, as windtunnel plan finds it: axes that the plan sets stay, the others and those of the “search” section vary. Where the plan sets every axis, all are searched.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
+  return workPage(page, { title: "Search", verb: "plan", extra: [h("label", {}, free, " also search what the plan sets")], options: () => (free.checked ? { free: true } : {}), start: "Find the best plan", comes: [["cloud", "table", "bars"], ["the best plan with its step, memory and MFU", "the proof that nothing better was left out", "every plan that was simulated, with limits to move", "what each axis costs"], "Some seconds for hundreds of plans, about half a minute for thousands. It can be stopped."], question: "The best plan that keeps to the scenario's limits, as windtunnel plan finds it: axes that the plan sets stay, the others and those of the “search” section vary. Where the plan sets every axis, all are searched.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
     const r = answer.result, plan = r.recommended?.scenario || r.scenario;
     const begun = h("div", { class: "row" }, plan && typeof plan === "object" ? h("button", { class: "main", onclick: () => open(plan, "planned") }, "Open as scenario") : null);
     if (r.slo && Array.isArray(r.frontier)) { deployments(r, at, begun); return; }
     if (!r.proof || !Array.isArray(r.frontier)) { fill(at, h("div", { class: "card" }, begun)); return; }
     fill(at, h("div", { class: "card" }, answer.note ? h("p", { class: "muted" }, `${answer.note.replace(/^plan: the/, "The")}.`) : null, figures(r, [["best step", "best.step_time_s", seconds], ["its memory", "best.peak_memory_reserved_bytes", gib], ["its MFU", "best.mfu", (x) => `${digits(100 * x, 3)} %`],
-      ["recommended step", "recommended.step_time_s", seconds]]), proof(r), begun), plans(r), heat(r), byAxis(r));
+      ["recommended step", "recommended.step_time_s", seconds]]), chosen(r), proof(r), begun), plans(r), heat(r), byAxis(r));
   } });
 }
 
@@ -34,11 +34,19 @@ function behind(r, asked, path) {
   return of(scenario(r, f), { step_time_s: f.step_time_s, peak_memory_reserved_bytes: f.reserved_bytes, memory_fits: f.fits }, { step_time_s: "step_time_s", reserved_bytes: "peak_memory_reserved_bytes", fits: "memory_fits" }[listed[2]]);
 }
 
+const SIMPLER = { kinds: "fewer kinds of parallelism", redone: "less recomputation or offloading", stages: "fewer virtual stages", switches: "fewer switches off the framework's defaults", inner: "layers cut over fewer devices" };
+
+/** Why the recommended plan is not the fastest. @param {any} r */
+function chosen(r) {
+  const one = r.recommended;
+  if (!one || one.same) return null;
+  return h("p", {}, `The recommended plan is ${digits(100 * one.slower, 2)} % slower as simulated and simpler (${SIMPLER[one.differs[0]] || one.differs[0]}); `, typeof one.probability_fastest_faster === "number" ? ["the fastest is really faster with ", figure(r, "recommended.probability_fastest_faster", (x) => `${digits(100 * x, 2)} %`), " probability."] : "no measured pair of plans differs in these switches.");
+}
+
 /** @param {any} r */
 function proof(r) {
   const p = r.proof, f = (name, words = count) => figure(r, `proof.${name}`, words), limits = Object.keys(p.pruned_by_limit || {});
-  return h("p", { class: "proof" }, "Of ", f("candidates"), " plans ", f("pruned_by_memory"), " do not fit the memory, ", limits.flatMap((n) => [f(`pruned_by_limit.${n}`), ` break the limit on ${n.replaceAll("_", " ")}, `]), f("pruned_by_bound"),
-    " cannot be better by their lower bound, ", f("refused"), " were refused, and ", f("simulated"), " were simulated. ",
+  return h("p", { class: "proof" }, "Of ", f("candidates"), p.candidates === 1 ? " plan " : " plans ", [["pruned_by_memory", "do not fit the memory"], ...limits.map((n) => [`pruned_by_limit.${n}`, `break the limit on ${n.replaceAll("_", " ")}`]), ["pruned_by_bound", "cannot be better by their lower bound"], ["refused", "were refused"]].filter(([n]) => pick(p, n)).map(([n, w]) => [f(n), ` ${w}, `]), f("simulated"), p.simulated === 1 ? " was simulated. " : " were simulated. ",
     p.complete ? ["Nothing is left open: no plan that was counted is better", typeof p.next_bound === "number" && p.objective === "step_time" ? [" (the next lower bound is ", f("next_bound", seconds), ")"] : null, "."]
       : [f("open"), " are left open; the best may be improved by at most ", f("gap", (x) => `${digits(100 * x, 3)} %`), "."]);
 }
@@ -54,7 +62,7 @@ function scenario(r, f) {
 const words = (plan) => [plan.device, ...AXES.filter((n) => plan[n] !== undefined && (n === "tp" || n === "pp" || (plan[n] !== 1 && plan[n] !== "none"))).map((n) => `${n} ${plan[n]}`)].filter(Boolean).join(" · ");
 
 /** A plan with its device, where plans differ in it. @param {any} f */
-const named = (f) => words(f.cluster?.device ? { device: f.cluster.device, ...f.plan } : f.plan);
+const named = (f, many = true) => words(many && f.cluster?.device ? { device: f.cluster.device, ...f.plan } : f.plan);
 
 /** Figures of a deployment: name → [words, path, how it is told, better where higher]. @type {Record<string, [string, string, (x: number) => string, boolean]>} */
 const SERVED = { cost: ["USD an hour", "values.cost_per_hour", (x) => digits(x), false], devices: ["devices", "values.devices", (x) => digits(x), false], million: ["USD a million tokens", "values.cost_per_million_tokens", (x) => digits(x), false], goodput: ["goodput, requests/s", "values.goodput", (x) => digits(x), true], user: ["tokens/s a user", "values.tokens_per_s_per_user", (x) => digits(x), true],
@@ -95,13 +103,14 @@ function deployments(r, at, begun) {
 
 /** @param {any} r */
 function plans(r) {
-  const all = r.frontier.map((f, i) => ({ f, i })), capacity = pick(r, "best.memory.capacity_bytes"), told = h("p", { class: "muted", role: "status" });
+  const many = new Set(r.frontier.map((f) => f.cluster?.device)).size > 1, called = (f) => named(f, many);
+  const all = r.frontier.map((f, i) => ({ f, i })).sort((a, b) => Number(a.f.fits === false) - Number(b.f.fits === false)), capacity = pick(r, "best.memory.capacity_bytes"), told = h("p", { class: "muted", role: "status" });
   const highest = Math.max(...all.map(({ f }) => f.reserved_bytes || 0), capacity || 0), slowest = Math.max(...all.map(({ f }) => f.step_time_s)), fastest = Math.min(...all.map(({ f }) => f.step_time_s));
   const devices = (f) => (f.plan.tp || 1) * (f.plan.pp || 1) * (f.plan.cp || 1) * (f.plan.dp || 1), most = Math.max(...all.map(({ f }) => devices(f))), fewest = Math.min(...all.map(({ f }) => devices(f)));
   const costs = all.map(({ f }) => cost(r, f, devices(f))), priced = costs.filter((x) => x !== null), dearest = Math.max(...priced), cheapest = Math.min(...priced);
   const limit = { bytes: highest, s: slowest, devices: most, usd: dearest }, below = (x, least) => x === null || x <= least * 1.0000001;
   const left = () => all.filter(({ f, i }) => below(f.reserved_bytes, limit.bytes) && below(f.step_time_s, limit.s) && below(devices(f), limit.devices) && (!priced.length || below(costs[i], limit.usd)));
-  const go = (f) => open(scenario(r, f), `planned ${named(f)}`);
+  const go = (f) => open(scenario(r, f), `planned ${called(f)}`);
   const table = h("div", {}), next = r.proof.next_bound, bounded = typeof next === "number" && r.proof.objective === "step_time";
   const across = h("select", { "aria-label": "Across", onchange: () => plot.redraw() }, Object.entries(ACROSS).map(([id, [words]]) => h("option", { value: id }, words)));
   const plot = sized((wide) => {
@@ -116,22 +125,28 @@ function plans(r) {
     for (const e of seen) {
       const { f, i } = e, cx = drawn.x.place(x(e)), y = drawn.y.place(f.step_time_s), b = drawn.y.place(f.bound_s), kind = f.fits === false ? "k4" : "k0", size = f.reserved_bytes === null ? "" : `, ${gib(f.reserved_bytes)}`;
       drawn.svg.append(h("line", { class: "over", x1: cx, x2: cx, y1: y, y2: b }), h("line", { class: "over", x1: cx - 5, x2: cx + 5, y1: b, y2: b }));
-      const given = { class: `${kind} mark`, tabindex: 0, role: "button", "aria-label": `Open plan ${named(f)}: ${seconds(f.step_time_s)}${size}${f.fits === false ? ", does not fit" : ""}`, "data-path": `frontier.${i}.step_time_s`, "data-value": JSON.stringify(f.step_time_s), onclick: () => go(f), onkeydown: (k) => { if (k.key === "Enter" || k.key === " ") { k.preventDefault(); go(f); } } };
-      drawn.svg.append(h(f.fits === false ? "rect" : "circle", f.fits === false ? { ...given, x: cx - 6, y: y - 6, width: 12, height: 12 } : { ...given, cx, cy: y, r: 7 }, h("title", {}, `${named(f)}\n${seconds(f.step_time_s)}, bound ${seconds(f.bound_s)}${size}\n${name} ${say(x(e))}`)));
+      const given = { class: `${kind} mark`, tabindex: 0, role: "button", "aria-label": `Open plan ${called(f)}: ${seconds(f.step_time_s)}${size}${f.fits === false ? ", does not fit" : ""}`, "data-path": `frontier.${i}.step_time_s`, "data-value": JSON.stringify(f.step_time_s), onclick: () => go(f), onkeydown: (k) => { if (k.key === "Enter" || k.key === " ") { k.preventDefault(); go(f); } } };
+      drawn.svg.append(h(f.fits === false ? "rect" : "circle", f.fits === false ? { ...given, x: cx - 6, y: y - 6, width: 12, height: 12 } : { ...given, cx, cy: y, r: 7 }, h("title", {}, `${called(f)}\n${seconds(f.step_time_s)}, bound ${seconds(f.bound_s)}${size}\n${name} ${say(x(e))}`)));
     }
     return drawn.svg;
   });
   const draw = () => {
     const kept = left();
-    told.textContent = `${kept.length} of ${all.length} plans are drawn or listed.`;
-    fill(table, grid(["plan", "step", "lower bound", "memory", "devices", "USD a million tokens", "fits", "open"], kept.map(({ f, i }) => [named(f), figure(r, `frontier.${i}.step_time_s`, seconds), figure(r, `frontier.${i}.bound_s`, seconds),
-      figure(r, `frontier.${i}.reserved_bytes`, gib), digits(devices(f)), costs[i] === null ? "–" : digits(costs[i]), figure(r, `frontier.${i}.fits`, (x) => (x ? "yes" : "no")), h("button", { "aria-label": `Open plan ${named(f)}`, onclick: () => go(f) }, "open")]), "Plans that were simulated"));
+    told.textContent = `${kept.length} of ${all.length} plans are drawn or listed${r.proof.simulated > all.length ? `, the best of ${r.proof.simulated} that were simulated` : ""}.`;
+    fill(table, grid(["plan", "step", "lower bound", "memory", "devices", "USD a million tokens", "fits", "open"], kept.map(({ f, i }) => [called(f), figure(r, `frontier.${i}.step_time_s`, seconds), figure(r, `frontier.${i}.bound_s`, seconds),
+      figure(r, `frontier.${i}.reserved_bytes`, gib), digits(devices(f)), costs[i] === null ? "–" : digits(costs[i]), figure(r, `frontier.${i}.fits`, (x) => (x ? "yes" : "no")), h("button", { "aria-label": `Open plan ${called(f)}`, onclick: () => go(f) }, "open")]), "Plans that were simulated"));
     plot.redraw();
   };
-  const slider = (name, key, low, high, say) => { const now = h("span", { class: "now" }, say(high)); return h("label", { class: "slider" }, name, " ", h("input", { type: "range", min: 0, max: 1000, value: 1000, disabled: !(high > low), "aria-valuetext": say(high), oninput: (e) => { limit[key] = low + ((high - low) * e.target.value) / 1000; now.textContent = say(limit[key]); e.target.setAttribute("aria-valuetext", now.textContent); draw(); tell(told.textContent); } }), " ", now); };
+  const slider = (name, key, low, high, say, unit, size) => {
+    const disabled = !(high > low), shown = (x) => Number((x / size).toPrecision(4));
+    const range = h("input", { type: "range", "aria-label": name, min: 0, max: 1000, value: 1000, disabled, "aria-valuetext": say(high), oninput: () => set(low + ((high - low) * range.value) / 1000, range) });
+    const typed = h("input", { type: "number", "aria-label": `limit on ${name.replace(" at most", "")}, ${unit || "number"}`, step: "any", value: shown(high), disabled, onchange: () => { if (typed.value !== "") set(typed.value * size * (1 + 1e-3), typed); } });
+    const set = (x, by) => { limit[key] = x; if (by !== typed) typed.value = shown(x); if (by !== range) range.value = (1000 * (x - low)) / (high - low); range.setAttribute("aria-valuetext", say(x)); draw(); tell(told.textContent); };
+    return h("span", { class: "slider" }, name, " ", range, " ", typed, ` ${unit}`);
+  };
   const lowest = Math.min(...all.map(({ f }) => f.reserved_bytes ?? Infinity));
   const card = h("section", { class: "card" }, h("h2", {}, "Plans that were simulated"), h("p", { class: "muted" }, "Each mark is a plan; the stem under it goes down to its lower bound. Squares do not fit the limits.", bounded ? " Right of the upright line lie the bounds of all plans that were not simulated." : "", " A mark opens as a scenario. A plan that was simulated for its time alone has no memory here."),
-    h("div", { class: "row" }, slider("memory at most", "bytes", Number.isFinite(lowest) ? lowest : 0, highest, gib), slider("step at most", "s", fastest, slowest, seconds), slider("devices at most", "devices", fewest, most, (x) => digits(Math.floor(x + 1e-6))), priced.length ? slider("cost at most", "usd", cheapest, dearest, (x) => `${digits(x)} USD a million tokens`) : null), h("div", { class: "row" }, h("label", {}, "across ", across)), told, plot, table);
+    h("div", { class: "row" }, slider("memory at most", "bytes", Number.isFinite(lowest) ? lowest : 0, highest, gib, "GiB", 2 ** 30), slider("step at most", "s", fastest, slowest, seconds, "s", 1), slider("devices at most", "devices", fewest, most, (x) => digits(Math.floor(x + 1e-6)), "", 1), priced.length ? slider("cost at most", "usd", cheapest, dearest, (x) => `${digits(x)} USD a million tokens`, "USD a million tokens", 1) : null), h("div", { class: "row" }, h("label", {}, "across ", across)), told, plot, table);
   draw();
   return card;
 }

@@ -10,7 +10,7 @@ const QUANTILES = ["p50", "p90", "p99"], WORDS = { p50: "median", p90: "90 %", p
 /** @param {any} page */
 export async function show(page) {
   const ends = h("input", { "aria-label": "Loads, as in rate=1..8", placeholder: "rate=1..8, or as the scenario", size: 26 }), points = h("input", { "aria-label": "How many loads", type: "number", min: 2, max: 40, value: 7 });
-  return workPage(page, { title: "Serving", verb: "serve_curve", start: "Draw the load curve", question: "The scenario's traffic at a range of loads: where latencies rise, which load keeps to an objective, where queues grow without end.",
+  return workPage(page, { title: "Serving", verb: "serve_curve", start: "Draw the load curve", comes: [["curve", "curve", "table"], ["TTFT and TPOT against load, with the objective as a line to move", "throughput", "where queues begin to grow without end"], "Some seconds for seven loads of 300 requests, more for longer traffic. It can be stopped."], question: "The scenario's traffic at a range of loads: where latencies rise, which load keeps to an objective, where queues grow without end.",
     extra: [h("label", {}, "loads ", ends), h("label", {}, "points ", points)], options: () => ({ axis: ends.value.trim(), points: Number(points.value) || 7 }), draw });
 }
 

@@ -5,6 +5,8 @@ import { take } from "../state.js";
 import { setField } from "../yaml.js";
 import { named } from "../format.js";
 import { cloud, cells as table } from "../charts.js";
+import { sketch } from "../sketch.js";
+import { sweepForm } from "../sweep_form.js";
 
 export const title = "Sweeps";
 const FIRST = ["step_time_s", "ttft_s_p50", "days_mean", "jct_s_mean", "best_accuracy", "reserved_bytes"], SECOND = ["peak_memory_reserved_bytes", "cost_per_million_output_tokens", "cost", "best_cost_usd", "cost_per_million_tokens"];
@@ -16,7 +18,8 @@ const short = (n) => n.replace(/^x\./, "");
 /** @param {any} page @param {URLSearchParams} words */
 export async function show(page, words) {
   const files = await call("/api/files"), id = words.get("id") || files.sweeps?.[0]?.id;
-  if (!id) { fill(page, h("h1", {}, "Sweeps"), h("p", {}, "No sweep lies in this folder. One fans fields of a scenario out over cells; this one has twelve:"), h("pre", { tabindex: 0 }, "windtunnel sweep my.yaml --vary plan.tp=1,2,4,8 --vary plan.mbs=1,2,4 --out runs/a")); return; }
+  const form = sweepForm(async (folder) => { const found = await call("/api/files"), one = found.sweeps?.find((s) => s.path === folder); if (one) location.hash = `#/sweeps?id=${one.id}&new=${Date.now()}`; });
+  if (!id) { fill(page, h("h1", {}, "Sweeps"), sketch(["cloud", "cloud", "table"], ["a figure against any other and against each field that varies", "frames that keep points in all charts and in the table", "what no other cell beats"], "A tenth of a second for most steps, times the combinations. What is computed stays when it is stopped."), h("section", { class: "card" }, h("h2", {}, "Start one"), form)); return; }
   const out = h("div", {}), sql = h("textarea", { rows: 2, "aria-label": "SQL", spellcheck: "false", class: "sql" });
   sql.value = words.get("q") || QUERIES["All cells"];
   const chosen = new Map(), which = h("select", { "aria-label": "Sweep", onchange: () => { location.hash = `#/sweeps?id=${which.value}`; } }, files.sweeps.map((s) => h("option", { value: s.id, selected: s.id === id }, s.path)));
@@ -24,7 +27,7 @@ export async function show(page, words) {
   const keep = () => { const w = new URLSearchParams({ id, q: sql.value }); for (const [name, [low, high]] of chosen) w.append("f", `${name}~${low}~${high}`); history.replaceState(null, "", `#/sweeps?${w}`); };
   const run = () => { chosen.clear(); keep(); go(); };
   sql.addEventListener("keydown", (e) => { if ((e.ctrlKey || e.metaKey) && e.key === "Enter") run(); });
-  fill(page, h("h1", {}, "Sweeps"), h("div", { class: "row" }, h("label", {}, "sweep ", which), Object.entries(QUERIES).map(([name, text]) => h("button", { onclick: () => { sql.value = text; run(); } }, name))),
+  fill(page, h("h1", {}, "Sweeps"), h("details", { class: "card" }, h("summary", {}, "Start a sweep"), form), h("div", { class: "row" }, h("label", {}, "sweep ", which), Object.entries(QUERIES).map(([name, text]) => h("button", { onclick: () => { sql.value = text; run(); } }, name))),
     h("details", { class: "card", open: Boolean(words.get("q")) && !Object.values(QUERIES).includes(sql.value) }, h("summary", {}, "Ask in SQL"), h("p", { class: "muted" }, "Tables: cells, ok (cells with an answer), draws (quantiles over random draws), frontier (what no other cell beats), failures. Fields that vary begin with x. and stand in quotes: \"x.plan.tp\"."), sql, h("div", { class: "row" }, h("button", { class: "main", onclick: run }, "Ask"), h("span", { class: "muted" }, "or Ctrl Enter"))), out);
   go();
   async function go() {

@@ -9,7 +9,7 @@ export const title = "Timeline";
 
 /** @param {any} page */
 export async function show(page) {
-  return workPage(page, { title: "Timeline", verb: "timeline", now: true, start: "Draw again", question: "The simulated step of the editor's scenario, stage by stage: where it computes, where it waits, what hides what.",
+  return workPage(page, { title: "Timeline", verb: "timeline", now: true, start: "Draw again", comes: [["gantt"], ["every stage and its streams over the step"], "Below a second for most steps."], question: "The simulated step of the editor's scenario, stage by stage: where it computes, where it waits, what hides what.",
     origin: () => ({ verb: "train" }), draw(answer, at) {
       const r = answer.result;
       fill(at, h("section", { class: "card" }, figures(r, [["step", "step_time_s", seconds], ["stages", "plan.pp", (x) => digits(x)], ["micro-batches", "num_micro_batches", (x) => digits(x)], ["schedule", "plan.schedule", String], ["bound by", "bound_by", String]]),

@@ -3,14 +3,16 @@ import { h, fill, tell } from "../dom.js";
 import { job } from "../api.js";
 import { state, take, START, STARTS } from "../state.js";
 import { from } from "../origin.js";
+import { seconds } from "../format.js";
 import { drawView } from "../view.js";
 import { problemLines } from "../problems.js";
+import { sketch } from "../sketch.js";
 
 /** Page → its last answer, which it shows again while the question is the same. @type {Map<string, any>} */
-const ANSWERS = new Map();
+const ANSWERS = new Map(), /** page → seconds of its last answer @type {Map<string, number>} */ TOOK = new Map();
 const theme = () => document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-/** @param {any} page @param {{title: string, verb: string, question: string, start: string, extra?: any[], options?: () => any, part?: string, now?: boolean, origin?: (result: any, asked: any) => any, draw: (answer: any, at: any) => void}} what */
+/** @param {any} page @param {{title: string, verb: string, question: string, start: string, comes?: [string[], string[], string], extra?: any[], options?: () => any, part?: string, now?: boolean, origin?: (result: any, asked: any) => any, draw: (answer: any, at: any) => void}} what */
 export function workPage(page, what) {
   let running = null;
   const out = h("div", {}), stop = h("button", { onclick: async () => { await running?.stop(); }, disabled: true }, "Stop"), words = h("span", { class: "muted", role: "status" });
@@ -20,14 +22,20 @@ export function workPage(page, what) {
   async function go() {
     start.disabled = true; stop.disabled = false; fill(out); words.textContent = "asking …";
     const asked = question();
+    const begun = performance.now();
+    coming();
     running = job(asked, (s) => { words.textContent = `${Math.round(s)} s`; });
     const answer = await running.done;
     start.disabled = false; stop.disabled = true; running = null;
-    if (answer.state === "stopped") { words.textContent = "stopped"; return; }
+    if (answer.state === "stopped") { words.textContent = "stopped"; coming(); return; }
+    const took = (performance.now() - begun) / 1000;
+    if (answer.ok) TOOK.set(what.title, took);
     words.textContent = ""; tell(`${what.title}: done`);
     if (answer.ok) ANSWERS.set(what.title, { key: JSON.stringify(asked), answer, asked });
     show(answer, asked);
   }
+  /** What the page will hold, until it does. */
+  function coming() { if (what.comes) { const [kinds, list, cost] = what.comes, took = TOOK.get(what.title); fill(out, sketch(kinds, list, took ? `${cost} The last took ${seconds(took)} here.` : cost)); } }
   function show(answer, asked) {
     if (!answer.ok) { fill(out, problemLines(answer.problems || [], asked, go), example()); return; }
     from(out, { ...asked, verb: answer.verb, result: answer.result, ...what.origin?.(answer.result, asked) });
@@ -53,7 +61,7 @@ export function workPage(page, what) {
     return text && !new RegExp(`^${section}\\s*:`, "m").test(state.text || START) ? h("button", { onclick: () => { take(text); go(); } }, `Take an example with a section “${section}”`) : null;
   }
   const before = ANSWERS.get(what.title);
-  if (before && before.key === JSON.stringify(question())) show(before.answer, before.asked); else if (what.now) go();
+  if (before && before.key === JSON.stringify(question())) show(before.answer, before.asked); else if (what.now) go(); else coming();
   return () => { running?.stop(); };
 }
 
