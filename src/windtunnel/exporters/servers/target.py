@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -111,8 +112,12 @@ SERVER_TARGETS: Registry[ServerTarget] = Registry(
 )
 
 
+_WORD = re.compile(r'"(?:[^"`\\$]|\$\w+|\$\{\w+\}|\$\(\([\w $+*]+\)\))*"')
+"""Plain characters, variables and sums between double quotes: no command, whoever wrote the scenario."""
+
+
 def quoted(text: str) -> Word:
     """A text as one shell word; what is in double quotes, with variables in it, stays what it is."""
     import shlex
 
-    return text if text.startswith('"') and text.endswith('"') else shlex.quote(text)
+    return text if _WORD.fullmatch(text) else shlex.quote(text)
