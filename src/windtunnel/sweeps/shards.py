@@ -21,9 +21,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.errors import BadInput, Problem
 from windtunnel.extras import extra
 from windtunnel.files.checksums import sealed, unsealed
-from windtunnel.files.reading import NO_LINK
+from windtunnel.files.reading import NO_LINK, read_text
 from windtunnel.files.writing import whole_file
 
 if TYPE_CHECKING:
@@ -173,8 +174,12 @@ def whole_shard(path: Path, connection: Any = None) -> bool:
 
 
 def damaged(paths: Sequence[str]) -> list[str]:
-    """Those of some shards that are damaged; of those without a checksum nothing is known without reading them."""
-    return [path for path in paths if os.path.lexists(path) and _SUM.search(path) and not whole_shard(Path(path))]
+    """Those of some shards that are damaged or no files; of those without a checksum no more is known unread."""
+    return [path for path in paths if os.path.lexists(path) and not _looks_whole(path)]
+
+
+def _looks_whole(path: str) -> bool:
+    return whole_shard(Path(path)) if _SUM.search(path) else stat.S_ISREG(os.lstat(path).st_mode)
 
 
 def set_aside(path: Path, folder: Path) -> None:
@@ -225,7 +230,13 @@ def _restore(folder: Path, connection: Any) -> list[str]:
 
 
 def shards(folder: Path) -> list[str]:
-    """Paths of the shards that count."""
+    """Paths of the shards that count.
+
+    Raises:
+        BadInput: their folder is a link.
+    """
+    if (folder / "cells").is_symlink():
+        raise BadInput(Problem("DIR", "has its shards in a link; name the folder itself", str(folder)))
     merged = _merged(folder)
     gone = {name for names in merged.values() for name in names}
     found = sorted((folder / "cells").glob("*.parquet"))
@@ -281,14 +292,13 @@ def _merged(folder: Path) -> dict[str, list[str]]:
 
 def _named(folder: Path) -> dict[str, list[str]] | None:
     """What `merged.json` says; None where it is damaged, or missing though shards were merged."""
-    try:
-        if (folder / MERGED).is_symlink():
-            return None
-        found = unsealed((folder / MERGED).read_text("utf-8"))
-        return {str(name): [str(one) for one in names] for name, names in found.items()}
-    except FileNotFoundError:
+    path = folder / MERGED
+    if not os.path.lexists(path):
         return None if any((folder / "cells").glob("merged-*.parquet")) else {}
-    except (OSError, ValueError, AttributeError, TypeError):
+    try:
+        found = {} if path.is_symlink() else unsealed(read_text(path))
+        return None if path.is_symlink() else {str(name): [str(one) for one in names] for name, names in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError, BadInput):
         return None
 
 

@@ -139,6 +139,8 @@ def _check_reads_only(connection: Any, sql: str) -> None:
     Raises:
         BadInput: there are several statements, or one that is no `SELECT`.
     """
+    if any("\ud800" <= c <= "\udfff" for c in sql):
+        raise BadInput(Problem("SQL", "must not hold half of a surrogate pair"))
     kinds = [statement.type for statement in connection.extract_statements(sql)]
     if len(kinds) != 1 or kinds[0] != duckdb().StatementType.SELECT:
         told = ", ".join(kind.name for kind in kinds) or "nothing"
