@@ -21,6 +21,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.files.parsing import json_of
 from windtunnel.files.reading import read_text
 from windtunnel.files.scope import Scope, confined
+from windtunnel.files.user_folders import config_folder
 from windtunnel.files.writing import not_written, write_text
 
 FILE = Path(__file__).parent / "models.jsonl"
@@ -45,8 +46,7 @@ class Line:
 
 def users_file() -> Path:
     """The user's own models, below `XDG_CONFIG_HOME`, else `~/.config`."""
-    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(folder) / "windtunnel" / "models.jsonl"
+    return config_folder() / "models.jsonl"
 
 
 @cache

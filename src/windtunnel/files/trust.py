@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from types import ModuleType
 from windtunnel.errors import BadInput, Problem
 from windtunnel.files.reading import read_bytes
 from windtunnel.files.scope import current
+from windtunnel.files.user_folders import config_folder, of_this_user
 from windtunnel.files.writing import whole_file
 
 MOST_CODE_BYTES = 4_000_000
@@ -114,10 +116,29 @@ def _digest(file: Path, content: bytes, field: str) -> str:
         if number > MOST_ENTRIES:
             rule = f"lies in a folder of more than {MOST_ENTRIES} entries; move it to a folder of its own"
             raise BadInput(Problem(field, rule, str(file)))
-        if other.endswith(_IMPORTED) and not os.path.islink(path := os.path.join(place, other)):
+        path = os.path.join(place, other)
+        if os.path.islink(path):
+            target = Path(os.path.realpath(path))
+            if target.is_relative_to(folder):
+                found.update(
+                    f"\0{os.path.relpath(path, folder)}\0{target.relative_to(folder)}".encode(
+                        "utf-8", "surrogateescape"
+                    )
+                )
+            elif _may_be_imported(Path(path).relative_to(folder), target):
+                rule = f"lies beside {os.path.relpath(path, folder)}, a link, which it may import whatever it leads to"
+                raise BadInput(Problem(field, rule, str(file)))
+        elif other.endswith(_IMPORTED):
             found.update(f"\0{os.path.relpath(path, folder)}\0".encode("utf-8", "surrogateescape"))
             found.update(hashlib.sha256(read_bytes(path, field)).digest())
     return found.hexdigest()
+
+
+def _may_be_imported(link: Path, target: Path) -> bool:
+    """Whether a link has a path below a folder from which Python imports a module or a package."""
+    *packages, name = link.parts
+    code = name.endswith(_IMPORTED) or (name.isidentifier() and target.is_dir())
+    return code and all(package.isidentifier() for package in packages)
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, str]]:
@@ -129,15 +150,19 @@ def _entries(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _store() -> Path:
-    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(folder) / "windtunnel" / "trusted.json"
+    return config_folder() / "trusted.json"
 
 
 def _remembered() -> frozenset[str]:
-    """Digests of what the user trusts; none where the list cannot be read."""
+    """Digests of what the user trusts; none where the list cannot be read, or where others may write to it."""
     try:
-        found = json.loads(_store().read_text("utf-8"))
-    except (OSError, ValueError):
+        handle = os.open(_store(), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, encoding="utf-8") as stream:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or not of_this_user(status):
+                return frozenset()
+            found = json.load(stream)
+    except (OSError, ValueError, RecursionError):
         return frozenset()
     return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
 
@@ -149,3 +174,4 @@ def _remember(digest: str) -> None:
         store.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(store) as stream:
             stream.write(json.dumps(sorted(_remembered() | {digest}), indent=1).encode())
+        store.chmod(0o600)

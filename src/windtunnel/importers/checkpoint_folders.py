@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from windtunnel.files import reading
+from windtunnel.files.user_folders import cache_folder
 from windtunnel.importers.named_files import beside
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -32,8 +33,7 @@ def config_of(name: str, file: str) -> Path | None:
 def _hub_cache() -> Path:
     """Folder of downloaded repositories (huggingface_hub, "Understand caching")."""
     own = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
-    return Path(own) if own else Path(home) / "hub"
+    return Path(own) if own else Path(os.environ.get("HF_HOME") or cache_folder("huggingface")) / "hub"
 
 
 def _snapshots(repository: Path) -> Iterator[Path]:

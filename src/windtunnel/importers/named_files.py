@@ -15,6 +15,7 @@ from pathlib import Path
 from windtunnel.errors import BadInput
 from windtunnel.files import reading
 from windtunnel.files.scope import Scope, below, confined, current
+from windtunnel.files.user_folders import home
 
 MOST_BYTES = 1 << 20
 """Bytes of a file that another one names."""
@@ -82,8 +83,7 @@ def _folder_of(file: str) -> Path:
 def _root(folder: Path) -> Path:
     """The top of the repository of a folder; the folder itself where it is in none, or in that of a home folder."""
     top = next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), folder)
-    home = Path(os.path.realpath(Path.home()))
-    return folder if home.is_relative_to(top) else top
+    return folder if Path(os.path.realpath(home())).is_relative_to(top) else top
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 import struct
 import sys
 import tempfile
@@ -16,12 +17,13 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile
 
 import numpy as np
 
 from windtunnel.errors import BadInput
 from windtunnel.files import reading
+from windtunnel.files.user_folders import cache_folder
 from windtunnel.learning.algorithms import ALGORITHMS
 from windtunnel.learning.arrival_clock import arrival_setting
 from windtunnel.learning.attacks import Attack, attacked
@@ -36,6 +38,7 @@ from windtunnel.learning.tasks import TASKS
 from windtunnel.learning.tasks.base import Shapes, Task, TaskSetting
 from windtunnel.one_thread import one_thread
 
+_MOST_BYTES = 1 << 28
 _ENGINE = 1
 """Raised where curves of the same sources would differ all the same."""
 
@@ -165,8 +168,7 @@ def source_digest() -> str:
 def curves_directory() -> Path:
     """The user's folder of learned curves: below `XDG_CACHE_HOME`, else `~/.cache`; `WINDTUNNEL_CACHE` goes first."""
     told = os.environ.get("WINDTUNNEL_CACHE")
-    base = Path(told) if told else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windtunnel"
-    return base / "curves"
+    return (Path(told) if told else cache_folder()) / "curves"
 
 
 def kept(key: CurveKey) -> Learned | None:
@@ -176,7 +178,9 @@ def kept(key: CurveKey) -> Learned | None:
     """
     try:
         path = curves_directory() / f"{key.digest()}.npz"
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as data:
+        with np.load(io.BytesIO(_bytes_of(path)), allow_pickle=False) as data:
+            if any(one.compress_type != ZIP_STORED for one in data.zip.infolist()):
+                raise ValueError("it is compressed")
             scalars = json.loads(str(data["scalars"]))
             kind = ArrivalCurve if scalars.pop("driver") == "arrivals" else Curve
             worker_steps = scalars.pop("worker_steps_learned")
@@ -186,11 +190,31 @@ def kept(key: CurveKey) -> Learned | None:
             return Learned(kind(**arrays, **scalars), 0.0, worker_steps)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, EOFError, TypeError, BadZipFile, struct.error, RuntimeError) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        EOFError,
+        TypeError,
+        BadZipFile,
+        struct.error,
+        RuntimeError,
+        MemoryError,
+    ) as error:
         with contextlib.suppress(OSError, NameError):
             path.replace(path.with_suffix(".damaged"))
             sys.stderr.write(f"note: kept curve {path} is damaged ({error}): it is set aside and learned again\n")
         return None
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The content of a kept curve, in a folder that others may write to as well: no link, no pipe, no device."""
+    handle = os.open(path, os.O_RDONLY | reading.NO_LINK)
+    with os.fdopen(handle, "rb") as stream:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+            raise ValueError("it is no file of a curve")
+        return stream.read()
 
 
 def keep(key: CurveKey, learned: Learned) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from windtunnel import catalog
@@ -194,7 +194,7 @@ def _model(build: _Builder) -> Any:
         raise BadInput(Problem("", rule, config))
     if "model" in build.reading:
         raise BadInput(Problem("", f"and {build.reading.get('model')} exclude each other", config))
-    return {"config": str(Path(config).expanduser())}
+    return {"config": os.path.expanduser(config)}
 
 
 def _cluster(build: _Builder) -> tuple[dict[str, Any], int | None]:

@@ -267,6 +267,49 @@ def test_what_python_compiled_keeps_trust_and_what_it_would_import_does_not(code
         (code.parent / name).unlink()
 
 
+@pytest.mark.parametrize("kind", ["module", "package", "inside a package"])
+def test_code_that_a_link_would_bring_is_never_imported(code: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    elsewhere = code.parent.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "helper_of_x.py").write_text("VALUE = 9\n")
+    code.with_name("helper_of_x.py").unlink()
+    trust.trust_file(code)
+    if kind == "module":
+        code.with_name("helper_of_x.py").symlink_to(elsewhere / "helper_of_x.py")
+    else:
+        place = code.parent if kind == "package" else code.parent / "inner"
+        place.mkdir(exist_ok=True)
+        (place / "package").symlink_to(elsewhere)
+    monkeypatch.setenv("WINDTUNNEL_TRUST", "1")
+    with pytest.raises(BadInput, match="a link, which it may import"):
+        ran(code)
+
+
+def test_links_that_bring_no_code_do_not_matter(code: Path) -> None:
+    (code.parent / "data").mkdir()
+    code.with_name("latest.csv").symlink_to(code.parent.parent / "runs.csv")
+    code.with_name("same").symlink_to(code.parent / "data")
+    (code.parent / ".venv").mkdir()
+    (code.parent / ".venv" / "lib64").symlink_to(code.parent.parent)
+    trust.trust_file(code)
+    assert trust.is_trusted(code) and ran(code) == 3
+    code.with_name("same").unlink()
+    code.with_name("same").symlink_to(code.parent)
+    assert not trust.is_trusted(code)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners of this kind")
+def test_a_list_that_others_may_write_is_not_trusted(code: Path) -> None:
+    trust.trust_file(code)
+    store = Path(os.environ["XDG_CONFIG_HOME"], "windtunnel", "trusted.json")
+    assert trust.is_trusted(code) and not store.stat().st_mode & 0o077
+    store.chmod(0o666)
+    assert not trust.is_trusted(code)
+    store.unlink()
+    os.mkfifo(store)
+    assert not trust.is_trusted(code)
+
+
 # -- the rest
 
 

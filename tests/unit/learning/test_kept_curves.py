@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -68,6 +69,28 @@ def test_the_curve_of_another_key_is_not_taken(file: Path) -> None:
     other = KEY.__class__(**{**{n: getattr(KEY, n) for n in KEY.__dataclass_fields__}, "seed": 2})
     file.rename(file.with_name(f"{other.digest()}.npz"))
     assert kept(other) is None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "bomb", "objects"])
+def test_what_others_put_into_the_folder_is_set_aside_unread(
+    file: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = file.read_bytes()
+    file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "link":
+        file.with_name("elsewhere").write_bytes(content)
+        file.symlink_to(file.with_name("elsewhere"))
+    elif kind == "folder":
+        file.mkdir()
+    elif kind == "bomb":
+        np.savez_compressed(file, scalars=np.array("{}"), train_loss=np.zeros(1_000_000))
+    else:
+        np.savez(file, scalars=np.array([print], dtype=object))
+    assert kept(KEY) is None
+    assert "set aside and learned again" in capsys.readouterr().err
+    assert not os.path.lexists(file)
 
 
 def test_without_a_home_nothing_is_kept_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
