@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.files.reading import read_text
 
 _MOST_ROWS, _MOST_PROBLEMS = 1_000_000, 20
 UNITS_S = {
@@ -100,11 +101,7 @@ def read_incidents(path: str | Path) -> IncidentLog:
             each of the first twenty in a line of its own.
     """
     file = Path(path)
-    try:
-        text = file.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        told = "must be UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"cannot be read: {error.strerror}"
-        raise BadInput(Problem("--from incidents", told, str(path))) from None
+    text = read_text(file, "--from incidents")
     head = text.partition("\n")[0]
     delimiter = max(",;\t|", key=head.count)
     reader = csv.reader(text.splitlines(), delimiter=delimiter)

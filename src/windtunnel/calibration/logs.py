@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from windtunnel.catalog.load import load
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
+from windtunnel.files.reading import read_text
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
@@ -51,12 +53,11 @@ def read_logs(path: str | Path, *, scenario: str | None = None, overrides: Seque
     """
     file = Path(path)
     try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream, strict=True)
-            names = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = names
-            lines = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(io.StringIO(read_text(file, "--from-logs"), newline=""), strict=True)
+        names = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = names
+        lines = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
         raise BadInput(Problem("--from-logs", f"cannot be read: {error}", str(path))) from None
     problems: list[Problem] = [*_columns(names, scenario, str(path))]
     if not lines:

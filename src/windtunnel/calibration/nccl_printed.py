@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from windtunnel.errors import BadInput, Problem
+from windtunnel.files.reading import read_bytes
 
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s*(.*)$")
 _TEST = re.compile(
@@ -96,14 +97,9 @@ def read_nccl_tests(paths: Sequence[Path], ranks: int | None = None) -> list[Pri
     found: list[Printed] = []
     for path in paths:
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                problems.append(
-                    Problem("FILES", f"is larger than {_MOST_BYTES >> 20} MiB: not what a test prints", str(path))
-                )
-                continue
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError as error:
-            problems.append(Problem("FILES", f"cannot be read: {error.strerror}", str(path)))
+            lines = read_bytes(path, "FILES", most_bytes=_MOST_BYTES).decode("utf-8", "replace").splitlines()
+        except BadInput as error:
+            problems += error.problems
             continue
         found += _read(path, lines, ranks, problems)
     if not paths:
