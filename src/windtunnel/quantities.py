@@ -33,21 +33,35 @@ def read_seconds(text: str) -> tuple[float, float] | None:
     return min(ends), max(ends)
 
 
-def seconds(value: float) -> str:
-    """Three or four significant digits with the unit that suits.
+def significant(value: float) -> str:
+    """Three significant digits with thousands separators; trailing zeros stay, so that columns of figures align.
 
     Example:
-        >>> seconds(14.6237), seconds(0.01234), seconds(8.2e-6)
-        ('14.62 s', '12.34 ms', '8.20 µs')
+        >>> significant(64645.3), significant(16.0), significant(0.99964), significant(0.0)
+        ('64,600', '16.0', '1.00', '0')
+    """
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    rounded = round(value, 2 - math.floor(math.log10(abs(value))))
+    return f"{rounded:,.{max(2 - math.floor(math.log10(abs(rounded))), 0)}f}"
+
+
+_CARRY = 1.0 - 5e-4
+"""Share of a unit from which three digits round up to the unit."""
+
+
+def seconds(value: float) -> str:
+    """Three significant digits with the unit that suits.
+
+    Example:
+        >>> seconds(14.6237), seconds(0.01234), seconds(8.2e-6), seconds(1e-9)
+        ('14.6 s', '12.3 ms', '8.20 µs', '1.00 ns')
     """
     size = abs(value)
-    if size >= 100 or size == 0:
-        return f"{value:,.1f} s"
-    if size >= 1:
-        return f"{value:.2f} s"
-    if size >= 1e-3:
-        return f"{value * 1e3:.2f} ms"
-    return f"{value * 1e6:.2f} µs"
+    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if size >= unit * _CARRY or not size:
+            return f"{significant(value / unit)} {name}"
+    return f"{significant(value * 1e9)} ns"
 
 
 def duration(value: float) -> str:
@@ -55,15 +69,15 @@ def duration(value: float) -> str:
 
     Example:
         >>> duration(3.5 * 86400), duration(86400), duration(5400), duration(90), duration(14.6)
-        ('3.50 days', '24.00 h', '90.0 min', '90.0 s', '14.60 s')
+        ('3.50 days', '24.0 h', '90.0 min', '90.0 s', '14.6 s')
     """
     size = abs(value)
     if size >= 2 * 86400:
-        return f"{value / 86400:,.2f} days" if size < 100 * 86400 else f"{value / 86400:,.1f} days"
+        return f"{significant(value / 86400)} days"
     if size >= 2 * 3600:
-        return f"{value / 3600:.2f} h"
+        return f"{significant(value / 3600)} h"
     if size >= 120:
-        return f"{value / 60:.1f} min"
+        return f"{significant(value / 60)} min"
     return seconds(value)
 
 
@@ -82,34 +96,36 @@ def three(value: float) -> str:
     """
     if not value or not math.isfinite(value):
         return f"{value:g}"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    rounded = round(value, digits)
-    return f"{rounded:,.0f}" if rounded == round(rounded) else f"{rounded:,.{max(digits, 0)}f}"
+    text = significant(value)
+    return text if float(text.replace(",", "")) % 1 else text.partition(".")[0]
 
 
 def gib(value: float) -> str:
-    """Bytes in GiB (MiB when small).
+    """Bytes in GiB (MiB when small), with at most three significant digits.
 
     Example:
-        >>> gib(80 * 2**30), gib(5 * 2**20)
-        ('80.00 GiB', '5.0 MiB')
+        >>> gib(80 * 2**30), gib(0.456 * 2**30), gib(5 * 2**20)
+        ('80.0 GiB', '0.46 GiB', '5.00 MiB')
     """
-    if abs(value) >= 2**30 / 10 or value == 0:
-        return f"{value / 2**30:,.2f} GiB"
-    return f"{value / 2**20:,.1f} MiB"
+    size = abs(value) / 2**30
+    if size >= _CARRY:
+        return f"{significant(value / 2**30)} GiB"
+    if size >= 0.1 or not value:
+        return f"{value / 2**30:.2f} GiB"
+    return f"{significant(value / 2**20)} MiB"
 
 
 def count(value: float) -> str:
-    """A count with thousands separators, or with M, B, T when large.
+    """A count with thousands separators, or with M, B, T when large; a rate has three significant digits.
 
     Example:
-        >>> count(71234), count(70.55e9)
-        ('71,234', '70.55 B')
+        >>> count(71234), count(71234.5), count(70.55e9)
+        ('71,234', '71,200', '70.5 B')
     """
-    for limit, letter in ((1e12, "T"), (1e9, "B"), (1e7, "M")):
+    for limit, unit, letter in ((1e12, 1e12, "T"), (1e9, 1e9, "B"), (1e7, 1e6, "M")):
         if abs(value) >= limit:
-            return f"{value / limit:.2f} {letter}" if limit > 1e7 else f"{value / 1e6:.1f} M"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.4g}"
+            return f"{significant(value / unit)} {letter}"
+    return f"{value:,.0f}" if float(value).is_integer() else three(value)
 
 
 def signed_percent(share: float, digits: int = 1) -> str:
@@ -139,7 +155,7 @@ def signed_seconds(value: float) -> str:
 
     Example:
         >>> signed_seconds(-0.25), signed_seconds(1.5)
-        ('−250.00 ms', '+1.50 s')
+        ('−250 ms', '+1.50 s')
     """
     return ("+" if value > 0 else "−" if value < 0 else "") + seconds(abs(value))
 
@@ -159,10 +175,10 @@ def dollars(value: float) -> str:
 
     Example:
         >>> dollars(0.4412), dollars(3.5), dollars(78636.0)
-        ('$0.441', '$3.50', '$78,636')
+        ('$0.441', '$3.50', '$78,600')
     """
     size = abs(value)
-    text = f"{size:,.0f}" if size >= 100 else f"{size:.2f}" if size >= 1 else f"{size:.3g}"
+    text = three(size) if size < 1 else f"{size:.2f}" if size < 10 * _CARRY else significant(size)
     return f"{'−' if value < 0 else ''}${text}"
 
 
@@ -175,7 +191,7 @@ def value_text(value: Any, name: str = "") -> str:
 
     Example:
         >>> value_text(2.199e12, "host_memory_bytes"), value_text(True), value_text({"policy": "full", "layers": None})
-        ('2,047.98 GiB', 'yes', 'policy full')
+        ('2,050 GiB', 'yes', 'policy full')
     """
     if isinstance(value, dict):
         entries = {k: v for k, v in value.items() if v not in (None, [], (), "", {})}
@@ -202,14 +218,14 @@ def quantity(value: float, unit: str) -> str:
 
     Example:
         >>> quantity(50e9, "bytes/s"), quantity(989.4e12, "FLOP/s"), quantity(12.5, "s")
-        ('50 GB/s', '989 TFLOP/s', '12.50 s')
+        ('50 GB/s', '989 TFLOP/s', '12.5 s')
     """
     if unit == "bytes":
         return gib(value)
     if unit == "s":
         for size, name in ((86400.0 * 2, "d"), (3600.0 * 2, "h")):
             if value >= size:
-                return f"{value / (size / 2):.3g} {name}"
+                return f"{three(value / (size / 2))} {name}"
         return seconds(value)
     if unit == "share":
         return f"{value:.3g}"
@@ -220,10 +236,10 @@ def quantity(value: float, unit: str) -> str:
         for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
             if value >= size and unit in ("bytes/s", "FLOP/s", "W", "J"):
                 return f"{value / size:.3g} {prefix}{small}".replace("e+03", "000")
-        return f"{value:,.4g} {small}".strip() if abs(value) < 1e4 else f"{value:,.0f} {small}".strip()
+        return f"{three(value)} {small}".strip()
     if unit == "kg CO₂" and abs(value) >= 1000:
-        return f"{value / 1000:,.4g} t CO₂" if abs(value) < 1e7 else f"{value / 1000:,.0f} t CO₂"
-    return f"{value:,.4g} {unit}"
+        return f"{three(value / 1000)} t CO₂"
+    return f"{three(value)} {unit}"
 
 
 def shown_value(value: Any) -> str:

@@ -81,7 +81,7 @@ def _print_all(answer: Answer) -> None:
 
     console().print()
     name = COMMANDS.get(answer.command).view_of(answer.result)
-    draw(import_module(f"windtunnel.views.{name}").view(answer.result))
+    draw(import_module(f"windtunnel.views.{name}").view(answer.result), everything=True)
 
 
 def as_command(words: Sequence[str], commands: Collection[str]) -> list[str]:

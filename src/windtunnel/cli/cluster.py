@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.options import AsJson, Overrides, Scenario, Verbose, examples
 from windtunnel.cli.output import check_targets, draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
@@ -16,6 +16,7 @@ def cluster(
     scenario: Scenario,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
 ) -> None:
     """Simulate jobs that share a cluster: completion times, queues, fairness, energy.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from windtunnel.cli.options import AsJson, Overrides, examples
+from windtunnel.cli.options import AsJson, Overrides, Verbose, examples
 from windtunnel.cli.output import check_targets, draw, print_json, progress
 from windtunnel.cli.sources import result_of, serves, serving_figures
 
@@ -25,6 +25,7 @@ def compare(
     ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
 ) -> None:
     """Show where two predictions differ, class by class.

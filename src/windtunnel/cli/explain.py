@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from windtunnel.cli import complete
-from windtunnel.cli.options import AsJson, Overrides, examples
+from windtunnel.cli.options import AsJson, Overrides, Verbose, examples
 from windtunnel.cli.output import draw, listener, print_json, progress
 from windtunnel.cli.sources import planner_choices, read_result, scenario_source, stored_result
 
@@ -22,6 +22,7 @@ def explain(
     ],
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     against: Annotated[
         str | None,
         typer.Option(

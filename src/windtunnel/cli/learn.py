@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from windtunnel.cli.options import AsJson, Overrides, Trust, examples
+from windtunnel.cli.options import AsJson, Overrides, Trust, Verbose, examples
 from windtunnel.cli.output import check_targets, draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
@@ -23,6 +23,7 @@ def learn(
     ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw the curves in the terminal.")] = False,
     cache: Annotated[

@@ -170,7 +170,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     Errors have been printed to standard error, a line each. With `--json` and no result they stand on standard output
     as well.
     """
-    from windtunnel.cli.output import PRINTED
+    from windtunnel.cli.output import DETAIL, PRINTED
     from windtunnel.kernel_cache import compile_seconds
     from windtunnel.versions import current_words
 
@@ -178,6 +178,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = ask.as_command(current_words(typed_words() if arguments is None else list(arguments)), COMMANDS)
     as_json = "--json" in words
     PRINTED.clear()
+    DETAIL.clear()
     USAGE.message = ""
     try:
         try:

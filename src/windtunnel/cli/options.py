@@ -50,6 +50,25 @@ Trust = Annotated[
 ]
 
 
+def _in_detail(given: bool) -> bool:
+    if given:
+        from windtunnel.cli.output import DETAIL
+
+        DETAIL.append(True)
+    return given
+
+
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        callback=_in_detail,
+        help="Say also what was assumed and why, the sources, and columns beyond the width.",
+    ),
+]
+
+
 def examples(*lines: str) -> str:
     """Epilog of a command's help, one example a line."""
     return "\b\nExamples:\n" + "\n".join(f"  windtunnel {line}" for line in lines)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PRINTED: list[bool] = []
 """An entry for each JSON document that this command has printed."""
+DETAIL: list[bool] = []
+"""An entry where this command is to print all that it knows."""
 _PATIENCE_S = 1.0
 _THREAD = "windtunnel progress"
 """Name of the thread that draws; a process may be copied next to it (`planner.bounds.forked_screen.BYSTANDER`)."""
@@ -58,13 +60,14 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else width)
 
 
-def draw(view: View, report: Path | None = None, *, terminal: bool = True) -> None:
+def draw(view: View, report: Path | None = None, *, terminal: bool = True, everything: bool | None = None) -> None:
     """Draw what a command found: as a report where a file is named, and on the terminal.
 
     Args:
         view: what to draw.
         report: file of `--report`.
         terminal: whether to print.
+        everything: whether to print also what `--verbose` asks for; None: where it was given.
     """
     if report is not None:
         from windtunnel.writers import html
@@ -73,7 +76,7 @@ def draw(view: View, report: Path | None = None, *, terminal: bool = True) -> No
     if terminal:
         from windtunnel.writers.terminal import render
 
-        console().print(render(view))
+        console().print(render(view, everything=bool(DETAIL) if everything is None else everything))
 
 
 def note(message: str) -> None:

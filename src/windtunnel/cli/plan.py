@@ -27,7 +27,7 @@ from windtunnel.cli.export import (
     end_export,
     write_launch_files,
 )
-from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.options import AsJson, Overrides, Scenario, Verbose, examples
 from windtunnel.cli.output import check_targets, draw, listener, note, print_json
 from windtunnel.cli.sources import scenario_source
 from windtunnel.files.writing import write_text
@@ -37,6 +37,7 @@ def plan(
     scenario: Scenario,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the scenario with the best plan, for `train`.")
     ] = None,

@@ -37,13 +37,15 @@ def words(p: Progress | ServingProgress) -> str:
 
 
 def _serving(p: ServingProgress) -> str:
+    from windtunnel.quantities import three
+
     parts = [f"{p.screened:,} screened"]
     if p.simulated:
         parts.append(f"{p.simulated:,} simulated")
     if p.best is not None:
-        parts.append(f"best {p.objective.replace('_', ' ')} {p.best:,.4g}")
+        parts.append(f"best {p.objective.replace('_', ' ')} {three(p.best)}")
         if p.next_bound is not None:
-            parts.append(f"bound {p.next_bound:,.4g}")
+            parts.append(f"bound {three(p.next_bound)}")
     return ", ".join(parts)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from windtunnel.cli.options import AsJson, Overrides, examples
+from windtunnel.cli.options import AsJson, Overrides, Verbose, examples
 from windtunnel.cli.output import check_targets, draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
@@ -23,6 +23,7 @@ def reason(
     ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
     show: Annotated[
         bool, typer.Option("--list", help="Simulate nothing: list strategies; with an ID all its knobs.")

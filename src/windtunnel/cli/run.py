@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.options import AsJson, Overrides, Scenario, Verbose, examples
 from windtunnel.cli.output import check_targets, draw, listener, note, print_json
 from windtunnel.cli.sources import scenario_source
 from windtunnel.files.writing import write_text
@@ -18,6 +18,7 @@ def run(
     scenario: Scenario,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
     progress_log: Annotated[
         Path | None,

@@ -18,7 +18,7 @@ from windtunnel.cli.export import (
     end_export,
     write_launch_files,
 )
-from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
+from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, Verbose, examples
 from windtunnel.cli.output import check_targets, draw, listener, note, print_json, progress, telling, write_references
 from windtunnel.cli.sources import scenario_source
 
@@ -33,6 +33,7 @@ def serve(
     scenario: Scenario,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     requests: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a table of all requests (.csv, .json or .parquet).")
     ] = None,

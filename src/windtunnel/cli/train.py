@@ -17,7 +17,7 @@ from windtunnel.cli.export import (
     end_export,
     write_launch_files,
 )
-from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
+from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, Verbose, examples
 from windtunnel.cli.output import check_targets, draw, listener, note, print_json, write_references
 from windtunnel.cli.sources import scenario_source
 
@@ -30,6 +30,7 @@ def train(
     scenario: Scenario,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     trace: Annotated[
         Path | None,
         typer.Option(

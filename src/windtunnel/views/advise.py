@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.charts.chart import Axis, Chart
 from windtunnel.charts.forms import Bar, Bars
-from windtunnel.quantities import count, dollars, duration, gib, percent, seconds, signed_gib
+from windtunnel.quantities import count, dollars, duration, gib, percent, seconds, signed_gib, three
 from windtunnel.views.view import Lines, Section, Table, Text, View, Words, chart, dim, sections, sources, table
 
 if TYPE_CHECKING:
@@ -152,10 +152,10 @@ def figure_text(advice: Advice, value: float) -> str:
     if name == "step_time_s" or "_s." in name:
         return seconds(value)
     if name.endswith("_j"):
-        return f"{value:,.4g} J"
+        return f"{three(value)} J"
     if name.startswith("cost_"):
         return dollars(value)
-    return count(value) if value >= 1000 else f"{value:,.4g}"
+    return count(value) if value >= 1000 else f"{three(value)}"
 
 
 def run_figure(name: str, value: float) -> str:
@@ -163,10 +163,10 @@ def run_figure(name: str, value: float) -> str:
     if name == "days":
         return duration(value * 86400.0)
     if name == "run_cost":
-        return f"${value / 1e6:,.3f} M" if value >= 1e6 else dollars(value)
+        return f"${three(value / 1e6)} M" if value >= 1e6 else dollars(value)
     if name == "host_bytes":
         return gib(value)
-    return f"{value / 1e3:,.1f} {'MWh' if name == 'energy_kwh' else 't CO₂'}"
+    return f"{three(value / 1e3)} {'MWh' if name == 'energy_kwh' else 't CO₂'}"
 
 
 def other_figures(advice: Advice, one: Suggestion) -> dict[str, str]:

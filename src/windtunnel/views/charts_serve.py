@@ -11,7 +11,7 @@ from windtunnel.arrays import Floats, Ints
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, layer
 from windtunnel.charts.colours import BLUE, GREEN, MUTED, ORANGE, PAPER, RED, SERIES, VIOLET
 from windtunnel.charts.forms import Bar, Bars, area, dots, horizontal, line, shaded, time_axis, vertical
-from windtunnel.quantities import seconds
+from windtunnel.quantities import seconds, three
 from windtunnel.views.serve_words import short, slo_of
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _slices(n: int) -> Ints:
 
 def _curve(x: list[float], y: list[float], title: str, colour: str, unit: str, *, filled: bool) -> list[Layer]:
     """One curve over time, with what it stands at."""
-    told = [f"{title} {v:,.1f} at {t:,.4g} {unit}" for t, v in zip(x, y, strict=True)]
+    told = [f"{title} {v:,.1f} at {three(t)} {unit}" for t, v in zip(x, y, strict=True)]
     layers = [area(x, y, colour=colour, opacity=0.22)] if filled else []
     return [*layers, *line(x, y, colour=colour, strokeWidth=1.7, told=told)]
 

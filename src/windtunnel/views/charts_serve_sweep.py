@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, layer
 from windtunnel.charts.colours import BLUE, GREEN, GREY, MUTED, PAPER, RED
 from windtunnel.charts.forms import dots, horizontal, line, number_ticks, time_axis, vertical
+from windtunnel.quantities import three
 from windtunnel.views.serve_words import short, slo_of
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ _STAR: dict[str, Any] = {"shape": "diamond", "size": 200, "stroke": PAPER, "stro
 def _hover(p: Point, unit: str) -> str:
     r = p.result
     return (
-        f"{p.load:,.4g} {unit}\nTTFT {short(r.ttft_s.p50)}, p99 {short(r.ttft_s.p99)}\n"
-        f"TPOT {short(r.tpot_s.p50)}, p99 {short(r.tpot_s.p99)}\n{r.throughput_requests_per_s:,.4g} requests/s done, "
+        f"{three(p.load)} {unit}\nTTFT {short(r.ttft_s.p50)}, p99 {short(r.ttft_s.p99)}\n"
+        f"TPOT {short(r.tpot_s.p50)}, p99 {short(r.tpot_s.p99)}\n{three(r.throughput_requests_per_s)} requests/s done, "
         f"{100 * r.slo_attainment:.1f} % meet the objective"
     )
 
@@ -40,7 +41,7 @@ def _marked(result: SweepResult) -> list[Layer]:
         near_end = result.saturation > (result.tried[0].load * end**3) ** 0.25
         layers += [_without_line(one) for one in vertical(result.saturation, "saturated", left=near_end, y=8)]
     if result.knee is not None:
-        layers += vertical(result.knee.load, f"knee {result.knee.load:,.4g}", colour=BLUE, left=True, y=22)
+        layers += vertical(result.knee.load, f"knee {three(result.knee.load)}", colour=BLUE, left=True, y=22)
     return layers
 
 
@@ -157,7 +158,7 @@ def users_figure(result: SweepResult) -> Chart:
         knee = result.knee.result
         at = {"x": knee.output_tokens_per_s_per_user, "y": knee.output_tokens_per_s_per_device}
         layers.append(dots([at["x"]], [at["y"]], [_hover(result.knee, result.unit)], colour=BLUE, **_STAR))
-        words = [{**at, "text": f"knee {result.knee.load:,.4g}"}]
+        words = [{**at, "text": f"knee {three(result.knee.load)}"}]
         layers.append(layer("text", words, align="right", dx=-11, dy=12, color=BLUE))
     return Chart(
         title="Tokens a second of a device against those of a user",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.clusters.result import PodResult
 from windtunnel.progress import duration
-from windtunnel.quantities import dollars, percent, seconds
+from windtunnel.quantities import dollars, percent, seconds, three
 from windtunnel.views import charts_cluster as charts
 from windtunnel.views.view import Drawing, Fact, Section, Tile, View, chart, sections, table
 
@@ -76,11 +76,11 @@ def _facts(result: ClusterResult) -> tuple[Fact, ...]:
         rows.append(Fact("Deadlines met", percent(result.deadlines_met)))
     if result.power_w is not None and result.energy_kwh is not None:
         watts = ", ".join(f"{name} {result.power_w[name] / 1e3:,.3g} kW" for name in ("mean", "p99", "peak"))
-        rows += [Fact("Power", watts), Fact("Energy", f"{result.energy_kwh:,.4g} kWh")]
+        rows += [Fact("Power", watts), Fact("Energy", f"{three(result.energy_kwh)} kWh")]
     if result.feeds is not None:
         rows += _feeds(result.feeds)
     if result.carbon_kg is not None:
-        rows.append(Fact("Carbon", f"{result.carbon_kg:,.4g} kg CO₂"))
+        rows.append(Fact("Carbon", f"{three(result.carbon_kg)} kg CO₂"))
     if result.cost is not None:
         rows.append(Fact("Cost", f"{dollars(result.cost)} for all devices over the makespan"))
     return tuple(rows)
@@ -102,8 +102,8 @@ def fleet_cells(one: FleetCourse) -> tuple[str, str, str, str, str]:
     own, requests = one.fleet.replica, one.requests
     unmet = float(one.unmet.sum())
     share = f"{unmet:,.0f} of {requests:,.0f} requests unmet ({percent(unmet / requests)})" if requests else "no load"
-    held = [f"{one.device_hours:,.4g} device-hours"]
-    held += [] if one.energy_kwh is None else [f"{one.energy_kwh:,.4g} kWh"]
+    held = [f"{three(one.device_hours)} device-hours"]
+    held += [] if one.energy_kwh is None else [f"{three(one.energy_kwh)} kWh"]
     held += [] if one.cost is None else [dollars(one.cost)]
     return (
         one.fleet.name,

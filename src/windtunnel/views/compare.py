@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from windtunnel.training.results.training_result import TrainingResult
 
 _WHOLE = "#607d8b"
+_LEAST = 1 / 224
+"""Smallest share of a bar that is seen: an eighth of a character."""
 
 
 def view(comparison: Comparison) -> View:
@@ -81,7 +83,7 @@ def _figures(comparison: Comparison) -> Table:
 
 
 def waterfall(first: str, seconds_from: float, by_class: dict[str, float], last: str) -> Table:
-    """Seconds by class of time on the way from one step time to another, each bar where the one before ends.
+    """Seconds by class of time on the way from one step time to another, from zero, each bar where the one before ends.
 
     Args:
         first: name of the first step time.
@@ -94,18 +96,17 @@ def waterfall(first: str, seconds_from: float, by_class: dict[str, float], last:
     levels = [seconds_from]
     for delta in shown.values():
         levels.append(levels[-1] + delta)
-    low = max(min(levels) - 0.15 * (max(levels) - min(levels) or seconds_from), 0.0)
-    span = max(levels) - low
+    span = max(levels)
 
     def bar(begin: float, end: float, tone: str) -> Text:
-        return Text("", start=(begin - low) / span, share=(end - begin) / span, colour=tone)
+        return Text("", start=begin / span, share=max((end - begin) / span, _LEAST), colour=tone)
 
-    rows: list[tuple[Words, ...]] = [(first, seconds(seconds_from), bar(low, seconds_from, _WHOLE))]
+    rows: list[tuple[Words, ...]] = [(first, seconds(seconds_from), bar(0.0, seconds_from, _WHOLE))]
     for at, (name, delta) in zip(levels, shown.items(), strict=False):
         ends = sorted((at, at + delta))
         drawn = bar(ends[0], ends[1], "#c0392b" if delta > 0 else "#2e8b57")
         rows.append((name, Text(signed_seconds(delta), _tone(delta)), drawn))
-    rows.append((Text(last, strong=True), Text(seconds(to), strong=True), bar(low, to, _WHOLE)))
+    rows.append((Text(last, strong=True), Text(seconds(to), strong=True), bar(0.0, to, _WHOLE)))
     return Table((Column(), Column(numeric=True), Column(drop=1)), tuple(rows))
 
 

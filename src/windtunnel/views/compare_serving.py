@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import count, dollars, percent, shown_value, signed_percent, signed_seconds
+from windtunnel.quantities import count, dollars, percent, shown_value, signed_percent, signed_seconds, three
 from windtunnel.serving.comparison import FIGURES
 from windtunnel.views import charts_serve as charts
 from windtunnel.views.serve_words import SATURATED, short
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from windtunnel.serving.comparison import ServingComparison
 
 WORDS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "throughput_requests_per_s": ("requests/s", lambda v: f"{v:,.4g}"),
+    "throughput_requests_per_s": ("requests/s", lambda v: f"{three(v)}"),
     "output_tokens_per_s_per_device": ("output tokens/s per device", lambda v: f"{v:,.1f}"),
     "output_tokens_per_s_per_user": ("output tokens/s per user", lambda v: f"{v:,.1f}"),
     "ttft_s.p50": ("TTFT p50", short),
@@ -26,7 +26,7 @@ WORDS: dict[str, tuple[str, Callable[[float], str]]] = {
     "e2e_s.p50": ("E2E p50", short),
     "e2e_s.p99": ("E2E p99", short),
     "slo_attainment": ("objective met", percent),
-    "goodput_requests_per_s": ("goodput", lambda v: f"{v:,.4g}/s"),
+    "goodput_requests_per_s": ("goodput", lambda v: f"{three(v)}/s"),
     "kv_cache_usage_max": ("cache at most", percent),
     "capacity.tokens": ("cache, tokens", count),
     "preemptions": ("preemptions", count),

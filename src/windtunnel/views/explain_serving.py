@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from windtunnel.quantities import seconds
 from windtunnel.views.serve_words import deployment_line, short, traffic_line
 from windtunnel.views.view import Lines, Section, Table, Text, Tile, View, Words, table
 
@@ -17,7 +18,7 @@ def view(explanation: ServingExplanation) -> View:
     """Iterations of a run."""
     result = explanation.result
     parts = tuple(
-        Section(f"{one.kind}: {1000 * one.seconds:.4g} ms", (_classes(one), _inputs(one)), "at the mean batch")
+        Section(f"{one.kind}: {seconds(one.seconds)}", (_classes(one), _inputs(one)), "at the mean batch")
         for one in explanation.iterations
     )
     lead: tuple[Words, ...] = (deployment_line(result), traffic_line(result), result.bound_by)

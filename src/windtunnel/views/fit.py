@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from windtunnel.planner.memory_fit import FitResult
 
 
+_KEPT = "with the plan's own tp, pp, cp, zero and recompute"
+
+
 def view(result: FitResult) -> View:
     """Whether a plan fits into memory."""
     fit = result.to_dict()
@@ -25,17 +28,17 @@ def view(result: FitResult) -> View:
     numbers = (Column(), Column(numeric=True), Column(numeric=True))
     peak = Table(numbers, tuple((kind, gib(size), percent(size / capacity)) for kind, size in at_peak))
     nearest = [
-        ("largest micro-batch that fits", _or_none(fit["largest_mbs"], "none at this global batch")),
-        ("fewest devices that fit", _or_none(fit["fewest_devices"], "none found with this tp, pp and cp")),
+        ("largest micro-batch", _or_none(fit["largest_mbs"], "none, not even 1")),
+        ("fewest devices", _or_none(fit["fewest_devices"], "none, however many")),
     ]
     for change in fit.get("changes", ()):
-        nearest.append((f"fits with {', '.join(change['settings'])}", f"on {change['devices']:,} devices"))
+        nearest.append((f"on {change['devices']:,} devices", f"with {', '.join(change['settings'])}"))
     return View(
         title="Fit in memory",
         verdict=Text(words, fit_tone(likely, fits=fit["fits"])),
         sections=(
             Section(f"At the peak, stage {fit['stage']}", (peak,)),
-            Section("What fits", (pairs(nearest),)),
+            Section("What fits", (pairs(nearest),), _KEPT),
         ),
         warnings=result.not_runnable,
     )

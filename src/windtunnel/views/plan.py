@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.planner.objectives import METRICS
-from windtunnel.quantities import count, gib, percent, quantity, seconds, signed_percent
+from windtunnel.quantities import count, gib, percent, quantity, seconds, signed_percent, three
 from windtunnel.training.comparison import difference
 from windtunnel.training.results.one_line import workload_line
 from windtunnel.views import charts_plan as charts
@@ -26,7 +26,7 @@ from windtunnel.views.plan_labels import (
     scale_text,
     table_names,
 )
-from windtunnel.views.train import interval_text, memory_tile, next_notes, origin, scenario_section
+from windtunnel.views.train import interval_text, memory_tile, next_facts, origin, scenario_section
 from windtunnel.views.view import Drawing, Lines, Section, Text, Tile, View, Words, chart, dim, pairs, sections, table
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def view(result: PlanResult) -> View:
         lead=(workload_line(best), f"best {goal} of {proof.candidates:,} plans"),
         verdict=None if proof.complete else Text(stopped, "warn"),
         tiles=_tiles(result),
+        facts=next_facts(best.measure_next),
         sections=sections(
             _front(result),
             _time_against_memory(result),
@@ -96,7 +97,7 @@ def _best(result: PlanResult) -> Tile:
     name = "Best plan" if result.choice is None else "Fastest as simulated"
     values = {} if row is None else {n: v for n, v in row.values.items() if n != "step_time"}
     others = ", ".join(f"{metric_words(n)} {quantity(v, METRICS[n].unit)}" for n, v in values.items())
-    notes = (best_words(result), interval_text(best), others, run_line(result), *next_notes(best.measure_next))
+    notes = (best_words(result), interval_text(best), others, run_line(result))
     return Tile(name, seconds(best.step_time_s), tuple(note for note in notes if note))
 
 
@@ -246,9 +247,9 @@ def run_line(result: PlanResult) -> str:
     run: dict[str, Any] = {} if row is None else row.whole_run
     if not run:
         return ""
-    parts = [f"{run['days']:.4g} days expected, {run['ideal_days']:.4g} without failures and saves"]
+    parts = [f"{three(run['days'])} days expected, {three(run['ideal_days'])} without failures and saves"]
     parts += [f"${run['run_cost']:,.0f}"] if run["run_cost"] == run["run_cost"] else []
-    parts += [f"{run['carbon_kg'] / 1000:,.4g} t CO₂"] if run["carbon_kg"] == run["carbon_kg"] else []
+    parts += [f"{three(run['carbon_kg'] / 1000)} t CO₂"] if run["carbon_kg"] == run["carbon_kg"] else []
     parts.append(f"{run['spares']} spares")
     saves = f"{gib(run['checkpoint_bytes'])} saved every {seconds(run['interval_s'])}"
     parts.append(f"{saves}, which stops the steps for {seconds(run['save_s'])}; load {seconds(run['load_s'])}")
@@ -290,7 +291,7 @@ def run_proof_words(result: PlanResult) -> list[str]:
     ideal = row.whole_run["ideal_days"]
     out = [
         f"Proven: no plan has a lower expected {name} in closed form; with this plan's step no run can take less than "
-        f"{ideal:.4g} days."
+        f"{three(ideal)} days."
     ]
     if result.finalists:
         tied = sum(one.behind_interval[0] <= 0 for one in result.finalists) - 1
@@ -344,7 +345,7 @@ def instead_words(best: TrainingResult, other_s: float | None) -> str:
 def choice_words(choice: Choice) -> str:
     """Why a plan is recommended."""
     if choice.same:
-        return "no simulated plan is simpler and cannot be told apart from it"
+        return "no simpler plan comes close"
     why = _SIMPLER[choice.differs[0]]
     if choice.probability_fastest_faster is None:
         return f"simpler ({why}); no measured pair of plans differs in these switches"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import percent, quantity, seconds
+from windtunnel.quantities import percent, quantity, seconds, three
 from windtunnel.views import charts_plan_serving as charts
 from windtunnel.views.plan_serving_labels import (
     AXES,
@@ -59,8 +59,8 @@ def view(plan: ServingPlan) -> View:
 
 def _tiles(plan: ServingPlan) -> Iterator[Tile]:
     best = plan.best
-    rates = f"{best.values['tokens_per_s_per_device']:,.4g} tokens/s a device"
-    rates += f", {best.values['tokens_per_s_per_user']:,.4g} a user"
+    rates = f"{three(best.values['tokens_per_s_per_device'])} tokens/s a device"
+    rates += f", {three(best.values['tokens_per_s_per_user'])} a user"
     more = (limits_words(best), _load(plan, best, upper=plan.upper), certain_words(plan), rates)
     yield _tile(plan, best, f"Best {plan.objectives[0].replace('_', ' ')}", f" on {where_words(best)}", *more)
     for name, other in (("Central prediction", plan.central), ("Simpler, as good", plan.simpler)):
@@ -103,7 +103,7 @@ def _deployments(plan: ServingPlan, rows: Sequence[Deployment]) -> Table:
             *(str(d.plan[n]) for n in several),
             f"{d.plan['max_num_seqs']:,}",
             f"{d.plan['max_num_batched_tokens']:,}",
-            f"{d.load:,.4g}" if d.load else "–",
+            f"{three(d.load)}" if d.load else "–",
             *(metric_words(n, d.values[n]) for n in names),
             milli(d.quantiles["ttft_s"]),
             milli(d.quantiles["tpot_s"]),
@@ -262,7 +262,7 @@ def proof_words(plan: ServingPlan) -> list[str]:
     said = ", ".join(f"{n:,} {words}" for n, words in parts if n)
     out = [f"{p.candidates:,} candidates, {plan.screened_per_s:,.0f} screened a second: {said}."]
     if not p.complete:
-        left = "and others have no bound yet" if p.unscreened else f"the best of them could reach {p.next_bound:,.4g}"
+        left = "and others have no bound yet" if p.unscreened else f"the best of them could reach {three(p.next_bound)}"
         out.append(f"Stopped early: {p.open:,} were not looked at; {left}.")
     else:
         assumed = " if failing at a load means failing at higher ones" if p.load else ""

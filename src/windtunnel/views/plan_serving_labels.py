@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.quantities import three
+
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan_deployment import Deployment, ServingPlan
 
@@ -40,13 +42,13 @@ def where_words(d: Deployment) -> str:
 def load_words(d: Deployment, plan: ServingPlan) -> str:
     """The load that a deployment serves."""
     if plan.load_of == "rate_per_s":
-        return f"{d.load:,.4g} requests/s"
+        return f"{three(d.load)} requests/s"
     return f"{d.load:,.0f} in flight" if plan.load_of == "concurrency" else "the given requests"
 
 
 def milli(seconds: float) -> str:
     """Milliseconds, or seconds from one on."""
-    return f"{seconds:,.3g} s" if seconds >= 1 else f"{1e3 * seconds:,.4g} ms"
+    return f"{seconds:,.3g} s" if seconds >= 1 else f"{three(1e3 * seconds)} ms"
 
 
 def thinned(plan: ServingPlan) -> list[Deployment]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.programs.charts import ACROSS, break_even_chart, front_chart, load_chart
-from windtunnel.quantities import assumed_text, duration, seconds
+from windtunnel.quantities import assumed_text, duration, seconds, three
 from windtunnel.views.view import Section, Text, Tone, View, Words, chart, dim, pairs, sections, sources, table
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def row(result: ReasonResult, point: Point) -> list[str]:
     if _has_deadline(result):
         cells.append("not stated" if point.deadline_met is None else share(point.deadline_met))
     devices = [f"{point.num_devices}"] if _unlike_devices(result) else []
-    return [*cells, f"{point.tokens:,.0f}", f"{point.calls:,.4g}", *devices]
+    return [*cells, f"{point.tokens:,.0f}", f"{three(point.calls)}", *devices]
 
 
 def _named(result: ReasonResult, point: Point | None = None) -> list[str]:
@@ -266,7 +266,7 @@ def best_lines(result: ReasonResult) -> list[tuple[str, str]]:
         out.append(("deadline", f"{share(best.deadline_met)} of problems keep it"))
     found = best.cached_tokens / best.prompt_tokens if best.prompt_tokens else 0.0
     read = f"{best.prompt_tokens:,.0f} tokens read ({share(found)} of them found in the cache)"
-    out.append(("work", f"{best.calls:,.4g} calls a problem, {read}, {best.tokens:,.0f} written"))
+    out.append(("work", f"{three(best.calls)} calls a problem, {read}, {best.tokens:,.0f} written"))
     out.append(("bound by", best.bound_by))
     return [(name, text) for name, text in out if text]
 

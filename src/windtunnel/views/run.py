@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import assumed_text, count, dollars, duration, gib, percent, seconds
+from windtunnel.quantities import assumed_text, count, dollars, duration, gib, percent, seconds, significant
 from windtunnel.runs.charts import COLOURS, distribution, progress, waterfall
 from windtunnel.views.view import Column, Section, Table, Text, Tile, View, chart, pairs, sections, table
 
@@ -73,7 +73,8 @@ def headline(result: RunResult) -> str:
     """Days and their spread, in hours below two days."""
     unit, name = time_unit(result.days["mean"])
     d = {key: value * 86400.0 / unit for key, value in result.days.items()}
-    return f"{d['mean']:.1f} {name} (P10 {d['p10']:.1f}, P50 {d['p50']:.1f}, P90 {d['p90']:.1f})"
+    ends = ", ".join(f"{key.upper()} {significant(d[key])}" for key in ("p10", "p50", "p90"))
+    return f"{significant(d['mean'])} {name} ({ends})"
 
 
 def figure_rows(result: RunResult) -> list[tuple[str, str, str]]:
@@ -82,7 +83,7 @@ def figure_rows(result: RunResult) -> list[tuple[str, str, str]]:
     low, high = (result.interval[at] * 86400.0 for at in ("low", "high"))
     rows = [
         ("ideal", in_days(result.ideal_days), f"{count(result.steps)} steps of {seconds(result.step_time_s)}"),
-        ("80 % interval", f"{low / unit:.1f} to {high / unit:.1f} {name}", _interval_of(result)),
+        ("80 % interval", f"{significant(low / unit)} to {significant(high / unit)} {name}", _interval_of(result)),
         ("goodput", percent(result.goodput), "steps that count over wall time"),
         (
             "ETTR",
@@ -160,7 +161,7 @@ def _replan_rows(result: RunResult) -> list[tuple[str, str, str]]:
 
 def money(value: float) -> str:
     """Dollars, in millions where there are some."""
-    return f"${value / 1e6:,.1f} M" if value >= 1e6 else dollars(value)
+    return f"${significant(value / 1e6)} M" if value >= 1e6 else dollars(value)
 
 
 def in_days(days: float) -> str:
@@ -240,4 +241,4 @@ def _signed(days: float) -> str:
 
 def _fine(value: float) -> str:
     """Dollars with two digits behind millions: spares cost little."""
-    return f"${value / 1e6:,.2f} M" if value >= 1e6 else dollars(value)
+    return f"${significant(value / 1e6)} M" if value >= 1e6 else dollars(value)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from windtunnel.quantities import count, percent, seconds
+from windtunnel.quantities import count, percent, seconds, significant
 from windtunnel.runs.search_figures import curve, days_against_money
 from windtunnel.views.view import Drawing, Section, Table, Text, View, Words, chart, dim, sections, table
 
@@ -62,7 +62,7 @@ def headline(result: RunSearchResult) -> str:
     best = result.best
     return (
         f"{_GOALS[result.objective]}: {best.tiers}, saves every {seconds(best.interval_s)}, {best.spares} spares: "
-        f"{best.days:.2f} days{_money(best)}"
+        f"{significant(best.days)} days{_money(best)}"
     )
 
 
@@ -73,7 +73,7 @@ def gain_line(result: RunSearchResult) -> str:
         return ""
     if own.behind is None:
         return "The scenario's own run is the best choice."
-    return f"The scenario's own run: {own.days:.2f} days{_money(own)}; {_behind(own, result)} behind the best."
+    return f"The scenario's own run: {significant(own.days)} days{_money(own)}; {_behind(own, result)} behind the best."
 
 
 def runner_up_line(result: RunSearchResult) -> str:
@@ -104,7 +104,7 @@ def cells(one: RunChoice, result: RunSearchResult) -> tuple[str, ...]:
         one.tiers,
         seconds(one.interval_s),
         f"{one.spares}",
-        f"{one.days:.2f} ({low:.2f} to {high:.2f})",
+        f"{significant(one.days)} ({significant(low)} to {significant(high)})",
         _money(one).removeprefix(", ") or "–",
         "–" if one.carbon_kg is None else count(one.carbon_kg / 1000.0),
         percent(one.goodput),

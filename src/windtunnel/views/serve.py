@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.charts.colours import BLUE, IDLE, ORANGE, RED
-from windtunnel.quantities import assumed_text, count, dollars, gib, percent, seconds
+from windtunnel.quantities import assumed_text, count, dollars, gib, percent, seconds, three
 from windtunnel.serving.results.run_record import time_series
 from windtunnel.training.results.colours import memory_colour
 from windtunnel.views import charts_serve as charts
@@ -113,12 +113,12 @@ def _tiles(result: ServingResult) -> tuple[Tile, ...]:
     each = f"{result.output_tokens_per_s_per_device:,.0f} per device"
     users = f"{result.output_tokens_per_s_per_user:,.0f} per user"
     notes = (rate, f"{each}, {users}; {devices}", window_text(result))
-    served = Text(f"{result.throughput_requests_per_s:,.4g}", path="throughput_requests_per_s")
+    served = Text(f"{three(result.throughput_requests_per_s)}", path="throughput_requests_per_s")
     tiles = [_latency(result, slo, "TTFT", "ttft", result.ttft_s), _latency(result, slo, "TPOT", "tpot", result.tpot_s)]
     tiles.append(Tile("Throughput", served, tuple(note for note in notes if note), "requests/s"))
     if asked := objective_text(slo):
         verdict = Text(verdict_text(result), "good" if result.slo_met else "bad")
-        good = Text(f"{result.goodput_requests_per_s:,.4g}", path="goodput_requests_per_s")
+        good = Text(f"{three(result.goodput_requests_per_s)}", path="goodput_requests_per_s")
         tiles.append(Tile("Goodput", good, (asked, verdict), "requests/s"))
     else:
         tiles.append(_latency(result, slo, "E2E", "e2e", result.e2e_s))

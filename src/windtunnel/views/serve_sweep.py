@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from windtunnel.quantities import count, percent, seconds
+from windtunnel.quantities import count, percent, seconds, three
 from windtunnel.views import charts_serve_sweep as charts
 from windtunnel.views import serve
 from windtunnel.views.serve_words import deployment_line, objective_text, short, slo_of, traffic_line
@@ -73,7 +73,7 @@ def _with_run(own: View, result: SweepResult, run: View) -> View:
 
 def load_text(result: SweepResult, load: float) -> str:
     """A load with its unit: `5.33 requests/s`, `64 in flight`."""
-    return f"{load:,.4g} {result.unit}"
+    return f"{three(load)} {result.unit}"
 
 
 def _found(result: SweepResult) -> Iterator[Fact]:
@@ -90,7 +90,7 @@ def _found(result: SweepResult) -> Iterator[Fact]:
         words = f"from {load_text(result, result.saturation)} on the queue grows without end"
         yield Fact("Saturated", Text(words, "bad"))
     if result.objective:
-        rate = f"{result.best.result.goodput_requests_per_s:,.4g} requests/s"
+        rate = f"{three(result.best.result.goodput_requests_per_s)} requests/s"
         yield Fact("Best goodput", f"{rate} at {load_text(result, result.best.load)}")
     if result.knee is not None and full.bound_by:
         yield Fact("At the knee", full.bound_by)
@@ -154,11 +154,11 @@ def field_view(sweep: FieldSweep) -> View:
             (
                 name,
                 *(short(getattr(d, q)) for d in (r.ttft_s, r.tpot_s) for q in ("p50", "p99")),
-                f"{r.output_tokens_per_s_per_device:,.4g}",
-                f"{r.output_tokens_per_s_per_user:,.4g}",
+                f"{three(r.output_tokens_per_s_per_device)}",
+                f"{three(r.output_tokens_per_s_per_user)}",
                 percent(r.kv_cache_usage_max),
                 percent(r.slo_attainment),
-                f"{r.goodput_requests_per_s:,.4g}/s",
+                f"{three(r.goodput_requests_per_s)}/s",
                 "saturated" if r.saturated else "best" if p is sweep.best else "",
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.quantities import count, percent, seconds
+from windtunnel.quantities import count, percent, seconds, three
 from windtunnel.training.results.one_line import cluster_text, model_text
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def tasks_text(tasks: dict[str, dict[str, Any]]) -> str:
             continue
         took = found["latency_s"]
         line = (
-            f"{name}: {count(found['tasks'])} of {found['calls_per_task']:,.4g} requests; each takes "
+            f"{name}: {count(found['tasks'])} of {three(found['calls_per_task'])} requests; each takes "
             f"{seconds(took['mean'])}, p99 {seconds(took['p99'])}"
         )
         if "held_tokens" in found:

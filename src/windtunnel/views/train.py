@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.charts.colours import IDLE
-from windtunnel.quantities import assumed_text, count, gib, percent, seconds, signed_percent, value_text
+from windtunnel.quantities import assumed_text, count, gib, percent, seconds, signed_percent, three, value_text
 from windtunnel.training.results.charts import memory_chart, ordered_breakdown
 from windtunnel.training.results.colours import colour, memory_colour
 from windtunnel.training.results.grades import grade_line
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 PHASES = "shares of its steps and of its time; figures above are means over the run, memory that of the fullest phase"
 _STAGES_PRINTED = 12
+_SEEN = 5e-4
+"""Share of the step from which a class of time has a line: less is 0.0 %."""
 _HALF = 0.5
 """Share of the interval's width down to which a measurement has to narrow it to be proposed on the first screen."""
 
@@ -86,7 +88,7 @@ def view(result: TrainingResult, *, published: Published | None = None, interval
             f"{plan_line(result.plan)} · {m:,} micro-batch{'' if m == 1 else 'es'} per replica",
         ),
         tiles=_tiles(result, published, interval=interval),
-        facts=_facts(result),
+        facts=(*_facts(result), *(next_facts(result.measure_next) if interval else ())),
         sections=sections(
             timeline(result),
             _breakdown(result),
@@ -122,11 +124,11 @@ def interval_text(result: TrainingResult) -> str:
     return f"{100 * band.level:.0f} % interval {seconds(band.low)} to {seconds(band.high)} ({band.grade})"
 
 
-def next_notes(found: NextMeasurement | None) -> tuple[Words, ...]:
-    """What to measure next, and its command below; nothing where that would not halve the interval."""
+def next_facts(found: NextMeasurement | None) -> tuple[Fact, ...]:
+    """What to measure next, with its command; nothing where that would not halve the interval."""
     halves = found is not None and found.half_width_after <= _HALF * found.half_width
     told = next_lines(found) if halves else None
-    return () if told is None else (f"measure next: {told[0]}", Text(told[1], code=True))
+    return () if told is None else (Fact("Measure next", f"{told[0]}: {told[1]}"),)
 
 
 def memory_tile(result: TrainingResult) -> Tile:
@@ -145,7 +147,6 @@ def memory_tile(result: TrainingResult) -> Tile:
 def _tiles(result: TrainingResult, published: Published | None, *, interval: bool) -> tuple[Tile, ...]:
     notes: tuple[Words, ...] = (interval_text(result),) if interval else ()
     notes += () if published is None else (_against(result, published),)
-    notes += next_notes(result.measure_next) if interval else ()
     band = result.interval
     drawn = Band(
         band.low,
@@ -175,8 +176,8 @@ def _time_to_train(found: TimeToTrain | None) -> tuple[Tile, ...]:
     """Minutes until the target, where the steps to it are stated."""
     if found is None:
         return ()
-    ends = f"{100 * found.level:.0f} % interval {found.low:,.4g} to {found.high:,.4g} min"
-    return (Tile("Time to train", f"{found.minutes:,.4g} min", (f"{found.steps:,.0f} steps; {ends}", found.basis)),)
+    ends = f"{100 * found.level:.0f} % interval {three(found.low)} to {three(found.high)} min"
+    return (Tile("Time to train", f"{three(found.minutes)} min", (f"{found.steps:,.0f} steps; {ends}", found.basis)),)
 
 
 def _against(result: TrainingResult, published: Published) -> Text:
@@ -205,7 +206,8 @@ _SHARES = (Column(), Column(numeric=True), Column(numeric=True), Column(drop=1))
 
 
 def _breakdown(result: TrainingResult) -> Section:
-    items = ordered_breakdown(result)
+    least = _SEEN * result.step_time_s
+    items = [(name, value) for name, value in ordered_breakdown(result) if abs(value) >= least]
     widest = max((value for _, value in items), default=1.0)
     rows: list[tuple[Words, ...]] = [
         (

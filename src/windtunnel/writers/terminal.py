@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 STYLES = {"": "", "good": "green", "bad": "bold red", "warn": "yellow", "dim": "dim", "accent": "cyan"}
 _BAR, _INDENT = 28, 2
 _HEIGHTS = "▁▂▃▄▅▆▇█"
+_ASSUMED, _DETAIL = "Assumed  ", "; -v says why"
 _LONGEST_WORD = 24
 """Characters of a word beyond which a column may break it: an address, a path."""
 
 
-def render(view: v.View) -> RenderableType:
-    """Everything that the view says."""
+def render(view: v.View, *, everything: bool = True) -> RenderableType:
+    """What the view says.
+
+    Args:
+        view: what to print.
+        everything: assumptions and sources a line each, and columns beyond the width as tables of their own; else
+            assumptions and sources in one line, and tables without the columns that the width has no room for.
+    """
     head = Styled(view.title, style="bold")
     if view.aside:
         head.append(f"   {view.aside}", style="dim not bold")
@@ -37,12 +44,32 @@ def render(view: v.View) -> RenderableType:
         parts += [Styled(), *(Styled(f"warning: {line}", style="yellow") for line in view.warnings)]
     if view.tiles or view.facts:
         parts += [Styled(), _figures(view)]
-    for section in (*view.sections, view.assumptions):
+    for section in (*view.sections, *((view.assumptions, view.methods) if everything else ())):
         if section is not None and not section.pages_only:
-            parts += _section(section)
-    if view.methods is not None:
-        parts += _section(view.methods)
+            parts += _section(section, everything=everything)
+    if not everything and (view.assumed or view.citations):
+        parts += [Styled(), _InOneLine(view)]
     return Group(*parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _InOneLine:
+    """What was assumed, as many values as a line holds, and how many sources there are."""
+
+    view: v.View
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """One line."""
+        values = [f"{field.rsplit('.', 1)[-1]} {value}" for field, value, _ in self.view.assumed]
+        sources = len(self.view.citations)
+        cited = f"{sources} source{'' if sources == 1 else 's'}" if sources else ""
+        for shown in range(len(values), -1, -1):
+            left = f"{len(values) - shown} more" if shown and shown < len(values) else ""
+            left = left or (f"{len(values)} values" if values and not shown else "")
+            told = ", ".join([*values[:shown], *filter(None, (left, cited))])
+            if len(told) + len(_ASSUMED) + len(_DETAIL) <= options.max_width:
+                break
+        yield Styled.assemble((_ASSUMED, "bold"), told, (_DETAIL, "dim"), no_wrap=True, overflow="ellipsis")
 
 
 def styled(words: v.Words, style: str = "") -> Styled:
@@ -125,8 +152,8 @@ class _Facts:
             yield grid
 
 
-def _section(section: v.Section) -> list[RenderableType]:
-    blocks = [drawn for block in section.blocks if (drawn := _block(block)) is not None]
+def _section(section: v.Section, *, everything: bool) -> list[RenderableType]:
+    blocks = [drawn for block in section.blocks if (drawn := _block(block, everything=everything)) is not None]
     if not blocks:
         return []
     title = Styled(f"\n{section.title}" if section.title else "", style="bold")
@@ -136,10 +163,10 @@ def _section(section: v.Section) -> list[RenderableType]:
     return [title, *(Padding(block, (0, 0, 0, indent), expand=False) for block in blocks)]
 
 
-def _block(block: v.Block) -> RenderableType | None:
+def _block(block: v.Block, *, everything: bool) -> RenderableType | None:
     match block:
         case v.Table():
-            return _Rows(block) if block.rows else None
+            return _Rows(block, everything) if block.rows else None
         case v.Lines():
             return _lines(block) if block.lines else None
         case v.Code():
@@ -158,9 +185,10 @@ def _lines(block: v.Lines) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A table that fits its room: it drops columns, then splits, then breaks texts between words."""
+    """A table that fits its room: it drops columns, or with `everything` splits, then breaks texts between words."""
 
     table: v.Table
+    everything: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """One grid, or several below each other, each with the first column in front."""
@@ -173,11 +201,17 @@ class _Rows:
         wish = [max((_longest(text.plain) for text in texts), default=0) for texts in cells]
         wish = [max(size, len(column.name)) for size, column in zip(wish, own.columns, strict=True)]
         gap = 3 if own.headed or own.totals else 2
-        for group in _groups(self._kept(least, gap, options.max_width), least, gap, options.max_width):
+        groups = list(_groups(self._kept(least, gap, options.max_width), least, gap, options.max_width))
+        left = [own.columns[at].name for group in groups[1:] for at in group[1:]]
+        if self.everything or not any(left):
+            left = []
+        for group in groups[:1] if left else groups:
             widths = _shared(
                 [least[at] for at in group], [wish[at] for at in group], options.max_width - gap * (len(group) - 1)
             )
             yield _grid(own, group, widths, cells)
+        if left:
+            yield Styled(f"no room for {', '.join(filter(None, left))}: -v, or a wider terminal", style="dim")
 
     def _kept(self, least: Sequence[int], gap: int, room: int) -> list[int]:
         """Columns that a terminal of this width shows."""
@@ -240,8 +274,10 @@ def _groups(kept: Sequence[int], least: Sequence[int], gap: int, room: int) -> I
 
 
 def _shared(least: Sequence[int], wish: Sequence[int], room: int) -> list[int]:
-    """Widths between least and wish that fill the room: names in front first, then small wishes."""
+    """Widths between least and wish that fill the room: names in front first, up to half of it, then small wishes."""
     out = list(least)
+    if len(wish) > 1 and sum(wish) > room:
+        wish = [max(min(wish[0], room // 2), least[0]), *wish[1:]]
     spare = max(room - sum(out), 0)
     order = sorted(range(len(out)), key=lambda at: (at > 0, wish[at] - least[at]))
     for place, at in enumerate(order):

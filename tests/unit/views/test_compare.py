@@ -48,3 +48,13 @@ def _steps(view: View) -> list[tuple[Words, Words, Text]]:
         assert isinstance(bar, Text)
         found.append((name, said, bar))
     return found
+
+
+def test_bars_of_a_waterfall_begin_at_zero() -> None:
+    found = compare.waterfall("A", 0.981, {"memory bound": -0.028, "gemm": -0.006}, "B")
+    bars = [row[2] for row in found.rows]
+    assert all(isinstance(bar, Text) and bar.share for bar in bars)
+    first, *between, last = (bar for bar in bars if isinstance(bar, Text))
+    assert first.start == last.start == 0.0
+    assert (last.share or 0.0) / (first.share or 1.0) == pytest.approx(0.947 / 0.981)
+    assert all(bar.start > 0.9 for bar in between)

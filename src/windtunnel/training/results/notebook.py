@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.charts.page import figures_table, in_notebook
+from windtunnel.quantities import gib
 from windtunnel.training.results.charts import breakdown_chart, duration
 
 
@@ -12,7 +13,7 @@ def figures(result: Any) -> list[tuple[str, str]]:
     """(name, figure with its unit) of what a reader asks first."""
     band, memory = result.interval, result.memory
     fits = "fits" if result.memory_fits else "does not fit"
-    reserved = f"{memory.peak_reserved_bytes / 2**30:.2f} of {memory.capacity_bytes / 2**30:.2f} GiB, {fits}"
+    reserved = f"{gib(memory.peak_reserved_bytes)} of {gib(memory.capacity_bytes)}, {fits}"
     interval = f"{100 * band.level:.0f} % interval {duration(band.low)} to {duration(band.high)}, {band.grade}"
     rate = f"{result.tokens_per_s_per_device:,.0f} tokens/s per device, {result.tokens_per_s:,.0f} on all"
     return [
