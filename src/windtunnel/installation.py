@@ -73,7 +73,7 @@ def _packages_check(needed: Sequence[str]) -> dict[str, Any]:
 
 def _cache_check() -> dict[str, Any]:
     """Where compiled kernels are kept, and how many are there."""
-    from windtunnel.kernel_cache import KERNEL_SOURCES, cache_directory
+    from windtunnel.kernel_cache import BASELINE, KERNEL_SOURCES, STORED, cache_directory, why_not_stored
 
     try:
         directories = [Path(cache_directory(package)) for package in KERNEL_SOURCES]
@@ -82,6 +82,9 @@ def _cache_check() -> dict[str, Any]:
     kept = sum(len(list(directory.glob("*.compiled"))) for directory in directories)
     where = directories[0].parent
     detail = f"{kept} kernels in {where}" if kept else f"none yet; will be kept in {where}"
+    if STORED.is_dir():
+        why = why_not_stored()
+        detail += f"; those of this installation {f'cannot be used: {why}' if why else f'are for {BASELINE[0]}'}"
     return {"name": "compiled code", "ok": True, "detail": detail}
 
 
@@ -113,7 +116,7 @@ def _warm_cluster() -> None:
 
 def _warm() -> dict[str, Any]:
     """Compile what training, serving and whole runs use, and say how long it took."""
-    from windtunnel.engine import block_kernel, flow_kernel, kernels
+    from windtunnel.engine import block_kernel, flow_kernel, kernels, simulate_flows
     from windtunnel.kernel_cache import always_compiled, compile_seconds
     from windtunnel.runs.event_loop.replicate import jitted
     from windtunnel.runs.simulate import simulate_run
@@ -124,6 +127,7 @@ def _warm() -> dict[str, Any]:
     with always_compiled():
         simulate_serving({"model": _SCENARIO["model"], "cluster": _SCENARIO["cluster"], "serving": serving})
         _warm_cluster()
+        simulate_flows([[0]], [1.0], [1.0])
         simulate_run({**_SCENARIO, "run": {"steps": 100, "replications": 1}}, sensitivities=False, run=jitted)
     loaded = ", ".join(module.__name__.rpartition(".")[2] for module in (kernels, block_kernel, flow_kernel))
     detail = f"{loaded} and the loops over requests, states of a run and jobs; compiling took {compile_seconds():.0f} s"

@@ -5,7 +5,8 @@ edit of a helper would leave the callers' old machine code in use; and it files 
 sources, so that a second copy of them compiles everything again. Here the jitted functions of a package share one
 directory whose name carries a hash of all kernel sources that the package compiles, and of the versions that compile
 them. In it a function is found by its file's name, its name and its line, wherever the sources lie. Each file carries a
-checksum, so that a damaged one is set aside and compiled anew (`windtunnel.kernel_cache.read_checked`).
+checksum, so that a damaged one is set aside and compiled anew (`windtunnel.kernel_cache.read_checked`). What it lacks
+may have come with the installation, compiled for a baseline of processors (`windtunnel.kernel_cache.stored_directory`).
 
 Importing this module imports Numba.
 """
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -37,7 +37,16 @@ from numba.core.datamodel.registry import default_manager
 from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering
 
-from windtunnel.kernel_cache import cache_directory, package_of, read_checked, set_aside, write_checked
+from windtunnel.kernel_cache import (
+    BASELINE,
+    cache_directory,
+    package_of,
+    read_checked,
+    read_stored,
+    set_aside,
+    stored_directory,
+    write_checked,
+)
 
 _NUMBA: Any = _caching
 """The module in which Numba looks up what keeps machine code."""
@@ -253,26 +262,33 @@ class _Files:
     """
 
     def __init__(self, cache_path: str, filename_base: str, source_stamp: str) -> None:
-        self._begin, self._stamp = os.path.join(cache_path, filename_base), source_stamp
+        self._folder, self._name, self._stamp = Path(cache_path), filename_base, source_stamp
 
-    def _path(self, key: Any) -> Path:
-        return Path(f"{self._begin}.{hashlib.sha256(repr((self._stamp, key)).encode()).hexdigest()[:16]}.nbc")
+    def _path(self, folder: Path, key: Any) -> Path:
+        return folder / f"{self._name}.{hashlib.sha256(repr((self._stamp, key)).encode()).hexdigest()[:16]}.nbc"
 
     def flush(self) -> None:
         """Forget all specialisations."""
-        start = Path(self._begin)
-        for path in start.parent.glob(f"{start.name}.*.nbc"):
+        for path in self._folder.glob(f"{self._name}.*.nbc"):
             with contextlib.suppress(OSError):
                 path.unlink()
 
     def save(self, key: Any, data: Any) -> None:
         """Keep what was compiled, where that can be written."""
-        write_checked(self._path(key), dumps((self._stamp, key, data)))
+        write_checked(self._path(self._folder, key), dumps((self._stamp, key, data)))
 
     def load(self, key: Any) -> Any:
-        """What was compiled before; None: nothing, or a file that cannot be used."""
-        path = self._path(key)
-        content = read_checked(path)
+        """What was compiled before, here or for the baseline; None: nothing, or files that cannot be used."""
+        found = self._unpacked(self._path(self._folder, key), key, read_checked)
+        stored = stored_directory(self._folder) if found is None else None
+        if stored is None:
+            return found
+        signature, (triple, *_), code = key
+        key = signature, (triple, *BASELINE), code
+        return self._unpacked(self._path(stored, key), key, read_stored)
+
+    def _unpacked(self, path: Path, key: Any, read: Callable[[Path], bytes | None]) -> Any:
+        content = read(path)
         if content is None:
             return None
         try:
@@ -296,3 +312,8 @@ event.register("numba:compile", _compiling)
 def compile_seconds() -> float:
     """Seconds that this process has spent on compiling, none for what the cache had."""
     return float(_compiling.duration) if _compiling.done else 0.0
+
+
+def compiling() -> bool:
+    """Whether a function is being compiled at this moment."""
+    return bool(_compiling._depth)

@@ -1,5 +1,7 @@
 """Directories that keep compiled kernels, one for each package that has kernels, and whether a kernel is compiled.
 
+A wheel for one platform holds the same directories, filled (ADR 54): what a cache lacks is looked up there.
+
 A kernel is named by its package in `KERNEL_SOURCES`, a slash and a name, such as "clusters/event_loop/queue".
 
 Importing this module does not import Numba.
@@ -42,6 +44,14 @@ ROOT = Path(__file__).resolve().parent
 PREFIX = "windtunnel-kernels-"
 KEPT = 6
 """Cache directories of a package that stay, the one in use included: other versions of its sources, Python or Numba."""
+STORED = ROOT / "machine_code"
+"""Directories of compiled kernels that came with the installation; only wheels for one platform have them."""
+BASELINE = "x86-64-v3", "+sse4.2,+avx,+avx2,+fma"
+"""Name and features of the processor that they are compiled for, as `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES`."""
+_BASELINE_FLAGS = frozenset("pni ssse3 sse4_1 sse4_2 popcnt cx16 lahf_lm avx avx2 bmi1 bmi2 f16c fma abm movbe".split())
+"""What a processor has to have for it, as Linux names it."""
+_NO_CODE = frozenset(["NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER"])
+"""Variables of Numba that do not change machine code."""
 
 
 TWIN_BUDGET_S = 2.0
@@ -68,9 +78,11 @@ def always_compiled() -> Iterator[None]:
 
 @cache
 def is_compiled(kernel: str) -> bool:
-    """Whether a kernel, or one specialisation of it, has run compiled with this cache before."""
+    """Whether a kernel, or one specialisation of it, has run compiled with this cache before, or came compiled."""
     with contextlib.suppress(OSError):
-        return kernel_file(kernel, "compiled").exists()
+        own = kernel_file(kernel, "compiled")
+        stored = stored_directory(own.parent)
+        return own.exists() or (stored is not None and (stored / own.name).exists())
     return False
 
 
@@ -92,10 +104,51 @@ def kernel_file(kernel: str, suffix: str) -> Path:
     return Path(cache_directory(package), f"{name}.{suffix}")
 
 
+@cache
+def stored_directory(directory: Path) -> Path | None:
+    """The directory of a package's kernels that came with the installation, where this process can run them.
+
+    Args:
+        directory: of the same kernels in a cache; its name says what they depend on.
+    """
+    stored = STORED / directory.name
+    return stored if not why_not_stored() and stored.is_dir() else None
+
+
+@cache
+def why_not_stored() -> str:
+    """Why the kernels that came with the installation cannot be used; empty: they can, or none came."""
+    if not STORED.is_dir():
+        return ""
+    if changed := sorted(name for name in os.environ if name.startswith("NUMBA_") and name not in _NO_CODE):
+        return f"{', '.join(changed)} may change machine code"
+    if lacking := _BASELINE_FLAGS - _processor_flags():
+        return f"this processor is below {BASELINE[0]}: it lacks {', '.join(sorted(lacking))}"
+    if not any((STORED / _directory_name(package)).is_dir() for package in KERNEL_SOURCES):
+        return "they are for another Python, Numba or LLVM than these"
+    return ""
+
+
+def _processor_flags() -> frozenset[str]:
+    """What this processor has, as Linux names it; nothing where that cannot be read."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            name, _, value = line.partition(":")
+            if name.strip() == "flags":
+                return frozenset(value.split())
+    return frozenset()
+
+
 def compile_seconds() -> float:
     """Seconds that this process has spent on compiling kernels; what the cache had costs none."""
     jit = sys.modules.get("windtunnel.jit")
     return float(jit.compile_seconds()) if jit is not None else 0.0
+
+
+def compiling() -> bool:
+    """Whether a kernel is being compiled at this moment, by any thread of this process."""
+    jit = sys.modules.get("windtunnel.jit")
+    return jit is not None and bool(jit.compiling())
 
 
 def runs_on_twin(kernel: str, twin_s: float) -> bool:
@@ -150,14 +203,18 @@ def cache_directory(package: str) -> str:
     is executed, so that a directory is used only where it is this user's and nobody else may write to it. Where there
     is none at all, the path leads nowhere: kernels are compiled and not kept.
     """
-    family = PREFIX + package.replace("/", ".") + "-"
-    name = family + source_hash(ROOT, package)
+    name = _directory_name(package)
+    family = name.rpartition("-")[0] + "-"
     for parent in _parents(ROOT):
         with contextlib.suppress(OSError):
             return str(_open(parent / name, family))
     with contextlib.suppress(OSError):
         return str(_open(_private_directory() / name, family))
     return os.path.join(os.devnull, name)
+
+
+def _directory_name(package: str) -> str:
+    return f"{PREFIX}{package.replace('/', '.')}-{source_hash(ROOT, package)}"
 
 
 def read_checked(path: Path) -> bytes | None:
@@ -174,6 +231,21 @@ def read_checked(path: Path) -> bytes | None:
     except OSError as error:
         set_aside(path, error.strerror or str(error))
         return None
+    return _checked(path, content)
+
+
+def read_stored(path: Path) -> bytes | None:
+    """The same for a file that came with the installation, which may belong to another user, as its modules may."""
+    try:
+        return _checked(path, path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        set_aside(path, error.strerror or str(error))
+        return None
+
+
+def _checked(path: Path, content: bytes) -> bytes | None:
     if hashlib.sha256(content[_SUM:]).digest() != content[:_SUM]:
         set_aside(path, "its checksum does not fit")
         return None
@@ -198,7 +270,13 @@ _SUM = hashlib.sha256().digest_size
 
 
 def set_aside(path: Path, why: str) -> None:
-    """Rename a file of the cache that cannot be used, and say so in one line on standard error."""
+    """Rename a file of the cache that cannot be used, and say so in one line on standard error.
+
+    One that came with the installation stays: the cache, which is looked up first, has a new one from now on.
+    """
+    if STORED in path.parents:
+        sys.stderr.write(f"note: stored kernel {path} cannot be used ({why}): it is compiled anew\n")
+        return
     aside = path.with_name(f"{path.name}.damaged")
     with contextlib.suppress(OSError):
         if aside.is_dir() and not aside.is_symlink():
@@ -232,7 +310,7 @@ def kernel_sources(root: Path, package: str) -> tuple[Path, ...]:
 
 def source_hash(root: Path, package: str) -> str:
     """16 hexadecimal digits of what a package's machine code depends on: kernel sources, Python, Numba, LLVM."""
-    found = hashlib.sha256(repr((sys.version_info[:3], sys.abiflags, version("numba"), version("llvmlite"))).encode())
+    found = hashlib.sha256(repr((sys.version_info[:2], sys.abiflags, version("numba"), version("llvmlite"))).encode())
     sources = [root / name for name in COMMON_SOURCES]
     for compiled in (package, *CALLED_PACKAGES.get(package, ())):
         sources += kernel_sources(root, compiled)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -246,6 +247,174 @@ def test_only_the_directories_of_a_package_used_last_stay(tmp_path: Path) -> Non
     kernel_cache._open(tmp_path / f"{family}new", family)
     stay = [f"{family}{i}" for i in range(3, kernel_cache.KEPT + 2)] + [f"{family}new"]
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*stay, *others])
+
+
+@pytest.fixture
+def installed(package: Path) -> Path:
+    """The same package with machine code for the baseline, as a wheel for one platform has it."""
+    name, features = kernel_cache.BASELINE
+    told = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
+    assert run(package, NUMBA_CACHE_DIR=str(package / "machine_code"), **told) == (2, 0)
+    return package
+
+
+def code_of(package: Path, folder: str = "machine_code") -> list[Path]:
+    return sorted((package / folder).glob(f"{kernel_cache.PREFIX}*/*.nbc"))
+
+
+def test_machine_code_that_came_with_the_installation_is_not_compiled(installed: Path, tmp_path: Path) -> None:
+    assert run(installed, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == (2, 1)
+    assert not list((tmp_path / "cache").rglob("*.nbc"))
+
+
+def _of_another_numba(package: Path) -> None:
+    (folder,) = (package / "machine_code").iterdir()
+    folder.rename(folder.with_name(folder.name[:-16] + "0" * 16))
+
+
+def _of_another_source(package: Path) -> None:
+    (package / "engine" / "kernels.py").write_text(CALLER.replace("grown(x)", "grown(x) + 0"))
+
+
+def _of_a_helpers_other_source(package: Path) -> None:
+    (package / "engine" / "other_kernel.py").write_text(HELPER.format(step=1) + "# other\n")
+
+
+def _damaged(damage: Callable[[Path], object]) -> Callable[[Path], None]:
+    def change(package: Path) -> None:
+        for path in code_of(package):
+            damage(path)
+
+    return change
+
+
+OTHERS: dict[str, Callable[[Path], None]] = {
+    "of another Numba": _of_another_numba,
+    "of another source": _of_another_source,
+    "of another source of a helper": _of_a_helpers_other_source,
+    "damaged": _damaged(_flipped),
+    "cut short": _damaged(DAMAGE["cut short"]),
+    "a folder": _damaged(_a_folder),
+    "a pickle of another version": _damaged(_pickle_of_another),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [pytest.param(change, id=id) for id, change in OTHERS.items()])
+def test_other_machine_code_stays_and_the_kernel_is_compiled_once(
+    installed: Path, change: Callable[[Path], None]
+) -> None:
+    change(installed)
+    held = {path: path.is_dir() or path.read_bytes() for path in code_of(installed)}
+    assert run(installed) == (2, 0)
+    assert run(installed) == (2, 1)
+    assert len(code_of(installed, "__pycache__")) == 1
+    assert {path: path.is_dir() or path.read_bytes() for path in code_of(installed)} == held
+
+
+@pytest.mark.slow
+def test_machine_code_that_came_with_the_installation_is_looked_up_last(installed: Path) -> None:
+    (code,) = code_of(installed)
+    whole = code.read_bytes()
+    _flipped(code)
+    assert run(installed) == (2, 0)
+    own = {path: path.stat().st_mtime_ns for path in code_of(installed, "__pycache__")}
+    code.write_bytes(whole)
+    assert run(installed) == (2, 1)
+    assert {path: path.stat().st_mtime_ns for path in code_of(installed, "__pycache__")} == own
+
+
+@pytest.mark.slow
+def test_machine_code_of_another_users_installation_is_used(installed: Path, tmp_path: Path) -> None:
+    """An installation belongs to whoever made it, and its modules are executed all the same."""
+    for code in code_of(installed):
+        code.chmod(0o664)
+        _linked(code)
+    assert run(installed, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == (2, 1)
+
+
+@pytest.fixture
+def came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory in which a package's machine code came with the installation, beside its empty cache."""
+    monkeypatch.setattr(kernel_cache, "STORED", tmp_path / "machine_code")
+    monkeypatch.setattr(kernel_cache, "_processor_flags", lambda: kernel_cache._BASELINE_FLAGS | {"avx512f"})
+    for name in [name for name in os.environ if name.startswith("NUMBA_") and name != "NUMBA_CACHE_DIR"]:
+        monkeypatch.delenv(name)
+    directory = Path(kernel_cache.cache_directory("engine"))
+    monkeypatch.setattr(kernel_cache, "cache_directory", lambda _: str(tmp_path / "cache" / directory.name))
+    found = tmp_path / "machine_code" / directory.name
+    found.mkdir(parents=True)
+    (found / "k.compiled").touch()
+    forget()
+    yield found
+    forget()
+
+
+def forget() -> None:
+    for kept in (kernel_cache.why_not_stored, kernel_cache.stored_directory, kernel_cache.is_compiled):
+        kept.cache_clear()
+
+
+def lookup(directory: Path) -> tuple[bool, str]:
+    """Whether a kernel counts as compiled, and why what came with the installation cannot be used."""
+    forget()
+    found = kernel_cache.stored_directory(Path(kernel_cache.cache_directory("engine")))
+    assert found in (None, directory)
+    assert kernel_cache.is_compiled("engine/k") == (found is not None)
+    return found is not None, kernel_cache.why_not_stored()
+
+
+def test_what_came_with_the_installation_counts_as_compiled(came: Path) -> None:
+    assert lookup(came) == (True, "")
+
+
+def test_a_processor_below_the_baseline_compiles_for_itself(came: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for flag in kernel_cache._BASELINE_FLAGS:
+        less = kernel_cache._BASELINE_FLAGS - {flag}
+        monkeypatch.setattr(kernel_cache, "_processor_flags", partial(frozenset, less))
+        assert lookup(came) == (False, f"this processor is below x86-64-v3: it lacks {flag}")
+
+
+def test_a_processor_that_nothing_is_known_of_compiles_for_itself(came: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cache, "_processor_flags", frozenset)
+    assert not lookup(came)[0]
+
+
+@pytest.mark.parametrize("name", ["NUMBA_CPU_NAME", "NUMBA_OPT", "NUMBA_BOUNDSCHECK", "NUMBA_DEBUGINFO"])
+def test_who_tells_numba_how_to_compile_gets_that(came: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "1")
+    assert lookup(came) == (False, f"{name} may change machine code")
+
+
+def test_variables_that_leave_machine_code_alone(came: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+    assert lookup(came) == (True, "")
+
+
+def test_an_installation_of_another_numba_says_so(came: Path) -> None:
+    came.rename(came.with_name(f"{kernel_cache.PREFIX}engine-{'0' * 16}"))
+    assert lookup(came) == (False, "they are for another Python, Numba or LLVM than these")
+
+
+def test_an_installation_without_machine_code_has_nothing_to_say(came: Path) -> None:
+    shutil.rmtree(kernel_cache.STORED)
+    assert lookup(came) == (False, "")
+
+
+TWINS = ("test_engine_laws.py", "test_cluster_laws.py", "test_run_loop.py", "test_flows.py", "serving/test_loop.py")
+
+
+@pytest.mark.slow
+def test_kernels_of_the_baseline_are_their_twins() -> None:
+    """The tests that hold each kernel against its plain twin, compiled as wheels for one platform have them."""
+    name, features = kernel_cache.BASELINE
+    environment = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
+    words = ["-q", "-p", "no:xdist", "--benchmark-disable", "-k", "twin or same_bits"]
+    files = [str(ROOT / "tests" / "property" / name) for name in TWINS]
+    command = [sys.executable, "-m", "pytest", *words, *files]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from windtunnel import progress
-from windtunnel.cli.output import _how_far
+from windtunnel import kernel_cache, progress
+from windtunnel.cli.output import _how_far, _State
 from windtunnel.cli.output import progress as shown
 from windtunnel.errors import BadInput
 
@@ -24,6 +24,25 @@ def test_counts_are_seen_while_work_runs(monkeypatch: pytest.MonkeyPatch) -> Non
         assert count is not None and count.left_s == 20.0
         assert _how_far(count.done, count.total, count.left_s, count.what) == "10 of 50 requests, about 20 s left"
     assert progress.counted() is None
+
+
+def test_compiling_is_said_in_place_of_counts_that_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = _State()
+    with progress.counting("requests", lambda: (17, 200)):
+        assert "17 of 200 requests" in state.words()
+        monkeypatch.setattr(kernel_cache, "compiling", lambda: True)
+        assert state.words() == ", compiling machine code, once on this machine"
+
+
+def test_a_kernel_is_being_compiled_while_numba_compiles() -> None:
+    from numba.core import event
+
+    from windtunnel import jit
+
+    assert not kernel_cache.compiling()
+    with event.trigger_event("numba:compile"):
+        assert kernel_cache.compiling() and jit.compiling()
+    assert not kernel_cache.compiling()
 
 
 def test_only_long_work_is_announced() -> None:

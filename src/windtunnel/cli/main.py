@@ -171,7 +171,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     as well.
     """
     from windtunnel.cli.output import DETAIL, PRINTED
-    from windtunnel.kernel_cache import compile_seconds
+    from windtunnel.kernel_cache import compile_seconds, why_not_stored
     from windtunnel.versions import current_words
 
     before_s = compile_seconds()
@@ -194,7 +194,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return show(error, as_json=as_json)
     finally:
         if (seconds := compile_seconds() - before_s) > 1.0:
-            sys.stderr.write(f"compiled kernels in {seconds:.0f} s, once; later runs start at once\n")
+            why = f" (the installation's cannot be used: {why_not_stored()})" if why_not_stored() else ""
+            sys.stderr.write(f"compiled kernels in {seconds:.0f} s, once; later runs start at once{why}\n")
     return 0
 
 

@@ -251,8 +251,11 @@ class _State:
 
     def words(self) -> str:
         """How far the work is, as it says itself or as what it calls does."""
+        from windtunnel.kernel_cache import compiling
         from windtunnel.progress import counted
 
+        if compiling():
+            return f"{self.text}, compiling machine code, once on this machine"
         inner = counted()
         if inner is None:
             return self.text

@@ -15,7 +15,9 @@ import pytest
 
 from windtunnel import api
 from windtunnel.clusters.elastic_policies import ElasticPolicy
-from windtunnel.clusters.event_loop.records import ATTAINED, RANKED, REMAINING
+from windtunnel.clusters.event_loop.records import ATTAINED, RANKED, REMAINING, JobTable, Rules
+from windtunnel.clusters.event_loop.run import run_queue
+from windtunnel.clusters.outages import NO_OUTAGES
 from windtunnel.clusters.pod_policies import PodPolicy
 from windtunnel.clusters.policies import POLICIES, QueuePolicy
 from windtunnel.clusters.result import ClusterResult
@@ -181,3 +183,14 @@ def test_levels_of_attained_service(tmp_path: Path) -> None:
     assert ends(file, {"tiresias-l": {"limits_device_s": [48.0, 400.0]}}) == [25.0, 17.0]
     assert ends(file, "las") == [20.0, 25.0]
     assert ends(file, "tiresias-l") == [20.0, 25.0]
+
+
+def test_jobs_in_any_layout_are_one_specialisation_of_the_loop() -> None:
+    from windtunnel.clusters.event_loop.queue_kernel import advance
+
+    one, rules = np.ones(3), Rules(0, False, 0, 0, False, np.zeros(0), 1.0, 1.0, 1)
+    exact = JobTable(np.arange(3.0), np.ones(3, np.int64), one, one, one, one)
+    strided = JobTable(np.arange(0.0, 3.0, 0.5)[::2], np.ones(3, np.int32), one.astype(int), one, one, one)
+    ends = [run_queue(jobs, rules, NO_OUTAGES, np.ones(2, np.int64)).end_s.tolist() for jobs in (exact, strided)]
+    assert ends[0] == ends[1]
+    assert len(advance.signatures) == 1

@@ -73,3 +73,14 @@ def test_processes_that_die_cost_nothing(prepared: PreparedRun, monkeypatch: pyt
     monkeypatch.setattr(in_processes, "_begin", _dies)
     there = list(replications_in(2, x.program, x.frailty, COUNT, 7, worth_s=0.0))
     assert bits(there) == bits(list(replications(x.program, x.frailty, COUNT, 7)))
+
+
+def test_programs_in_any_layout_are_one_specialisation_of_the_loop(prepared: PreparedRun) -> None:
+    from windtunnel.runs.event_loop.kernels.loop import replicate
+
+    x = prepared.program
+    kinds = x.kinds._replace(rate=np.repeat(x.kinds.rate, 2)[::2], per=x.kinds.per.astype(np.int32))
+    tiers = x.tiers._replace(load_s=x.tiers.load_s.astype(int))
+    for program in (x, replace(x, kinds=kinds, tiers=tiers)):
+        list(replications(program, prepared.frailty, 1, 1, jitted))
+    assert len(replicate.signatures) == 1

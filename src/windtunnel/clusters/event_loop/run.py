@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.arrays import Floats, Ints
+from windtunnel.arrays import Floats, Ints, uniform
 from windtunnel.clusters.event_loop.power_records import NO_FEEDS, Feeds, PowerLog, new_feed_state, new_log
 from windtunnel.clusters.event_loop.records import (
     ENDED,
@@ -98,7 +98,8 @@ def run_queue(
     expected_s *= _POWER_EVENTS if len(feeds.limit_w) else 1.0
     if twin or choose is not None or runs_on_twin(_KERNEL, expected_s):
         return _by_twin(Twin(jobs, rules, outages, capacity.tolist(), choose, causes, feeds))
-    return _by_kernel(filled(jobs, rules), rules, all_told(outages), capacity, causes, feeds)
+    jobs, outages = uniform(filled(jobs, rules)), uniform(all_told(outages))
+    return _by_kernel(jobs, uniform(rules), outages, capacity, uniform(causes), uniform(feeds))
 
 
 def _twin_seconds(num_jobs: int, num_nodes: int, num_causes: int) -> float:

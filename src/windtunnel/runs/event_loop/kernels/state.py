@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from windtunnel.arrays import uniform
 from windtunnel.jit import helper
 from windtunnel.runs.event_loop.program import (
     PER_JOB,
@@ -25,7 +26,6 @@ from windtunnel.runs.event_loop.program import (
 )
 
 Array = Any
-Record = TypeVar("Record", Job, Nodes, Repair, Restart, Market)
 
 # places in `State.clock`
 NOW, RISK, DONE, SAVE_LEFT, SLOW, SLOW_UNTIL, SILENT_AT, SILENT_DONE, MAINTAIN_AT = range(9)
@@ -113,15 +113,8 @@ def machine_of(program: Program) -> Machine:
         group=tiers.group if len(tiers.group) else np.ones(len(none), np.int64),
         tolerates=tiers.tolerates if len(tiers.tolerates) else np.full(len(none), 1 << 30),
     )
-    job, nodes, repair = _typed(program.job), _typed(program.nodes), _typed(program.repair)
-    return Machine(job, kinds, tiers, nodes, repair, _typed(program.restart), _typed(program.market), rates)
-
-
-def _typed(record: Record) -> Record:
-    """Whole numbers where floats are declared become floats: one specialisation of the kernel serves all programs."""
-    declared = get_type_hints(type(record))
-    floats: dict[str, Any] = {f: float(v) for f, v in record._asdict().items() if declared[f] is float}
-    return record._replace(**floats)
+    machine = Machine(program.job, kinds, tiers, program.nodes, program.repair, program.restart, program.market, rates)
+    return uniform(machine)
 
 
 @helper
