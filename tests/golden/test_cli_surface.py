@@ -81,7 +81,7 @@ OPTIONS = {
     ],
     "sweep status": ["--json"],
     "sweep resume": ["--jobs", "--json", "--ray", "--retry", "--trust"],
-    "sweep query": ["--json", "--unlocked"],
+    "sweep query": ["--json", "--unlocked", "--verbose"],
     "sweep export": ["--json", "--view"],
     "cluster": ["--json", "--report", "--set", "--verbose"],
     "learn": ["--bandwidth-for", "--cache", "--json", "--list", "--plot", "--report", "--set", "--trust", "--verbose"],

@@ -40,7 +40,7 @@ def advise(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which published techniques would help a scenario, by how much, why, and at what cost.
+    """Say which published techniques would help, and by how much.
 
     Every technique that applies is simulated in the scenario, with a few settings of its knobs, then promising ones
     two by two; recomputation and the micro-batch are tried next to them. A scenario with `run` is advised on its whole

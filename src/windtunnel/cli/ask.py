@@ -38,7 +38,7 @@ def ask(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question in words: whether it fits, how long it takes, what binds, how sure that is.
+    """Answer a question in words: does it fit, how long, how sure.
 
     `windtunnel "llama3-70b on 64 h100"` is the same without `ask`. A grammar and the catalogue read the words; what
     they do not know is refused.

@@ -17,7 +17,10 @@ def batch(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Answer questions in JSON lines: {"id": 1, "verb": "train", "scenario": "my.yaml", "set": {"plan.tp": 8}}."""
+    """Answer questions, one JSON line each.
+
+    A question is {"id": 1, "verb": "train", "scenario": "my.yaml", "set": {"plan.tp": 8}}.
+    """
     from windtunnel.batch import answers
     from windtunnel.cli.output import print_json_line
     from windtunnel.files import reading

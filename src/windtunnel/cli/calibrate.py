@@ -95,7 +95,9 @@ def calibrate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure this machine with PyTorch and write a device profile that `cluster.device` accepts.
+    """Measure this machine with PyTorch; write a device profile.
+
+    `cluster.device` accepts the profile.
 
     Products, attention, element-wise kernels, the optimizer, launches, copies, and with --ranks collectives between
     processes. Close other programs first. With --from-logs or --from nothing is run: the profile comes from step times

@@ -20,7 +20,7 @@ def _group() -> None:
 
 @app.command(epilog=examples("catalog check", "catalog check --json"))
 def check(as_json: AsJson = False) -> None:
-    """Check every entry: it loads, names what it refers to, and has a source and a date for each number.
+    """Check every entry: it loads, and each number has its source.
 
     Exits 4 when something is wrong.
     """
@@ -54,7 +54,9 @@ def add(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add the model of a config.json to the catalogue, as one line of a file of your own.
+    """Add the model of a config.json to the catalogue.
+
+    It becomes one line of a file of your own.
 
     From then on its name serves wherever a model is named. The file is models.jsonl in the folder windtunnel below
     XDG_CONFIG_HOME or ~/.config.

@@ -60,7 +60,9 @@ def check(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict scenarios and exit 4 where one breaks a condition or leaves the baseline.
+    """Predict scenarios; exit 4 where one breaks a condition.
+
+    A prediction that leaves the baseline counts as one too.
 
     A scenario with `programs` is simulated as `reason` does (figures of its best candidate), one with `serving` as
     `serve` does, one with `jobs` alone as `cluster` does, one with `learning` alone as `learn` does, every other as

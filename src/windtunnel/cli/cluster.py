@@ -19,7 +19,7 @@ def cluster(
     verbose: Verbose = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
 ) -> None:
-    """Simulate jobs that share a cluster: completion times, queues, fairness, energy.
+    """Simulate jobs that share a cluster: completion, queues, energy.
 
     Needs a section `jobs`: a trace, a policy, a placement.
     """

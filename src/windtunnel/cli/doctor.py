@@ -25,7 +25,10 @@ def doctor(
     warm: Annotated[bool, typer.Option("--warm", help="Compile every kernel now, so that no later run waits.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is installed, whether compiled code can be kept, and whether a small prediction is right."""
+    """Say what is installed, and whether a small prediction is right.
+
+    It says too whether compiled code can be kept.
+    """
     from windtunnel import api
 
     with progress("compiling" if warm else "checking"):

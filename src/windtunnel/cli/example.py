@@ -30,7 +30,10 @@ def example(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List, show or write the example scenarios; their names work wherever a scenario file does."""
+    """List, show or write the example scenarios.
+
+    Their names work wherever a scenario file does.
+    """
     from windtunnel.errors import BadInput, Problem, nearest_name
     from windtunnel.example_files import about, find, scenarios
 

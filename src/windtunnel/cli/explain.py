@@ -51,7 +51,9 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Say why a step, or a server's iteration, takes that long: from the data sheet to each class of time.
+    """Say why a step, or a server's iteration, takes that long.
+
+    A chain of factors leads from the data sheet to each class of time.
 
     Each class is shown as work over an achieved rate, and the rate as data sheet times coefficients times what tiles,
     ramps and message starts leave. --against takes a measured step time, or a profiler's trace: settings left open are

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -121,7 +122,9 @@ def import_(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a Hugging Face config into a model, a launch configuration into a scenario, a trace into traffic.
+    """Turn a launch file, a config.json or a trace into a scenario.
+
+    A Hugging Face config becomes a model, a launch configuration a scenario, a trace traffic.
 
     FILE.py:NAME lists the operators of a PyTorch module (a class, a module, or a function that returns one).
 
@@ -183,7 +186,7 @@ def import_(
 
 def _pasted(source: str) -> str:
     """The text of a command that stands where a file does; empty for the name of a file."""
-    options = any(word.startswith("--") for word in source.split())
+    options = any(re.match(r"--?[A-Za-z]", word) for word in source.split()[1:])
     return f"{source}\n" if options and " " in source.strip() and not Path(source).exists() else ""
 
 

@@ -235,7 +235,7 @@ def _checked(launch: Launch, wanted: Wanted) -> None:
     serving = "serving.engine" in launch.fields
     if wanted.name:
         launch.set("name", wanted.name, "--name")
-    for field, value, why in launch.assumed:
+    for field, value, why in () if launch.problems else launch.assumed:
         note(f"assumed {field} = {value}: {why}")
     if launch.unread:
         from windtunnel.errors import MOST_SHOWN_PROBLEMS

@@ -42,7 +42,7 @@ def laws(
     show: Annotated[bool, typer.Option("--list", help="List the laws.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask published scaling laws: loss, compute-optimal size, tokens to a loss, the best pools of data.
+    """Ask published scaling laws: loss, compute-optimal size, tokens.
 
     Without quantities a law shows its questions, coefficients, range and source. Intervals are 80 %.
     """

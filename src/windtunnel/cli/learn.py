@@ -43,7 +43,9 @@ def learn(
         typer.Option("--list", help="Learn nothing: list tasks, algorithms and compressors; with an ID all its knobs."),
     ] = False,
 ) -> None:
-    """Train a small task for real with several algorithms: loss against steps, simulated hours, bytes and joules.
+    """Train a small task for real with several algorithms.
+
+    It gives the loss against steps, simulated hours, bytes and joules.
 
     Needs a section `learning`: a task, workers, algorithms. Losses are the small task's, times and bytes the target's.
     """

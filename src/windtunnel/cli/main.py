@@ -65,6 +65,10 @@ VERBS = {
 """Heading of the help → commands below it."""
 
 
+_UNCUT = 1000
+"""Characters of a one-liner that the help shows: all of it; a line that is too long is wrapped."""
+
+
 class _Verbs(TyperGroup):
     """Commands under headings. What the command line itself has wrong is kept for `--json`."""
 
@@ -83,7 +87,7 @@ class _Verbs(TyperGroup):
         told = {name for names in VERBS.values() for name in names}
         rest = tuple(name for name in self.list_commands(ctx) if name not in told)
         for heading, names in (*VERBS.items(), *((("Other", rest),) if rest else ())):
-            rows = [(name, self.commands[name].get_short_help_str(60)) for name in names if name in self.commands]
+            rows = [(name, self.commands[name].get_short_help_str(_UNCUT)) for name in names if name in self.commands]
             with formatter.section(heading):
                 formatter.write_dl(rows)
 

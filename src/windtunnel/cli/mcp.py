@@ -26,7 +26,10 @@ def mcp(
     port: Annotated[int, typer.Option(min=0, max=65535, help="With --http; 0: any free port.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Serve predictions, plans, sweeps and the catalogue as tools of the Model Context Protocol."""
+    """Serve predictions, plans and sweeps as tools (MCP).
+
+    They are tools of the Model Context Protocol; the catalogue is one of them.
+    """
     from windtunnel.errors import BadInput, Problem
     from windtunnel.files.scope import confine
     from windtunnel.mcp.server import NAMES, build, workers_of

@@ -36,7 +36,9 @@ def measure(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario's step in PyTorch, scaled down to this machine, and print predicted against measured.
+    """Run a scenario's step in PyTorch, scaled down to this machine.
+
+    It prints predicted against measured.
 
     On a CPU one process, or two over gloo; with a GPU one process on it. A serving scenario is decoded in a plain loop.
     """

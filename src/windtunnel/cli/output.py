@@ -23,7 +23,8 @@ PRINTED: list[bool] = []
 """An entry for each JSON document that this command has printed."""
 DETAIL: list[bool] = []
 """An entry where this command is to print all that it knows."""
-_PATIENCE_S = 1.0
+_PATIENCE_S, _LINES_S = 1.0, 10.0
+"""Seconds before anything is said, and between lines where standard error is no terminal."""
 _THREAD = "windtunnel progress"
 """Name of the thread that draws; a process may be copied next to it (`planner.bounds.forked_screen.BYSTANDER`)."""
 
@@ -232,7 +233,11 @@ class _State:
 
     text = ""
     begun: float | None = None
-    """When the first count was noted."""
+    """When the first count was noted, compiling left out."""
+    counts: tuple[int, int] | None = None
+    """Done, and how many there are."""
+    ends: float | None = None
+    """When all is done, as estimated at the last count."""
 
     def say(self, text: str) -> None:
         """Note how far the work is, in words."""
@@ -240,26 +245,32 @@ class _State:
 
     def clear(self) -> None:
         """Forget what was noted: the next part of the work begins."""
-        self.text, self.begun = "", None
+        self.text, self.begun, self.counts, self.ends = "", None, None, None
 
     def advance(self, count: int, total: int) -> None:
         """Note that `count` of `total` is done."""
+        from windtunnel.kernel_cache import compile_seconds
+
         now = time.monotonic()
-        self.begun = now if self.begun is None else self.begun
-        left = (now - self.begun) * (total - count) / count if count > 1 else None
-        self.text = f", {_how_far(count, total, left)}"
+        working = now - compile_seconds()
+        self.begun = working if self.begun is None else self.begun
+        self.counts = count, total
+        self.ends = now + (working - self.begun) * (total - count) / count if count > 1 else None
 
     def words(self) -> str:
-        """How far the work is, as it says itself or as what it calls does."""
+        """How far the work is, as it says itself or as what it calls does; the time that is left runs down."""
         from windtunnel.kernel_cache import compiling
         from windtunnel.progress import counted
 
+        text = self.text
+        if self.counts is not None:
+            left = None if self.ends is None else self.ends - time.monotonic()
+            text += f", {_how_far(*self.counts, left)}"
         if compiling():
-            return f"{self.text}, compiling machine code, once on this machine"
-        inner = counted()
-        if inner is None:
-            return self.text
-        return f"{self.text}, {_how_far(inner.done, inner.total, inner.left_s, inner.what)}"
+            return f"{text}, compiling machine code, once on this machine"
+        if (inner := counted()) is not None:
+            text += f", {_how_far(inner.done, inner.total, inner.left_s, inner.what)}"
+        return text
 
 
 def _how_far(count: float, total: float, left_s: float | None, what: str = "") -> str:
@@ -275,8 +286,7 @@ def _watch(what: str, done: threading.Event, state: _State) -> None:
     if done.wait(_PATIENCE_S):
         return
     if not sys.stderr.isatty():
-        while not done.wait(10.0):
-            note(f"{what}{state.words()}: {time.monotonic() - begin:.0f} s")
+        _watch_lines(what, begin, done, state)
         return
     from rich.console import Console
     from rich.live import Live
@@ -289,3 +299,14 @@ def _watch(what: str, done: threading.Event, state: _State) -> None:
             text = Text(f"{what}{state.words()}", no_wrap=True, overflow="ellipsis")
             spinner.update(text=text.append(f"  {time.monotonic() - begin:.0f} s", style="dim"))
             live.refresh()
+
+
+def _watch_lines(what: str, begin: float, done: threading.Event, state: _State) -> None:
+    """A line every ten seconds that has something new to say; one that says the same comes half as often each time."""
+    told, silent = "", 0.0
+    while not done.wait(_LINES_S):
+        words, passed = state.words(), time.monotonic() - begin
+        if words == told and passed < 2.0 * silent:
+            continue
+        told, silent = words, passed
+        note(f"{what}{words}: {passed:.0f} s")

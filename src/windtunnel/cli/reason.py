@@ -29,7 +29,7 @@ def reason(
         bool, typer.Option("--list", help="Simulate nothing: list strategies; with an ID all its knobs.")
     ] = False,
 ) -> None:
-    """Compare strategies of inference: accuracy, dollars, joules and latency of programs of model calls.
+    """Compare strategies of inference: accuracy, dollars, latency.
 
     Needs sections `programs` (strategies and problems) and `population` (how often one attempt is right). Every
     strategy runs on every model; what no other beats is the front.

@@ -43,7 +43,7 @@ def run(
         ),
     ] = 1,
 ) -> None:
-    """Predict a whole training run: days, failures, checkpoints, money, energy and carbon."""
+    """Predict a whole training run: days, failures, money, carbon."""
     check_targets(report, output, inputs=[scenario, progress_log])
     if search or output is not None:
         _search(scenario, tuple(overrides or ()), _Wanted(search, progress_log, as_json, report, output))

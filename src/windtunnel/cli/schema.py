@@ -26,7 +26,9 @@ def schema(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Print the JSON Schema of scenario files, or bring a scenario to present names of fields.
+    """Print the JSON Schema of scenario files.
+
+    It also brings a scenario to present names of fields.
 
     An editor completes and checks files with it. `schema migrate FILE` rewrites the file, comments kept, and says what
     changed; with `--output` it writes another one. The first line

@@ -67,7 +67,7 @@ def serve(
     wrapper: ServerWrapper = "none",
     force: Force = False,
 ) -> None:
-    """Simulate serving request by request: TTFT, TPOT, goodput, cache, and why."""
+    """Simulate serving request by request: TTFT, TPOT, goodput, why."""
     check_targets(requests, report, trace, cite, inputs=[scenario])
     _check(requests, trace, sweep, (points, jobs), linear=linear)
     check_export(export, target_version, wrapper, force=force)

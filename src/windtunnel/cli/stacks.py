@@ -24,7 +24,9 @@ def stacks(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List training frameworks and serving engines, or show one's releases, defaults, rules and recipes.
+    """List frameworks and serving engines, or show one's defaults.
+
+    A name shows releases, defaults, rules and recipes.
 
     A recipe shows what it sets.
     """

@@ -22,7 +22,10 @@ def studio(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as a JSON document.")] = False,
 ) -> None:
-    """Edit scenarios in the browser: predictions as you type, plans side by side, sweeps, reports, the catalogue."""
+    """Edit scenarios in the browser: predictions as you type.
+
+    It shows plans side by side, sweeps, reports and the catalogue.
+    """
     from windtunnel.studio.serve import serve
 
     serve(target, port, browser=browser, as_json=as_json)

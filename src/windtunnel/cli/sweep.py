@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from windtunnel.cli.options import AsJson, Overrides, Scenario, Trust, examples
+from windtunnel.cli.options import AsJson, Overrides, Scenario, Trust, Verbose, examples
 from windtunnel.cli.output import console, note, print_json, telling
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class _StartsWithScenario(TyperGroup):
 
 app = typer.Typer(
     cls=_StartsWithScenario,
-    help="Sweep any fields of a scenario; survives whatever dies, and resumes.",
+    help="Sweep any fields of a scenario; what was interrupted goes on.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -57,7 +57,7 @@ Ray = Annotated[
         "sweep my.yaml --zip 'plan.tp=4,8 plan.pp=4,2' --draws 64 --out runs/b -j 8",
         "sweep status runs/a",
         "sweep resume runs/a",
-        'sweep query runs/a "SELECT * FROM frontier"',
+        "sweep query runs/a",
     ),
 )
 def start(
@@ -85,7 +85,10 @@ def start(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compute every combination of the axes; illegal ones are rows with their reason."""
+    """Compute every combination of the axes.
+
+    Illegal combinations are rows with their reason.
+    """
     from windtunnel import api
     from windtunnel.cli.sources import scenario_source
     from windtunnel.errors import BadInput, Problem
@@ -150,27 +153,41 @@ def resume(
 @app.command(
     "query",
     epilog=examples(
+        "sweep query runs/a",
         'sweep query runs/a "SELECT * FROM frontier"',
         "sweep query runs/a 'SELECT \"x.plan.tp\", min(step_time_s) FROM ok GROUP BY ALL' --json",
     ),
 )
 def query(
     folder: Folder,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over cells, ok, draws, frontier, failures.")],
+    sql: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SQL",
+            help="One SELECT over cells, ok, draws, frontier, failures; absent: the cells with an answer, best first.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     unlocked: Annotated[
         bool,
         typer.Option("--unlocked", help="Allow every statement of DuckDB: read and write files, load extensions."),
     ] = False,
 ) -> None:
-    """Ask a sweep in SQL, which reads nothing else."""
+    """Print a sweep as a table, or ask it in SQL.
+
+    The SQL reads nothing else.
+    """
     from windtunnel import api
 
-    frame = api.query_sweep(folder, sql, unlocked=unlocked)
+    frame = api.query_sweep(folder, "SELECT * FROM ok" if sql is None else sql, unlocked=unlocked)
+    if sql is None:
+        frame = _best_first(folder, frame)
     if as_json:
         print_json(_records(frame))
         return
-    shown = _print_frame(frame)
+    shown = _print_frame(folder, frame, everything=verbose)
     if len(frame) > shown:
         note(f"{shown} of {len(frame):,} rows are shown; --json prints all, `sweep export` writes them")
 
@@ -194,34 +211,63 @@ def export(
     note(f"{rows:,} rows  {target}")
 
 
-def _print_frame(frame: Any) -> int:
-    """Print a frame, wide ones with a column a row of the sweep; the number of rows that are shown."""
-    from rich.table import Table
+def _print_frame(folder: Path, frame: Any, *, everything: bool) -> int:
+    """Print a frame as a table, of wide ones the axes and the main figures; the number of rows that are shown."""
+    from windtunnel.views.view import Column, Section, Table, View
+    from windtunnel.writers.terminal import render
 
-    table = Table(box=None, header_style="bold")
-    if len(frame.columns) <= _WIDE:
-        for name in frame.columns:
-            table.add_column(str(name))
-        some = frame.head(_MOST_ROWS)
-        for row in some.itertuples(index=False):
-            table.add_row(*(_shown(value) for value in row))
-    else:
-        some = frame.head(_MOST_COLUMNS)
-        table.add_column("")
-        for number in range(len(some)):
-            table.add_column(str(number + 1))
-        for name in frame.columns:
-            values = [_shown(value) for value in some[name]]
-            if any(values):
-                table.add_row(str(name), *values)
-    console().print(table)
+    some, numeric = frame.head(_MOST_ROWS), set(frame.select_dtypes("number").columns)
+    names = [str(name) for name in frame.columns]
+    shown = names if everything or len(names) <= _WIDE else _main_columns(folder, names)
+    kept = [name for name in shown if everything or some[name].notna().any()]
+    rows = [tuple(_shown(name, value) for name, value in zip(kept, row, strict=True)) for row in some[kept].values]
+    table = Table(tuple(Column(_head(name), numeric=name in numeric) for name in kept), tuple(rows))
+    count = f"{len(some):,} of {len(frame):,} rows" if len(frame) > len(some) else f"{len(frame):,} rows"
+    console().print(render(View(title=count, sections=(Section("", (table,)),)), everything=everything))
+    if len(names) > len(shown):
+        note(f"{len(names) - len(shown):,} other columns: -v prints them, --json and `sweep export` write them")
     return len(some)
 
 
+def _main_columns(folder: Path, names: list[str]) -> list[str]:
+    """The axes, the figures to make best and those that the command's record names, as far as a frame has them."""
+    from windtunnel.commands import COMMANDS, in_sweeps
+    from windtunnel.sweeps.definition import read_manifest
+
+    definition = read_manifest(folder)
+    wanted = [*in_sweeps(definition.verb).objectives, "memory_fits", *COMMANDS.get(definition.verb).figures]
+    found = [next((n for n in (name, f"{name}_p50", f"{name}_mean") if n in names), "") for name in wanted]
+    axes = [f"x.{name}" for name in definition.fields]
+    return [name for name in dict.fromkeys([*axes, *filter(None, found)]) if name in names]
+
+
+def _best_first(folder: Path, frame: Any) -> Any:
+    """Cells that fit first, and by the first figure that the frontier looks at."""
+    from windtunnel.commands import in_sweeps
+    from windtunnel.sweeps.definition import read_manifest
+
+    goals = [name for name in in_sweeps(read_manifest(folder).verb).objectives if name in frame.columns]
+    fits = [name for name in ("memory_fits",) if name in frame.columns]
+    by = dict.fromkeys(fits, False) | dict.fromkeys(goals[:1], True)
+    return frame.sort_values([*by], ascending=[*by.values()], kind="stable") if by else frame
+
+
+def _head(name: str) -> str:
+    """A column's name as people read it; axes keep theirs."""
+    if name.startswith("x."):
+        return name[2:]
+    for ending in ("_p50", "_bytes", "_s"):
+        if not name.endswith("per_s"):
+            name = name.removesuffix(ending)
+    for long, short in _SHORTER.items():
+        name = name.replace(long, short)
+    return name.replace("_", " ")
+
+
+_SHORTER = {"memory_fits": "fits", "peak_memory_reserved": "memory", "_per_s": "/s", "_per_": " a "}
 _WIDE = 10
-"""Columns of a query from which on rows are printed as columns."""
+"""Columns of a query from which on the main ones are printed."""
 _MOST_ROWS = 200
-_MOST_COLUMNS = 5
 _MOST_REASONS = 4
 
 
@@ -283,9 +329,7 @@ def _tell_outcome(found: Sweep, as_json: bool) -> None:
     if not found_all["statuses"].get("ok"):
         print("no cell has an answer")
         return
-    best = api.query_sweep(outcome.folder, "SELECT * FROM frontier LIMIT 1")  # none of `learn` without a target
-    view = "frontier" if len(best) else "ok"
-    print(f'ask them: windtunnel sweep query {outcome.folder} "SELECT * FROM {view}"')
+    print(f"see them: windtunnel sweep query {outcome.folder}")
 
 
 def _tell_estimate(found: Any, as_json: bool) -> None:
@@ -317,6 +361,17 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
+    from windtunnel.quantities import gib, seconds, three
+
     plain = _plain(value)
-    return "" if plain is None else f"{plain:.6g}" if isinstance(plain, float) else str(plain)
+    if plain is None or str(plain) == "<NA>":
+        return ""
+    if isinstance(plain, bool):
+        return "yes" if plain else "no"
+    if not isinstance(plain, float) or name.startswith("x."):
+        return f"{plain:g}" if isinstance(plain, float) else str(plain)
+    of = name.removesuffix("_p50").removesuffix("_mean")
+    if of.endswith("_bytes"):
+        return gib(plain)
+    return seconds(plain) if of.endswith("_s") and not of.endswith("per_s") else three(plain)

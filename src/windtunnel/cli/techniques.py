@@ -63,7 +63,7 @@ def search(
     planned: Planned = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find techniques by words anywhere: mechanism, summary, paper, authors, knobs, options of frameworks."""
+    """Find techniques by words: mechanism, paper, authors, options."""
     from windtunnel.techniques.described import matches
 
     wanted = [part for word in words for part in word.split()]
@@ -77,7 +77,7 @@ def show(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show one technique: what it does, knobs, conflicts, options of frameworks, paper."""
+    """Show one technique: what it does, its knobs, options, paper."""
     from windtunnel.techniques.described import allowed, default, record
 
     if (other := _elsewhere(technique)) is not None:
@@ -128,7 +128,10 @@ def cite(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the references of techniques, as BibTeX or as text; those of one run: `train --cite FILE`."""
+    """Print the references of techniques, as BibTeX or as text.
+
+    `train --cite FILE` writes those of one run.
+    """
     from windtunnel.techniques.described import bibtex
 
     chosen = [_one(id) for id in techniques]

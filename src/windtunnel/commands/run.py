@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SNIPPET = f"""\
 {STEP}run:
-  tokens: 1.0e+12
+  tokens: 1T
 """
 
 

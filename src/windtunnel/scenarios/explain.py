@@ -14,6 +14,7 @@ from windtunnel.scenarios.union_branches import Place, place_of, value_at
 from windtunnel.specs.base import Inconsistent
 from windtunnel.specs.spellings import SPELLINGS, not_simulated, spelling
 
+UNKNOWN_FIELD = "unknown field"
 _SECTIONS = ("plan", "training", "cluster", "serving", "run", "search")
 """Sections whose fields people state without naming them, the most usual first."""
 
@@ -93,8 +94,8 @@ def _unknown_field(c: _Complaint) -> Problem:
     if why is not None:
         return Problem(c.path, why, c.value)
     known = c.owner.model_fields if c.owner else ()
-    near = spelling(c.name, known) or (_below(c.owner, c.name) if c.path == c.name else None)
-    return Problem(c.path, "unknown field", c.value, near or nearest_name(c.name, known))
+    near = spelling(c.name, known) or (_below(c.owner, c.name) if c.path == c.name else _inside(c) or _elsewhere(c))
+    return Problem(c.path, UNKNOWN_FIELD, c.value, near or nearest_name(c.name, known))
 
 
 def path_of(name: str) -> str | None:
@@ -112,6 +113,20 @@ def _below(owner: type[BaseModel] | None, name: str) -> str | None:
         if record is not None:
             return f"{section}.{name}"
     return None
+
+
+def _inside(c: _Complaint) -> str | None:
+    """The path of a field one section further in than where it was written: `search.limits.memory_fraction`."""
+    for section, field in (c.owner.model_fields if c.owner else {}).items():
+        for record in _records(field.annotation):
+            if name := c.name if c.name in record.model_fields else spelling(c.name, record.model_fields):
+                return f"{c.path.removesuffix(c.name)}{section}.{name}"
+    return None
+
+
+def _elsewhere(c: _Complaint) -> str | None:
+    """The path of a field that stands in another section of a scenario: `plan.tp` for `training.tp`."""
+    return path_of(c.name) if c.path.partition(".")[0] in _SECTIONS else None
 
 
 def _records(annotation: Any) -> Iterator[type[BaseModel]]:

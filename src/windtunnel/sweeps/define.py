@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from windtunnel.catalog.load import load
 from windtunnel.commands import COMMANDS, meant_by, swept
-from windtunnel.errors import UNSET, BadInput, ProblemList, nearest_name
+from windtunnel.errors import UNSET, BadInput, Problem, ProblemList, WindtunnelError, nearest_name
+from windtunnel.scenarios.explain import UNKNOWN_FIELD
 from windtunnel.scenarios.load import fields_of
-from windtunnel.scenarios.source import folder_of
+from windtunnel.scenarios.source import FieldsInFolder, folder_of
 from windtunnel.specs.settings import with_settings
 from windtunnel.sweeps.axes import MOST_VALUES, Axis, cells_of, read_axes
 from windtunnel.sweeps.definition import Definition
@@ -69,6 +71,8 @@ def define(asked: Asked) -> Definition:
                 problems.add("--vary", name, rule)
     problems.raise_if_any()
     folder = folder_of(asked.source).resolve()
+    problems.extend(_unknown_fields(data, axes, folder))
+    problems.raise_if_any()
     return Definition(
         verb=verb,
         scenario=data,
@@ -78,3 +82,21 @@ def define(asked: Asked) -> Definition:
         seed=asked.seed,
         full=asked.full,
     )
+
+
+def _unknown_fields(data: dict[str, Any], axes: Sequence[Axis], folder: Path) -> list[Problem]:
+    """Axes whose field no scenario has: each of their cells would be refused for it."""
+
+    def unknown(fields: dict[str, Any]) -> list[Problem]:
+        try:
+            load(FieldsInFolder(fields, folder))
+        except BadInput as error:
+            return [problem for problem in error.problems if problem.rule == UNKNOWN_FIELD]
+        except WindtunnelError:
+            pass
+        return []
+
+    if unknown(data):  # a command that takes no scenario
+        return []
+    firsts = (dict(zip(axis.fields, axis.values[0], strict=True)) for axis in axes)
+    return [problem for first in firsts for problem in unknown(with_settings(data, first))]

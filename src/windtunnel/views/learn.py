@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -144,11 +145,21 @@ def _tells(name: str, of: Callable[[AlgorithmFigures], str], result: LearningRes
     return any(of(a) for a in result.algorithms)
 
 
+_TURNS = re.compile(r"a doubled learning rate turns the order with (.+): a gap of ")
+
+
 def verdict_lines(result: LearningResult) -> list[str]:
     """What the proxy cannot order, with reasons."""
-    return [
-        f"{a.label}: not resolved: {reason}" for a in result.algorithms if a.resolved is False for reason in a.reasons
-    ]
+    out = []
+    for a in (one for one in result.algorithms if one.resolved is False):
+        for reason in a.reasons:
+            other = _TURNS.match(reason)
+            if other is None:
+                out.append(f"{a.label}: not resolved: {reason}")
+            else:
+                first, last = sorted((a.label, other[1]))
+                out.append(f"{first} and {last} are too close to call: a doubled learning rate turns their order")
+    return list(dict.fromkeys(out))
 
 
 def law_lines(result: LearningResult) -> list[str]:

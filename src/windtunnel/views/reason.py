@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.programs.charts import ACROSS, break_even_chart, front_chart, load_chart
 from windtunnel.quantities import assumed_text, duration, seconds, three
-from windtunnel.views.view import Section, Text, Tone, View, Words, chart, dim, pairs, sections, sources, table
+from windtunnel.views.view import Lines, Section, Text, Tone, View, Words, chart, dim, pairs, sections, sources, table
 
 if TYPE_CHECKING:
     from windtunnel.charts.chart import Chart
@@ -60,6 +60,7 @@ def view(result: ReasonResult) -> View:
                 for title, hint, heads, rows in answer_tables(result)
             ),
             sources(result.citations),
+            Section("In short", (Lines((in_short(result),)),), closing=True),
         ),
         warnings=tuple(warning_lines(result)),
         assumed=tuple(assumed_rows(result)),
@@ -219,6 +220,18 @@ def headline(result: ReasonResult) -> str:
     figures += [] if best.cost_usd is None else [f"{usd(best.cost_usd)} USD a problem"]
     figures.append(f"p99 {latency(best, 'p99')}")
     return f"{wanted}{of}: {best.label} on {best.model}, {', '.join(figures)}"
+
+
+def in_short(result: ReasonResult) -> str:
+    """What to do, in one sentence."""
+    best, tried = result.best, len(result.points)
+    if best is None:
+        return f"None of {tried} candidates keeps the limits: raise them, or add strategies."
+    right = "" if best.accuracy is None else f", right in {best.accuracy.mean * 100:.3g} % of problems"
+    cost = "" if best.cost_usd is None else f" for {usd(best.cost_usd)} USD each"
+    unmeasured = any(own["grade"] == "assumed" for own in result.population.values())
+    sure = "; how often one attempt is right is assumed, so measure that before you decide" if unmeasured else ""
+    return f"Take {best.label} on {best.model.rpartition('/')[2]}{right}{cost}{sure}."
 
 
 def answer_lines(result: ReasonResult) -> list[str]:

@@ -185,6 +185,8 @@ class Section:
     """Whether a wide page shows it to the right of the section before."""
     anchor: str = ""
     """Name by which a page's address points at it."""
+    closing: bool = False
+    """Whether it ends what the terminal prints, after the assumptions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

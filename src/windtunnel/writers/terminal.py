@@ -44,11 +44,15 @@ def render(view: v.View, *, everything: bool = True) -> RenderableType:
         parts += [Styled(), *(Styled(f"warning: {line}", style="yellow") for line in view.warnings)]
     if view.tiles or view.facts:
         parts += [Styled(), _figures(view)]
-    for section in (*view.sections, *((view.assumptions, view.methods) if everything else ())):
+    closing = [section for section in view.sections if section.closing]
+    others = (section for section in view.sections if not section.closing)
+    for section in (*others, *((view.assumptions, view.methods) if everything else ())):
         if section is not None and not section.pages_only:
             parts += _section(section, everything=everything)
     if not everything and (view.assumed or view.citations):
         parts += [Styled(), _InOneLine(view)]
+    for section in closing:
+        parts += _section(section, everything=everything)
     return Group(*parts)
 
 

@@ -104,4 +104,6 @@ def test_all_axes_are_searched_where_the_scenario_sets_every_one() -> None:
     stated = {**TRAINED, "plan": axes}
     assert api.plan(stated).proof.candidates > 1
     assert api.plan(stated, free=False).proof.candidates == 1
-    assert api.plan({**stated, "search": {"objective": "step_time"}}).proof.candidates == 1
+    for open_still in ({"objective": "step_time"}, {"limits": {"memory_fraction": 0.9}}):
+        assert api.plan({**stated, "search": open_still}).proof.candidates > 1
+    assert api.plan({**stated, "search": {"space": {"tp": [2]}}}).proof.candidates == 1
