@@ -8,10 +8,15 @@ from windtunnel_lab.fit.leave_out import read_spec
 from windtunnel_lab.fit.leave_out_table import Overall, UnitErrors, unit_errors
 
 
+def left_out_families() -> list[UnitErrors]:
+    """Errors of each family without itself in the fits."""
+    return unit_errors([r for r in residuals() if r.error("family") is not None], "family")
+
+
 def unseen_families() -> str:
     """One line a family (site and software), then families that set coefficients, those that only judge, and all."""
     judges = set(read_spec()["judges"]["families"])
-    units = unit_errors([r for r in residuals() if r.error("family") is not None], "family")
+    units = left_out_families()
     setting = [u for u in units if u.name not in judges]
     judging = [u for u in units if u not in setting]
     lines = [_line(u, "" if u in setting else "judges") for u in units]

@@ -17,6 +17,7 @@ from windtunnel.training.uncertainty.memory_interval import coverage
 from windtunnel.validation.predict.report import RowOutcome, ValidationReport
 from windtunnel.validation.predict.validate import validate
 from windtunnel_lab.accuracy import tables
+from windtunnel_lab.accuracy.expected_error import expected_error
 from windtunnel_lab.accuracy.out_of_sample import out_of_fold, out_of_sample
 from windtunnel_lab.accuracy.plan_ranking import rank_groups, regret_text
 from windtunnel_lab.accuracy.plots import residual_plot
@@ -149,6 +150,8 @@ def accuracy_page(report: ValidationReport, images: str = "../img") -> str:
     predicted = sum(r.predicted is not None for r in training)
     apart = out_of_fold(report)
     parts = [
+        "# Accuracy",
+        expected_error(),
         _INTRODUCTION,
         f"{predicted} of {len(training)} measured training values are predicted, from {report.scenarios} distinct "
         "scenarios.",
