@@ -17,7 +17,11 @@ Amount = Callable[[tuple[Token, ...], int], Read | None]
 
 _IN_WORDS: Final = {
     "a": 1, "an": 1, "one": 1, "single": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
-    "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16, "dozen": 12, "pair": 2,
+    "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fourteen": 14, "fifteen": 15, "sixteen": 16,
+    "dozen": 12, "pair": 2, "couple": 2, "both": 2,
+}  # fmt: skip
+_TENS_IN_WORDS: Final = {
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
 }  # fmt: skip
 _TENS: Final = {
     **SUFFIXES_OF_COUNTS, "thousand": 1e3, "mio": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9, "g": 1e9, "tn": 1e12,
@@ -42,7 +46,8 @@ _WATTS: Final = {
     "w": 1.0, "watt": 1.0, "watts": 1.0, "kw": 1e3, "kilowatt": 1e3, "kilowatts": 1e3, "mw": 1e6, "megawatt": 1e6,
     "megawatts": 1e6,
 }  # fmt: skip
-_BYTES: Final = {"gb": 1e9, "gib": 2.0**30, "tb": 1e12, "tib": 2.0**40, "mb": 1e6, "mib": 2.0**20}
+_BYTES: Final = {"g": 1e9, "gb": 1e9, "gib": 2.0**30, "gig": 1e9, "gigs": 1e9, "tb": 1e12, "tib": 2.0**40}
+_BITS: Final = {"gbit": 1e9, "gbits": 1e9, "gbps": 1e9, "gigabit": 1e9, "tbps": 1e12, "tbit": 1e12}
 
 
 def number(tokens: tuple[Token, ...], at: int) -> Read | None:
@@ -53,11 +58,43 @@ def number(tokens: tuple[Token, ...], at: int) -> Read | None:
     return (value, at + 1) if value <= _MOST else None
 
 
-def _of_unit(units: Mapping[str, float], *, bare: bool = False, whole: bool = False) -> Amount:
-    """A number with one of these units; where `bare`, also one without; where `whole`, without a fraction."""
+def in_words(tokens: tuple[Token, ...], at: int) -> Read | None:
+    """A count in words: `eight`, `sixty-four`, `a hundred`, `two hundred fifty six`, `a couple of`."""
+    found = _below_hundred(tokens, at)
+    if found is None:
+        return None
+    value, after = found
+    if after < len(tokens) and tokens[after].text == "hundred":
+        rest = _below_hundred(tokens, after + 1 + (after + 1 < len(tokens) and tokens[after + 1].text == "and"))
+        return (100 * value + rest[0], rest[1]) if rest else (100 * value, after + 1)
+    return found
+
+
+def _below_hundred(tokens: tuple[Token, ...], at: int) -> Read | None:
+    texts = [token.text for token in tokens[at : at + 3]]
+    if not texts:
+        return None
+    if texts[0] == "a" and len(texts) > 1 and texts[1] in ("couple", "dozen", "pair"):
+        return float(_IN_WORDS[texts[1]]), at + 2 + (len(texts) > 2 and texts[2] == "of")
+    if texts[0] in _TENS_IN_WORDS:
+        ones = _IN_WORDS.get(texts[1], 0) if len(texts) > 1 else 0
+        joined = 1 <= ones <= 9 and texts[1] not in ("a", "an", "pair", "couple", "both")
+        return float(_TENS_IN_WORDS[texts[0]] + (ones if joined else 0)), at + 1 + joined
+    return (float(_IN_WORDS[texts[0]]), at + 1) if texts[0] in _IN_WORDS else None
+
+
+def _of_unit(units: Mapping[str, float], *, bare: bool = False, whole: bool = False, worded: bool = False) -> Amount:
+    """A number with one of these units.
+
+    Args:
+        units: Name of a unit → what it multiplies by.
+        bare: Whether a number without a unit is one too.
+        whole: Whether it may have no fraction.
+        worded: Whether it may stand in words: `two weeks`.
+    """
 
     def read(tokens: tuple[Token, ...], at: int) -> Read | None:
-        found = number(tokens, at)
+        found = number(tokens, at) or (in_words(tokens, at) if worded else None)
         if found is None:
             return None
         value, after = found
@@ -77,9 +114,7 @@ def in_digits(tokens: tuple[Token, ...], at: int) -> Read | None:
 
 def count(tokens: tuple[Token, ...], at: int) -> Read | None:
     """A count in digits or in words."""
-    if at < len(tokens) and tokens[at].text in _IN_WORDS:
-        return float(_IN_WORDS[tokens[at].text]), at + 1
-    return in_digits(tokens, at)
+    return in_words(tokens, at) or in_digits(tokens, at)
 
 
 def money(tokens: tuple[Token, ...], at: int) -> Read | None:
@@ -130,10 +165,11 @@ AMOUNTS: Final[Mapping[str, Amount]] = {
     "length": _up_to(_of_unit(_TWOS, bare=True, whole=True), _LONGEST),
     "short": _up_to(_of_unit(_SHORT, whole=True), _LONGEST),
     "bare": bare,
-    "seconds": _of_unit(_SECONDS),
-    "days": _of_unit(_DAYS),
+    "seconds": _of_unit(_SECONDS, worded=True),
+    "days": _of_unit(_DAYS, worded=True),
     "watts": _of_unit(_WATTS),
     "bytes": _of_unit(_BYTES),
+    "bits": _of_unit(_BITS),
     "money": money,
     "many": many,
     "percent": percent,

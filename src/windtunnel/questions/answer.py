@@ -42,9 +42,13 @@ def answer_of(reading: Reading, found: Found) -> Answer:
     else:
         verdict, rows = _step(found, shown)
     if found.each:
-        device = shown.scenario["cluster"]["device"]
-        verdict = Row("verdict", f"Best: {device}. {verdict.text}", verdict.tone, 2)
-    read = (*_read(found), *_assumed(found), verdict)
+        best = found.best or (found.step or shown).scenario["cluster"]["device"]
+        verdict = Row("verdict", f"Best: {best}. {verdict.text}", verdict.tone, 2)
+    if found.longest:
+        verdict = Row(
+            "verdict", f"Longest context that fits: {found.longest:,} tokens. {verdict.text}", verdict.tone, 2
+        )
+    read = (*_read(found), *_assumed(found, reading.unused), verdict)
     return Answer(
         words=reading.words,
         command=found.asked.command,
@@ -116,6 +120,8 @@ def _fields(data: dict[str, Any], training: dict[str, Any], serving: dict[str, A
     for name in ("tokens", "steps"):
         if value := (data.get("run") or {}).get(name):
             yield f"run.{name}", f"{count(value)} {name}"
+    if "price_per_kwh" in (data.get("run") or {}):
+        yield "run.price_per_kwh", f"{dollars(data['run']['price_per_kwh'])} a kWh"
     traffic, slo = serving.get("traffic") or {}, serving.get("slo") or {}
     if "concurrency" in traffic:
         yield "serving.traffic.concurrency", f"{traffic['concurrency']:,} requests in flight"
@@ -126,6 +132,8 @@ def _fields(data: dict[str, Any], training: dict[str, Any], serving: dict[str, A
     for name, text in (("input_tokens", "prompts {:,}"), ("output_tokens", "answers {:,} tokens")):
         if name in traffic:
             yield f"serving.traffic.{name}", text.format(traffic[name])
+    if "shared_prefix_tokens" in traffic:
+        yield "serving.traffic.shared_prefix_tokens", f"shared prefix {traffic['shared_prefix_tokens']:,}"
     for name, text in (("ttft_s", "TTFT ≤ {}"), ("tpot_s", "TPOT ≤ {}"), ("e2e_s", "E2E ≤ {}")):
         if slo.get(name) is not None:
             yield f"serving.slo.{name}", text.format(seconds(slo[name]))
@@ -137,9 +145,18 @@ def _fields(data: dict[str, Any], training: dict[str, Any], serving: dict[str, A
         formats.pop("experts", None)
     for part, form in formats.items():
         yield f"serving.precision.{part}", f"{part} {form}"
+    if precision.get("kv_cache") not in (None, "bf16"):
+        yield "serving.precision.kv_cache", f"KV cache {precision['kv_cache']}"
+    if draft := serving.get("speculation"):
+        name = f" {model_text(draft['draft'])}" if draft.get("draft") else ""
+        yield "serving.speculation", f"{draft['tokens']} tokens drafted by {draft['method']}{name}"
     if serving.get("engine"):
         yield "serving.engine", str(serving["engine"])
     cluster = data.get("cluster")
+    if isinstance(cluster, dict) and "scale_out" in cluster:
+        ports = cluster["scale_out"]
+        rate = f"{8e-9 * ports['nic_bytes_per_s']:,.0f} Gbit/s"
+        yield "cluster.scale_out", f"{ports['nics_per_node']} × {rate} a node"
     if isinstance(cluster, dict) and "power_cap_w" in cluster:
         yield "cluster.power_cap_w", f"{cluster['power_cap_w']:,.0f} W a device"
     if isinstance(cluster, dict) and "price_per_device_hour" in cluster:
@@ -161,8 +178,16 @@ def _devices(found: Found) -> str:
     if found.asked.devices is None and _is_fewest(found) and hasattr(shown, "num_devices"):
         return f"{shown.num_devices:,} × {cluster['device']} (fewest)"
     if found.each:
-        return f"{nodes * each:,} × " + " or ".join(device for device, _ in found.each)
+        names = " or ".join(name for name, _ in found.each)
+        if found.best:
+            return names if " × " in names else f"{nodes * each:,} × {cluster['device']} with {names}"
+        return f"{nodes * each:,} × {names}"
     return f"{nodes * each:,} × {cluster['device']}" + (f" ({nodes:,} nodes of {each})" if nodes > 1 else "")
+
+
+def _too_few(found: Found) -> str:
+    """The largest number of devices that does not do."""
+    return "One device is too few." if found.too_few == 1 else f"{found.too_few:,} devices are too few."
 
 
 def _is_fewest(found: Found) -> bool:
@@ -170,8 +195,8 @@ def _is_fewest(found: Found) -> bool:
     return found.asked.task != "serve" or (found.asked.objective == "devices" and found.infeasible is None)
 
 
-def _assumed(found: Found) -> Iterator[Row]:
-    """What was not said, with the number taken."""
+def _assumed(found: Found, unused: tuple[str, ...]) -> Iterator[Row]:
+    """What was not said, with the number taken, and the words that changed nothing."""
     parts = []
     for name, value, why in found.asked.assumed:
         shown = (
@@ -186,6 +211,8 @@ def _assumed(found: Found) -> Iterator[Row]:
         parts.append(f"{words or name.rpartition('.')[2]} {shown}{note}")
     if parts:
         yield Row("assumed", ", ".join(parts), "dim", 2)
+    if unused:
+        yield Row("not used", ", ".join(unused), "dim")
 
 
 # -- training ----------------------------------------------------------------------------------------------------------
@@ -199,7 +226,7 @@ def fit_verdict(result: TrainingResult) -> Row:
 def _step(found: Found, result: TrainingResult) -> tuple[Row, list[Row]]:
     verdict = fit_verdict(result)
     if found.too_few and result.memory_fits:
-        verdict = Row("verdict", f"{verdict.text} {found.too_few:,} devices are too few.", verdict.tone, 2)
+        verdict = Row("verdict", f"{verdict.text} {_too_few(found)}", verdict.tone, 2)
     band = result.interval
     rows = []
     if result.memory_fits:
@@ -291,7 +318,7 @@ def _run(found: Found, result: RunResult, step: TrainingResult) -> tuple[Row, li
         kept = result.cost <= found.asked.budget
         text += f"; {dollars(result.cost)} {'is within' if kept else 'exceeds'} {dollars(found.asked.budget)}"
         tone = tone if kept else "bad"
-    few = f" {found.too_few:,} devices are too few." if found.too_few else ""
+    few = f" {_too_few(found)}" if found.too_few else ""
     chance = step.memory.fit_probability
     memory = fit_verdict(step)
     verdict = Row("verdict", f"{text}. {memory.text}{few}", "bad" if tone == "bad" else memory.tone, 2)
@@ -328,7 +355,7 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
     else:
         text = f"Serves {rate}" + (f"; {percent(result.slo_attainment)} keep the objective." if asked else ".")
     if found.too_few:
-        text += f" {found.too_few:,} devices are too few."
+        text += f" {_too_few(found)}"
     ttft, tpot = result.ttft_s, result.tpot_s
     cost = result.cost_per_million_output_tokens
     watts = (result.power or {}).get("mean_w_per_device")

@@ -11,15 +11,18 @@ from windtunnel.commands.base import SILENT, Listener
 from windtunnel.errors import Infeasible
 from windtunnel.quantities import gib
 from windtunnel.questions.answer import answer_of
-from windtunnel.questions.reading import read
+from windtunnel.questions.comparison import labels, sides
+from windtunnel.questions.reading import Reading, read
 from windtunnel.questions.records import Answer, Found
-from windtunnel.questions.to_scenario import Asked, asked
+from windtunnel.questions.to_scenario import Asked, asked, context_limit
 from windtunnel.stacks.weight_formats import WEIGHTS, in_field
 
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.runs.results import RunResult
 
+_LEAST_CONTEXT, _USUAL_CONTEXT = 2048, 131072
+"""Tokens of the shortest context that is tried, and of the longest of a model whose limit is not known."""
 _MOST_DOUBLINGS = 12
 """Of the devices, while the fewest that fit are looked for: one node to 4,096."""
 _COARSE = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8, 16], "vpp": [1, 2, 4], "cp": [1, 2, 4, 8], "mbs": [1, 2, 4]}
@@ -43,7 +46,62 @@ def ask(words: str, *, listener: Listener = SILENT) -> Answer:
         BadInput: words that were not read, each with the nearest reading; what is missing or does not go together.
     """
     reading = read(words)
+    if parts := sides(reading):
+        return answer_of(reading, _compared(parts, listener))
+    if "longest" in reading.all("wants"):
+        return answer_of(reading, _longest(reading, listener))
     return answer_of(reading, _found(asked(reading), listener))
+
+
+def _compared(parts: list[Reading], listener: Listener) -> Found:
+    """The best side of a comparison, with what each gives."""
+    questions = [asked(part) for part in parts]
+    found = [_found(question, listener) for question in questions]
+    shown = [one.step or one.shown or one.result for one in found]
+    clusters = [f"{_count(question):,} × {question.scenario['cluster']['device']}" for question in questions]
+    names = [label or cluster for label, cluster in zip(labels(parts), clusters, strict=True)]
+    did = [at for at, one in enumerate(shown) if one is not None and getattr(one, "memory_fits", True)]
+    best = max(did, key=lambda at: _rate(shown[at]), default=0)
+    each = tuple((name, shown[at] if at in did else None) for at, name in enumerate(names))
+    return replace(found[best], each=each, best=names[best])
+
+
+def _count(question: Asked) -> int:
+    cluster = question.scenario["cluster"]
+    return int(cluster["nodes"] * cluster["devices_per_node"])
+
+
+def _rate(result: Any) -> float:
+    """What a comparison ranks by: tokens a second of training, of a deployment those of one user."""
+    return float(result.tokens_per_s if hasattr(result, "step_time_s") else 1.0 / result.tpot_s.p50)
+
+
+def _longest(reading: Reading, listener: Listener) -> Found:
+    """The longest context that fits: halved from the model's own limit until it does, then refined."""
+    plain = reading.without("length")
+    if asked(plain).task == "serve" and not any(name in reading for name in ("users", "rate", "batch", "outrate")):
+        plain = plain.having(users=1.0)
+    most = context_limit(plain) or _USUAL_CONTEXT
+    length, best = most, None
+    while best is None and length >= _LEAST_CONTEXT:
+        best = _at_length(plain, length, listener)
+        length //= 2
+    if best is None:
+        return replace(_found(asked(plain.having(length=float(_LEAST_CONTEXT))), listener), longest=0)
+    for part in (2, 4):
+        longer = best.longest + most // (most // best.longest * part)
+        if best.longest < most and (found := _at_length(plain, longer, listener)) is not None:
+            best = found
+    return best
+
+
+def _at_length(reading: Reading, length: int, listener: Listener) -> Found | None:
+    """What was found with a context of this length; None where it does not fit."""
+    listener.say(f"a context of {length:,} tokens")
+    found = _found(asked(reading.having(length=float(length))), listener)
+    shown = found.step or found.shown or found.result
+    fits = shown is not None and getattr(shown, "memory_fits", True)
+    return replace(found, longest=length) if fits else None
 
 
 def _found(question: Asked, listener: Listener) -> Found:
@@ -129,6 +187,8 @@ def _each_device(question: Asked, scenario: dict[str, Any]) -> tuple[tuple[str, 
 def _with_spares(scenario: dict[str, Any]) -> tuple[dict[str, Any], RunResult, tuple[tuple[str, Any, str], ...]]:
     """A whole run with the number of hot spares that costs least, or takes least time where nothing has a price."""
     result = COMMANDS.get("run").run(scenario)
+    if "spares" in scenario["run"].get("recovery", {}):
+        return scenario, result, ()
     curve = [one for one in result.spares_curve if one["days"] is not None]
     best = min(curve, key=lambda one: one["days"] if one.get("cost") is None else one["cost"], default=None)
     if best is None or best["spares"] == result.spares:

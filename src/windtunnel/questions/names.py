@@ -120,6 +120,9 @@ def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], str]]]:
 def _without_numbers(name: str) -> str | None:
     """The only model of this family and size, where a question leaves its version or date out: `olmo 2 32b`."""
     parts = _parts(name)
+    if len(parts) == 3 and _SIZE.fullmatch(parts[1]) and parts[2][0].isdigit():  # `llama 70b 3.1`
+        stem = store.stem_of("models", f"{parts[0]}-{parts[2]}-{parts[1]}")
+        return None if stem is None else store.headings("models")[stem][0]
     if len(parts) < 2 or not _SIZE.fullmatch(parts[-1]) or not parts[0].isalpha():
         return None
     found = {stem for own, stem in _by_first_word().get(parts[0], ()) if _left_out(parts, own)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -23,8 +23,13 @@ EXAMPLES = (
     "serve llama3-8b on 2 a100 at 20 requests/s of 3k/300",
     "lora of qwen2.5 7b on a 4090",
 )
-_LIST = "wants", "perhaps", "task"
+_LIST = "wants", "perhaps", "task", "versus", "compare"
 """Fields that may be set several times."""
+_COMPARED = (
+    "device", "single", "count", "devicememory", "versus", "compare", "format", "framework", "engine", "model", "tp",
+    "pp", "zero", "nodes",
+)  # fmt: skip
+"""Fields that a comparison may set several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,8 @@ class Grammar:
 
     rules: tuple[Rule, ...]
     idle: frozenset[str]
+    context: frozenset[str]
+    """Words about the person who asks, which change no field; an answer lists them."""
 
     @property
     def vocabulary(self) -> frozenset[str]:
@@ -67,7 +74,7 @@ def grammar() -> Grammar:
     for one in data["rules"]:
         phrases = tuple(parsed(_expanded(phrase, data["short"])) for phrase in one["phrases"])
         rules.append(Rule(one["sets"], phrases, one.get("times", 1.0)))
-    return Grammar(tuple(rules), frozenset(data["idle"].split()))
+    return Grammar(tuple(rules), frozenset(data["idle"].split()), frozenset(data["context"].split()))
 
 
 def _expanded(phrase: str, short: Mapping[str, str]) -> str:
@@ -93,6 +100,8 @@ class Reading:
 
     words: str
     phrases: tuple[Phrase, ...]
+    unused: tuple[str, ...] = ()
+    """Words about the person who asks, which changed no field."""
 
     def all(self, field: str) -> list[Any]:
         """Every value that a field was set to, in order, equal ones once."""
@@ -106,6 +115,15 @@ class Reading:
     def text(self, field: str) -> str:
         """The words that set a field; the empty text where none did."""
         return next((phrase.text for phrase in self.phrases if field in phrase.sets), "")
+
+    def without(self, *fields: str) -> Reading:
+        """The reading without the phrases that set one of these fields."""
+        kept = (one for one in self.phrases if not any(name in one.sets for name in fields))
+        return replace(self, phrases=tuple(kept))
+
+    def having(self, **fields: Any) -> Reading:
+        """The reading with more fields, as if they had been said."""
+        return replace(self, phrases=(*self.phrases, Phrase(0, 0, fields, "")))
 
     def __contains__(self, field: str) -> bool:
         return any(field in phrase.sets for phrase in self.phrases)
@@ -121,20 +139,37 @@ def read(words: str) -> Reading:
         raise BadInput(f"a question has 1 to {MOST_CHARACTERS} characters; for example: {EXAMPLES[0]}")
     tokens = tuple(token for token in tokens_of(words) if token.text not in SILENT)
     found, unread = _covered(words, tokens)
+    found = _with_the_best(found)
     problems = [*_unread(words, tokens, unread), *_twice(found)]
     if problems:
         raise BadInput([*problems, Problem("", f"questions that are read: {'; '.join(EXAMPLES)}")])
-    return Reading(words, tuple(found))
+    return Reading(words, tuple(found), _unused(tokens, found))
+
+
+def _unused(tokens: tuple[Token, ...], found: list[Phrase]) -> tuple[str, ...]:
+    """Words of the context that stand in no phrase, once each."""
+    covered = {at for phrase in found for at in range(phrase.start, phrase.end)}
+    context = grammar().context
+    return tuple(dict.fromkeys(t.text for at, t in enumerate(tokens) if at not in covered and t.text in context))
+
+
+def _with_the_best(found: list[Phrase]) -> list[Phrase]:
+    """The `best plan` is the fastest, unless other words say by what it is chosen."""
+    named = any("best" in phrase.sets for phrase in found)
+    fastest: Mapping[str, Any] = {} if named else {"best": "time"}
+    return [replace(phrase, sets=fastest) if "optimal" in phrase.sets else phrase for phrase in found]
 
 
 def _covered(words: str, tokens: tuple[Token, ...]) -> tuple[list[Phrase], list[int]]:
     """The phrases that leave fewest words unread and, of those, are fewest; and the places of unread words."""
     kinds: dict[str, Placeholder] = {**AMOUNTS, **placeholders(words)}
-    idle = grammar().idle
+    context = grammar().context
+    idle = grammar().idle | context
     best: list[tuple[int, int, Phrase | None]] = [(0, 0, None)] * (len(tokens) + 1)
     for at in range(len(tokens) - 1, -1, -1):
         unread, parts, _ = best[at + 1]
-        best[at] = (unread + (tokens[at].text not in idle or glued(tokens, at)), parts + 1, None)
+        alone = 2 if tokens[at].text in context else 1  # a phrase of one word goes first
+        best[at] = (unread + (tokens[at].text not in idle or glued(tokens, at)), parts + alone, None)
         if glued(tokens, at):
             continue
         for phrase in _phrases_at(words, tokens, at, kinds):
@@ -204,9 +239,8 @@ def _near(text: str) -> str | None:
 
 def _twice(found: list[Phrase]) -> Iterator[Problem]:
     """Fields of one value that have two."""
-    several = (
-        {*_LIST, "device", "single"} if any("versus" in p.sets or "compare" in p.sets for p in found) else {*_LIST}
-    )
+    compared = any("versus" in p.sets or "compare" in p.sets for p in found)
+    several = {*_LIST, *_COMPARED} if compared else {*_LIST}
     seen: dict[str, tuple[Any, Phrase]] = {}
     for phrase in found:
         for field, value in phrase.sets.items():

@@ -63,11 +63,15 @@ class Found:
     upper: bool = True
     """Of a deployment: whether it keeps the objective at the upper end of the interval too."""
     each: tuple[tuple[str, Any], ...] = ()
-    """Of a comparison of devices: the prediction of the best plan on each; None where there is none."""
+    """Of a comparison: name of each side, and the prediction of its best plan; None where there is none."""
+    best: str = ""
+    """Of a comparison, the side that the answer is about; empty where it is the device of the scenario."""
     served: str = ""
     """Where it was not said whether to train or to serve: what serving would say."""
     no_plan: str = ""
     """Why the planner had no plan to recommend, with the nearest miss; empty where it had one."""
+    longest: int = 0
+    """Of a search for the longest context that fits, its tokens; 0 where none was asked for."""
     too_few: int = 0
     """The largest number of devices that was tried and did not do; 0 where none was."""
 

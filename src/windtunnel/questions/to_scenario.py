@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.catalog.resolution import default_node
 from windtunnel.errors import BadInput, Problem
+from windtunnel.questions.builder import LOADS, Builder, whole
+from windtunnel.questions.cluster import A_SITE_W, cluster_of, device_of
 from windtunnel.questions.reading import Reading
 from windtunnel.stacks.weight_formats import PRECISION, WEIGHTS, in_field
 
 _SERVING = (
     "rate", "outrate", "speed", "users", "input", "output", "engine", "ttft", "tpot", "e2e", "percentile", "offline",
-    "cache", "replicas", "disaggregated", "costhour",
+    "cache", "replicas", "disaggregated", "costhour", "prefix", "draft", "speculates", "speculation", "people",
 )  # fmt: skip
 _TRAINING = (
     "batchtokens", "mbs", "tokens", "steps", "zero", "recompute", "framework", "optimizer", "vpp", "rank", "method",
-    "dpo", "deadline",
+    "dpo", "deadline", "accumulation", "samples", "epochs", "schedule", "offloads", "mtbf", "saveevery", "spares",
+    "pricekwh",
 )  # fmt: skip
 """Fields that only serving, and only training, has."""
-_LOADS = "rate", "outrate", "users", "batch", "offline"
 _TTFT_S, _TPOT_S, _TOKENS_OF_TTFT = 1.0, 0.05, 2048
 """Objective that is assumed where none is said, seconds; for longer prompts a second for so many tokens."""
 _TRAINED_BEST = {"cost": "cost_per_million_tokens", "energy": "energy_per_million_tokens", "throughput": "tokens_per_s"}
@@ -32,10 +33,17 @@ _BEST = {
     "energy": "energy_per_million_tokens",
 }  # fmt: skip
 """What is asked to be best → objective of a deployment."""
-_A_SITE_W = 2500.0
-"""A limit above this many watts is one of all devices: no device of the catalogue draws as much."""
+_DRAFTED = 3
+"""Tokens that a draft proposes at a time, where no number was said."""
+_OTHERWISE = {
+    "train": "not said; `serve …` asks for serving",
+    "serve": "not said; `train …` asks for training",
+}
+_NO_TRAINING = ("Apple",)
+"""Vendors of devices on which a question without a task is one about serving."""
 _PRETRAINED, _TUNED, _PROMPT, _ANSWER = 8192, 4096, 1024, 256
 _LEAST_BATCH = 16
+_USUAL_DEVICE = "h100"
 _ANY_BATCH, _ANY_NODES = 512, [1, 2, 4, 8, 16, 32, 64]
 """Sequences of a step, and numbers of nodes, where a run may take any devices."""
 
@@ -63,22 +71,6 @@ class Asked:
     budget: float | None = None
 
 
-@dataclass(slots=True)
-class _Builder:
-    """One question on its way."""
-
-    reading: Reading
-    task: str
-    assumed: list[tuple[str, Any, str]] = field(default_factory=list)
-
-    def given(self, name: str, path: str, otherwise: Any, why: str = "not said") -> Any:
-        """What was said of a field, else what is assumed."""
-        if name in self.reading:
-            return _whole(self.reading.get(name))
-        self.assumed.append((path, otherwise, why))
-        return otherwise
-
-
 def asked(reading: Reading) -> Asked:
     """The scenario of a question.
 
@@ -86,12 +78,14 @@ def asked(reading: Reading) -> Asked:
         BadInput: everything that is missing or does not go together, at once.
     """
     task, said = _task(reading)
-    build = _Builder(reading, task, [] if said else [("task", "train", "not said; `serve …` asks for serving")])
+    reading, held = _with_a_device(_as_a_rate(reading))
+    build = Builder(reading, task, [] if said else [("task", task, _OTHERWISE[task])])
+    build.assumed += held
     problems = [*_misplaced(reading, task), *_missing(reading, task)]
     if problems:
         raise BadInput(problems)
     model = _model(build)
-    cluster, devices = _cluster(build)
+    cluster, devices = cluster_of(build)
     scenario: dict[str, Any] = {"model": model, "cluster": cluster}
     if task == "serve":
         _check_axes(reading, devices)
@@ -134,13 +128,47 @@ def _task(reading: Reading) -> tuple[str, bool]:
     if trains:
         tunes = "finetune" in said or any(name in reading for name in ("rank", "method", "dpo"))
         return "finetune" if tunes else "train", True
+    if reading.all("perhaps") != ["train"] and _quantized(reading):
+        return "serve", True
+    if "longest" in reading.all("wants"):
+        return "serve", False
+    if "device" in reading and catalog.device(reading.get("device")).vendor in _NO_TRAINING:
+        return "serve", False
     perhaps = reading.all("perhaps")
     return ("serve", True) if perhaps == ["serve"] else ("train", bool(perhaps))
+
+
+def _quantized(reading: Reading) -> bool:
+    """Whether the words say a format of served weights; one that also trains counts where the question is what fits."""
+    served = in_field(reading.get("format"), WEIGHTS) not in (None, "bf16", "fp16")
+    return served and (not _trained(reading) or bool({"fit", "longest"} & set(reading.all("wants"))))
+
+
+def _as_a_rate(reading: Reading) -> Reading:
+    """Users who each send a request every so many seconds are a rate of requests."""
+    if "interval" not in reading or not ("users" in reading or "people" in reading):
+        return reading
+    users = reading.get("users", reading.get("people"))
+    return reading.without("interval", "users", "people").having(rate=users / reading.get("interval"))
+
+
+def _with_a_device(reading: Reading) -> tuple[Reading, list[tuple[str, Any, str]]]:
+    """A question of memory that names no device is one of the fewest H100."""
+    named = any(name in reading for name in ("device", "cluster", "anydevice", "best", "count"))
+    if named or not {"memory", "fit"} & set(reading.all("wants")):
+        return reading, []
+    device = catalog.device(_USUAL_DEVICE).id
+    return reading.having(device=device, best="devices"), [("cluster.device", device, "not said")]
 
 
 def _trained(reading: Reading) -> bool:
     """Whether the format of the question is one of training."""
     return in_field(reading.get("format"), PRECISION) is not None
+
+
+def _ends(reading: Reading) -> bool:
+    """Whether the size of a whole run was said."""
+    return any(name in reading for name in ("tokens", "steps", "samples"))
 
 
 def _misplaced(reading: Reading, task: str) -> list[Problem]:
@@ -152,8 +180,8 @@ def _misplaced(reading: Reading, task: str) -> list[Problem]:
         problems.append(
             Problem("", "is a format of served weights; `qlora` trains on four bits", reading.text("format"))
         )
-    for name in ("budget", "deadline"):
-        if name in reading and task != "serve" and "tokens" not in reading and "steps" not in reading:
+    for name in ("budget", "deadline", "pricekwh", "mtbf", "saveevery", "spares"):
+        if name in reading and task != "serve" and not _ends(reading):
             problems.append(Problem("", "needs the size of the run, such as `on 1T tokens`", reading.text(name)))
     if task == "serve" and "budget" in reading:
         problems.append(Problem("", "is a sum: say it per hour or per million tokens", reading.text("budget")))
@@ -173,7 +201,7 @@ def _missing(reading: Reading, task: str) -> list[Problem]:
     if ("versus" in reading or "compare" in reading) and len(reading.all("device")) < 2:
         rule = "which devices? a comparison names two of them, such as `h100 vs h200`"
         problems.append(Problem("", rule, reading.text("versus") or reading.text("compare")))
-    if "days" in reading.all("wants") and task != "serve" and "tokens" not in reading and "steps" not in reading:
+    if "days" in reading.all("wants") and task != "serve" and not _ends(reading):
         problems.append(Problem("", "how long is the run? say for example `on 1T tokens` or `10k steps`"))
     return problems
 
@@ -184,7 +212,7 @@ def _any_device(reading: Reading, task: str) -> bool:
     return "anydevice" in reading or cheap or "costtokens" in reading or "budget" in reading
 
 
-def _model(build: _Builder) -> Any:
+def _model(build: Builder) -> Any:
     """The model of a scenario."""
     config = build.reading.get("config")
     if config is None:
@@ -197,63 +225,10 @@ def _model(build: _Builder) -> Any:
     return {"config": os.path.expanduser(config)}
 
 
-def _cluster(build: _Builder) -> tuple[dict[str, Any], int | None]:
-    """The cluster of a scenario, and its devices where they were said."""
-    reading = build.reading
-    extra = {}
-    cap = reading.get("cap")
-    if cap is not None and cap <= _A_SITE_W:
-        extra["power_cap_w"] = cap
-    if "price" in reading:
-        extra["price_per_device_hour"] = reading.get("price")
-    count, nodes, per_node = (_whole(reading.get(name)) for name in ("count", "nodes", "pernode"))
-    if "cluster" in reading:
-        one = catalog.cluster(reading.get("cluster"))
-        device, per_node, nodes = one.device.id, one.devices_per_node, (nodes or 1) * one.nodes
-    elif "device" in reading:
-        device = catalog.device(reading.get("device")).id
-    else:
-        count = build.given("count", "cluster.devices", 8)
-        return {"device": "any", "nodes": 1, "devices_per_node": count, **extra}, count
-    usual = default_node(catalog.device(device))
-    usual_size = usual.devices_per_node if usual is not None else 8
-    if nodes is not None:
-        if count is not None and count != nodes * (per_node or usual_size):
-            if per_node is not None or count % nodes:
-                rule = f"is not {nodes} × {per_node or usual_size}, the devices of all nodes"
-                raise BadInput(Problem("", rule, reading.text("count")))
-            per_node = count // nodes
-        per_node = per_node or usual_size
-        count = nodes * per_node
-    elif per_node is not None:
-        if count is None or count % per_node:
-            raise BadInput(f"how many nodes of {per_node} devices? say for example `2 nodes of {per_node} h100`")
-        nodes = count // per_node
-    else:
-        per_node = usual_size
-        if count is None and reading.get("best") != "devices":
-            count = _unsaid_count(build, device, usual_size)
-        if count is not None:
-            per_node = max(n for n in range(1, usual_size + 1) if count % n == 0)
-            nodes = count // per_node
-    return {"device": device, "nodes": nodes or 1, "devices_per_node": per_node, **extra}, count
-
-
-def _unsaid_count(build: _Builder, device: str, node: int) -> int | None:
-    """Devices where no number was said: one for `on an h100`, a node for `on h100s`; None: the fewest that do."""
-    if "single" in build.reading and "compare" not in build.reading and "versus" not in build.reading:
-        build.assumed.append(("cluster.devices", 1, "not said"))
-        return 1
-    if build.task == "serve" and any(name in build.reading for name in _LOADS):
-        return None
-    build.assumed.append(("cluster.devices", node, f"not said; one node of {device}"))
-    return node
-
-
-def _training(build: _Builder, devices: int | None) -> dict[str, Any]:
+def _training(build: Builder, devices: int | None) -> dict[str, Any]:
     """Sections training, plan, run and search."""
     reading = build.reading
-    longest = _longest(build)
+    longest = context_limit(reading)
     usual = _TUNED if build.task == "finetune" else _PRETRAINED
     length = build.given("length", "training.seq_len", min(usual, longest or usual))
     training: dict[str, Any] = {"seq_len": length}
@@ -264,10 +239,12 @@ def _training(build: _Builder, devices: int | None) -> dict[str, Any]:
         training["global_batch"] = max(1, round(tokens / length))
         why = f"{tokens:,.0f} tokens of {length:,}"
         build.assumed.append(("training.global_batch", training["global_batch"], why))
+    elif "accumulation" in reading:
+        training["global_batch"] = _accumulated(build, devices)
     else:
-        whole = devices or 8
+        ranks = devices or 8
         training["global_batch"] = build.given(
-            "batch", "training.global_batch", whole * max(1, -(-_LEAST_BATCH // whole))
+            "batch", "training.global_batch", ranks * max(1, -(-_LEAST_BATCH // ranks))
         )
     for name, key in (("format", "precision"), ("framework", "framework"), ("optimizer", "optimizer")):
         if name in reading and (name != "format" or _trained(reading)):
@@ -284,17 +261,58 @@ def _training(build: _Builder, devices: int | None) -> dict[str, Any]:
         search |= _over_nodes(build, training)
     if search:
         out["search"] = search
-    if "tokens" in reading:
-        out["run"] = {"tokens": reading.get("tokens")}
+    tokens = _tokens(build, length)
+    if tokens is not None:
+        out["run"] = {"tokens": tokens}
     elif "steps" in reading:
-        out["run"] = {"steps": _whole(reading.get("steps"))}
+        out["run"] = {"steps": whole(reading.get("steps"))}
+    if "run" in out:
+        out["run"] |= _of_the_run(reading)
     return out
 
 
-def _over_nodes(build: _Builder, training: dict[str, Any]) -> dict[str, Any]:
+def _of_the_run(reading: Reading) -> dict[str, Any]:
+    """Failures, saves, spares and the price of energy, as far as they were said."""
+    out: dict[str, Any] = {}
+    if "pricekwh" in reading:
+        out["price_per_kwh"] = reading.get("pricekwh")
+    if "mtbf" in reading:
+        out["failures"] = {"causes": [{"name": "failure", "per_job_day": 1 / reading.get("mtbf")}]}
+    if "saveevery" in reading:
+        out["checkpoint"] = {"interval": reading.get("saveevery") * 86400}
+    if "spares" in reading:
+        out["recovery"] = {"spares": whole(reading.get("spares"))}
+    return out
+
+
+def _accumulated(build: Builder, devices: int | None) -> int:
+    """Sequences of a step, where steps of accumulation were said: a batch is then one of a device."""
+    reading = build.reading
+    each = whole(reading.get("mbs", reading.get("batch", 1)))
+    cut = 1
+    for name in ("tp", "pp", "cp"):
+        cut *= whole(reading.get(name, 1))
+    ranks = max(1, (devices or 1) // cut)
+    batch = int(each * whole(reading.get("accumulation")) * ranks)
+    why = f"{each} a device × {whole(reading.get('accumulation'))} steps × {ranks} data-parallel ranks"
+    build.assumed.append(("training.global_batch", batch, why))
+    return batch
+
+
+def _tokens(build: Builder, length: int) -> float | None:
+    """Tokens of the whole run: those that were said, or those of all samples; None where neither was."""
+    reading = build.reading
+    if "samples" not in reading:
+        return None if "tokens" not in reading else float(reading.get("tokens"))
+    tokens = reading.get("samples") * length * reading.get("epochs", 1.0)
+    build.assumed.append(("run.tokens", int(tokens), f"{reading.get('samples'):,.0f} samples of {length:,}"))
+    return float(tokens)
+
+
+def _over_nodes(build: Builder, training: dict[str, Any]) -> dict[str, Any]:
     """A search over numbers of nodes, where a whole run may take any devices: by its dollars, inside its limits."""
     reading = build.reading
-    if "tokens" not in reading and "steps" not in reading:
+    if not _ends(reading):
         return {}
     if "batch" not in reading and "batchtokens" not in reading:
         training["global_batch"] = _ANY_BATCH
@@ -312,20 +330,33 @@ def _limits(reading: Reading) -> dict[str, Any]:
     """Limits of a search."""
     cap = reading.get("cap")
     limits = {
-        "power": reading.get("totalwatts", cap if cap is not None and cap > _A_SITE_W else None),
+        "power": reading.get("totalwatts", cap if cap is not None and cap > A_SITE_W else None),
         "cost_per_hour": reading.get("costhour"),
         "cost_per_million_tokens": reading.get("costtokens"),
+        "memory_fraction": _memory_fraction(reading),
     }
     return {name: value for name, value in limits.items() if value is not None}
 
 
-def _longest(build: _Builder) -> int:
+def _memory_fraction(reading: Reading) -> float | None:
+    """The share of a device's memory that may be used, where bytes were said."""
+    if "memorylimit" not in reading:
+        return None
+    if "device" not in reading:
+        raise BadInput(Problem("", "of which device?", reading.text("memorylimit")))
+    share = reading.get("memorylimit") / catalog.device(device_of(reading)).memory_bytes
+    if share > 1:
+        raise BadInput(Problem("", "is more than the device has", reading.text("memorylimit")))
+    return float(share)
+
+
+def context_limit(reading: Reading) -> int:
     """Tokens of the longest sequence of a catalogue model; 0 where it is not known."""
-    name = build.reading.get("model")
+    name = reading.get("model")
     return 0 if name is None else int(catalog.model(name).max_position_embeddings)
 
 
-def _tuned(build: _Builder) -> dict[str, Any]:
+def _tuned(build: Builder) -> dict[str, Any]:
     """Fields of fine-tuning."""
     reading = build.reading
     method = reading.get("method", "lora" if "rank" in reading else None)
@@ -334,7 +365,7 @@ def _tuned(build: _Builder) -> dict[str, Any]:
         build.assumed.append(("training.phase", "sft", "all weights; `lora` trains adapters"))
     own: dict[str, Any] = {"phase": "sft" if method == "full" else "lora"}
     if method != "full":
-        lora = {"rank": _whole(reading.get("rank"))} if "rank" in reading else {}
+        lora = {"rank": whole(reading.get("rank"))} if "rank" in reading else {}
         own["lora"] = lora | ({"quantized_base": "nf4"} if method == "qlora" else {})
     if "dpo" in reading:
         own["reference_passes"] = 1
@@ -346,26 +377,29 @@ def _plan(reading: Reading, devices: int | None) -> dict[str, Any]:
     if "dp" in reading:
         rest = 1
         for name in ("tp", "pp", "cp"):
-            rest *= _whole(reading.get(name, 1))
-        if devices is not None and _whole(reading.get("dp")) * rest != devices:
+            rest *= whole(reading.get(name, 1))
+        if devices is not None and whole(reading.get("dp")) * rest != devices:
             rule = f"times tp, pp and cp must be the {devices:,} devices; without it dp is {devices / rest:g}"
             raise BadInput(Problem("", rule, reading.text("dp")))
     said = {
-        name: _whole(reading.get(name)) for name in ("tp", "pp", "cp", "ep", "vpp", "zero", "mbs") if name in reading
+        name: whole(reading.get(name)) for name in ("tp", "pp", "cp", "ep", "vpp", "zero", "mbs") if name in reading
     }
-    if "recompute" in reading:
-        said["recompute"] = reading.get("recompute")
+    for name in ("recompute", "schedule"):
+        if name in reading:
+            said[name] = reading.get(name)
+    if "offloads" in reading:
+        said["offload"] = {reading.get("offloads"): 1.0}
     if not said:
         return {}
     return {"plan": {**dict.fromkeys(("tp", "pp", "vpp", "cp", "ep", "zero", "mbs", "recompute"), "auto"), **said}}
 
 
-def _serving(build: _Builder) -> dict[str, Any]:
+def _serving(build: Builder) -> dict[str, Any]:
     """Sections serving and search."""
     reading = build.reading
     answer = build.given("output", "serving.traffic.output_tokens", _ANSWER)
     if "length" in reading and "input" not in reading:
-        prompt = max(1, _whole(reading.get("length")) - answer)  # a context holds prompt and answer
+        prompt = max(1, whole(reading.get("length")) - answer)  # a context holds prompt and answer
     else:
         prompt = build.given("input", "serving.traffic.input_tokens", _PROMPT)
     traffic: dict[str, Any] = {"num_requests": 1000, "input_tokens": prompt, "output_tokens": answer}
@@ -379,6 +413,14 @@ def _serving(build: _Builder) -> dict[str, Any]:
         slo["percentile"] = reading.get("percentile")
     search: dict[str, Any] = {"target": "serving", "objective": _objective(build, traffic, slo)}
     serving: dict[str, Any] = {"traffic": traffic, "slo": slo}
+    if "prefix" in reading:
+        shared = whole(reading.get("prefix"))
+        if "input" in reading and prompt <= shared:  # the user's own words come after it
+            prompt = traffic["input_tokens"] = prompt + shared
+            build.assumed.append(("serving.traffic.input_tokens", prompt, "with the shared prefix"))
+        traffic["shared_prefix_tokens"] = min(shared, prompt)
+    if speculation := _speculation(reading):
+        serving["speculation"] = speculation
     if "engine" in reading:
         serving["engine"] = reading.get("engine")
     formats = {
@@ -387,12 +429,12 @@ def _serving(build: _Builder) -> dict[str, Any]:
     }
     if stated := {name: value for name, value in formats.items() if value is not None}:
         serving["precision"] = stated
-    space = {name: [_whole(reading.get(name))] for name in ("tp", "pp", "dp", "ep") if name in reading}
+    space = {name: [whole(reading.get(name))] for name in ("tp", "pp", "dp", "ep") if name in reading}
     load = next((name for name in ("rate_per_s", "concurrency") if name in traffic), "")
-    if load and any(name in reading for name in _LOADS):
+    if load and any(name in reading for name in LOADS):
         space[load] = [traffic[load]]
     if "replicas" in reading:
-        space["replicas"] = [_whole(reading.get("replicas"))]
+        space["replicas"] = [whole(reading.get("replicas"))]
     if "disaggregated" in reading:
         space["deployment"] = ["disaggregated"]
     if space:
@@ -402,20 +444,36 @@ def _serving(build: _Builder) -> dict[str, Any]:
     return {"serving": serving, "search": search}
 
 
+def _speculation(reading: Reading) -> dict[str, Any]:
+    """Drafted tokens, as far as they were said.
+
+    Raises:
+        BadInput: nothing says what drafts.
+    """
+    if "draft" in reading:
+        return {"method": "draft", "draft": reading.get("draft"), "tokens": _DRAFTED}
+    if "speculation" in reading:
+        return {"method": reading.get("speculation"), "tokens": _DRAFTED}
+    if "speculates" in reading:
+        rule = "with what? say `with llama3-8b as draft`, `eagle`, `mtp` or `ngram`"
+        raise BadInput(Problem("", rule, reading.text("speculates")))
+    return {}
+
+
 def _check_axes(reading: Reading, devices: int | None) -> None:
     """Refuse axes of one instance that need more devices than there are."""
     wanted = 1
     for name in ("tp", "pp", "dp"):
-        wanted *= _whole(reading.get(name, 1))
+        wanted *= whole(reading.get(name, 1))
     if devices is not None and wanted > devices:
         text = ", ".join(reading.text(name) for name in ("tp", "pp", "dp") if name in reading)
         raise BadInput(Problem("", f"needs {wanted:,} devices of {devices:,}", text))
 
 
-def _objective(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) -> str:
+def _objective(build: Builder, traffic: dict[str, Any], slo: dict[str, Any]) -> str:
     """What the deployment is chosen by; the load is written into `traffic`, an assumed objective into `slo`."""
     reading = build.reading
-    loads = [name for name in _LOADS if name in reading]
+    loads = [name for name in LOADS if name in reading]
     if len(loads) > 1:
         rule = f"and '{reading.text(loads[1])}' exclude each other: both say the load"
         raise BadInput(Problem("", rule, reading.text(loads[0])))
@@ -431,7 +489,12 @@ def _objective(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) ->
         traffic["offline"] = True
         return best or "tokens_per_s"
     if loads[0] in ("users", "batch"):
-        traffic["concurrency"] = _whole(reading.get(loads[0]))
+        traffic["concurrency"] = whole(reading.get(loads[0]))
+    elif loads[0] == "people":
+        at_once = max(1, round(reading.get("people") * reading.get("active")))
+        traffic["concurrency"] = at_once
+        why = f"{reading.get('people'):,.0f} people, {100 * reading.get('active'):g} % at once"
+        build.assumed.append(("serving.traffic.concurrency", at_once, why))
     else:
         rate = reading.get("rate") if loads[0] == "rate" else reading.get("outrate") / traffic["output_tokens"]
         traffic["rate_per_s"] = rate
@@ -441,7 +504,7 @@ def _objective(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) ->
     return best or "tokens_per_s_per_user"
 
 
-def _assume_slo(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) -> None:
+def _assume_slo(build: Builder, traffic: dict[str, Any], slo: dict[str, Any]) -> None:
     """An objective where none was said: without one, a deployment may let requests wait for any time.
 
     The first token may take a second, more where prompts are longer than 2,048 tokens.
@@ -451,8 +514,3 @@ def _assume_slo(build: _Builder, traffic: dict[str, Any], slo: dict[str, Any]) -
     slo["ttft_s"] = max(_TTFT_S, round(traffic["input_tokens"] / _TOKENS_OF_TTFT, 1))
     slo["tpot_s"] = _TPOT_S
     build.assumed += [(f"serving.slo.{name}", slo[name], "not said") for name in ("ttft_s", "tpot_s")]
-
-
-def _whole(value: Any) -> Any:
-    """A number without a fraction as a whole one."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -130,7 +130,7 @@ def test_watts_of_one_device_are_a_cap_and_of_all_a_limit() -> None:
         ("serve llama3-8b on 8 h100 with zero 3", "zero 3: is not of a question about serving"),
         ("train llama3-8b on 8 h100 batch 8 batch 16", "exclude each other"),
         ("train llama3-8b and qwen2.5 7b on 8 h100", "exclude each other"),
-        ("train llama3-8b on 8 h100 vs 4 h200", "exclude each other"),
+        ("train llama3-8b on 8 h100 and 4 h200", "exclude each other"),
         ("train llama3-8b on 8 h100 vs", "which devices?"),
         ("train on 8 h100", "which model?"),
         ("train llama3-8b", "on which devices?"),

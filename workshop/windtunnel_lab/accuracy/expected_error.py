@@ -6,10 +6,11 @@ import textwrap
 
 import numpy as np
 
+from windtunnel.serving.results.measured_residuals import known_residuals
 from windtunnel_lab.accuracy.out_of_sample import out_of_sample
 from windtunnel_lab.accuracy.unseen_table import left_out_families
 from windtunnel_lab.fit.leave_out_table import Overall
-from windtunnel_lab.fit.serving_leave_out import SetsTogether, known_residuals, with_free_cache
+from windtunnel_lab.fit.serving_leave_out import SetsTogether, with_free_cache
 
 
 def expected_error() -> str:

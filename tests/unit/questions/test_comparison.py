@@ -1,0 +1,39 @@
+"""Sides of a comparison of unlike numbers of devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from windtunnel.questions.comparison import sides
+from windtunnel.questions.reading import read
+from windtunnel.questions.to_scenario import asked
+
+
+def clusters(words: str) -> list[tuple[int | None, str]]:
+    """(devices, device) of each side."""
+    found = [asked(side) for side in sides(read(words))]
+    return [(one.devices, one.scenario["cluster"]["device"]) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("llama3-8b on 8 h100 vs 4 h200", [(8, "h100-sxm-80gb"), (4, "h200-sxm-141gb")]),
+        ("is 64 H100 or 128 A100 faster to train Llama 3 70B?", [(64, "h100-sxm-80gb"), (128, "a100-sxm-80gb")]),
+        ("llama3-70b training: 128 vs 256 H200s", [(128, "h200-sxm-141gb"), (256, "h200-sxm-141gb")]),
+        ("compare 1 h100 and 2 l40s to serve llama3-8b", [(1, "h100-sxm-80gb"), (2, "l40s-48gb")]),
+    ],
+)
+def test_each_side_has_its_own_number_of_devices(words: str, wanted: list[tuple[int, str]]) -> None:
+    assert clusters(words) == wanted
+
+
+@pytest.mark.parametrize("words", ["llama3-8b on 8 h100", "llama3-8b on 8 h100 vs h200", "8 h100 vs 8 h200, llama3-8b"])
+def test_equal_numbers_of_devices_are_a_choice_of_one_search(words: str) -> None:
+    assert sides(read(words)) == []
+
+
+def test_what_both_sides_share_is_kept() -> None:
+    both = [asked(side) for side in sides(read("1 4090 or 2 3090 for qlora of qwen2.5 7b at 4k"))]
+    assert [one.task for one in both] == ["finetune", "finetune"]
+    assert [one.scenario["training"]["seq_len"] for one in both] == [4096, 4096]
