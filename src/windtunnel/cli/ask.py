@@ -51,7 +51,8 @@ def ask(
         answer = answered(" ".join(words), listener=told)
     if output is not None:
         write_text(output, answer.scenario_text())
-        note(f"wrote {output}: `windtunnel {answer.command} {output}` answers the same")
+        command = "serve" if answer.taken is not None else answer.command
+        note(f"wrote {output}: `windtunnel {command} {output}` answers the same")
     if as_json:
         print_json(answer.to_dict())
     else:

@@ -24,8 +24,8 @@ _TENS_IN_WORDS: Final = {
     "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
 }  # fmt: skip
 _TENS: Final = {
-    **SUFFIXES_OF_COUNTS, "thousand": 1e3, "mio": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9, "g": 1e9, "tn": 1e12,
-    "trillion": 1e12,
+    **SUFFIXES_OF_COUNTS, "thousand": 1e3, "mio": 1e6, "million": 1e6, "millions": 1e6, "bn": 1e9, "billion": 1e9,
+    "billions": 1e9, "g": 1e9, "tn": 1e12, "trillion": 1e12, "trillions": 1e12,
 }  # fmt: skip
 _SHORT: Final = {**SUFFIXES_OF_LENGTHS, "ki": 1024.0, "mi": 1024.0**2}
 _TWOS: Final = {**_SHORT, "thousand": 1e3, "million": 1e6}
@@ -54,7 +54,7 @@ def number(tokens: tuple[Token, ...], at: int) -> Read | None:
     """A number in digits."""
     if at >= len(tokens) or tokens[at].kind != "number" or tokens[at].text.count(".") > 1:
         return None
-    value = float(tokens[at].text.replace(",", ""))
+    value = float(tokens[at].text.replace(",", "").replace(" ", ""))
     return (value, at + 1) if value <= _MOST else None
 
 

@@ -57,6 +57,7 @@ def answer_of(reading: Reading, found: Found) -> Answer:
         rows=tuple(_fitting([*read, *_alternatives(found), *rows])),
         assumed=found.asked.assumed,
         result=found.result,
+        taken=found.taken,
     )
 
 
@@ -345,7 +346,7 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
     rate = f"{three(result.throughput_requests_per_s)} requests/s"
     tone: Tone = "good"
     if found.infeasible is not None and not found.too_few:
-        text, tone = f"No deployment answers in usual times at this load. The most is {rate}.", "bad"
+        text, tone = _without_objective(found, result), "bad"
     elif result.saturated and "rate_per_s" in found.scenario["serving"]["traffic"]:
         text, tone = "Too slow: requests arrive faster than they are served.", "bad"
     elif asked and not result.slo_met:
@@ -356,6 +357,8 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
         text = f"Serves {rate}" + (f"; {percent(result.slo_attainment)} keep the objective." if asked else ".")
     if found.too_few:
         text += f" {_too_few(found)}"
+    if found.central_devices and found.central_devices < result.num_devices:
+        text += f" At the central prediction {found.central_devices:,} would do."
     ttft, tpot = result.ttft_s, result.tpot_s
     cost = result.cost_per_million_output_tokens
     watts = (result.power or {}).get("mean_w_per_device")
@@ -378,6 +381,15 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
         *rows,
         _sure(None, width, str((band or {}).get("grade", "analytic")), margin=tone != "warn"),
     ]
+
+
+def _without_objective(found: Found, result: ServingResult) -> str:
+    """What becomes of a load at which no deployment keeps the objective that was assumed."""
+    limits = " and ".join(f"{_SHORT[name.rpartition('.')[2]]} {seconds(value)}" for name, value, _ in found.given_up)
+    asked = found.scenario["serving"]["traffic"].get("rate_per_s")
+    if result.saturated and asked is not None:
+        return f"Falls behind: of {three(asked)} requests/s it serves {three(result.throughput_requests_per_s)}."
+    return f"Keeps up with the load, but not within {limits or 'usual times'}, which nobody asked for."
 
 
 def _served_memory(result: ServingResult) -> Row:

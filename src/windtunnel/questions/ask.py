@@ -269,7 +269,8 @@ def _served(question: Asked, listener: Listener) -> Found:
         few = failed if failed < found.shown.num_devices else 0
         if infeasible is not None and not few:  # the objective that was assumed is given up
             kept = tuple(one for one in question.assumed if not one[0].startswith("serving.slo."))
-            return replace(found, asked=replace(found.asked, assumed=kept), infeasible=infeasible)
+            given_up = tuple(one for one in question.assumed if one not in kept)
+            return replace(found, asked=replace(found.asked, assumed=kept), infeasible=infeasible, given_up=given_up)
         return replace(found, too_few=few)
     return Found(asked=question, scenario=question.scenario, result=None, infeasible=infeasible, too_few=failed)
 
@@ -278,7 +279,11 @@ def _deployed(question: Asked, scenario: dict[str, Any], plan: ServingPlan) -> F
     """What a search for a deployment found, as the plan itself or as `serve` predicts it."""
     if question.command == "plan":
         each = _each_device(question, scenario)
-        return Found(asked=question, scenario=scenario, result=plan, shown=plan.result, upper=plan.upper, each=each)
+        taken = {name: value for name, value in plan.scenario.items() if name != "search"}
+        return Found(
+            asked=question, scenario=scenario, result=plan, shown=plan.result, upper=plan.upper, each=each, taken=taken,
+            central_devices=None if plan.ends is None else plan.ends.central_devices,
+        )  # fmt: skip
     taken = {name: value for name, value in plan.scenario.items() if name != "search"}
     result = COMMANDS.get("serve").run(taken)
     return Found(asked=question, scenario=taken, result=result, shown=result, upper=plan.upper)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from windtunnel.errors import BadInput, Problem
 from windtunnel.questions.reading import Reading
 
 _CLUSTER: Final = ("count", "othercount", "device", "single", "devicememory", "nodes")
@@ -16,6 +17,9 @@ def sides(reading: Reading) -> list[Reading]:
     """Readings of `64 h100 or 128 a100`, of `128 vs 256 h200` and of `vllm vs sglang`, one a side.
 
     Empty where a question compares otherwise: unlike devices in equal numbers are a choice of one search.
+
+    Raises:
+        BadInput: a number of replicas that may be one side's alone.
     """
     if "versus" not in reading and "compare" not in reading:
         return []
@@ -24,6 +28,9 @@ def sides(reading: Reading) -> list[Reading]:
     number = max((len(values) for values in [clusters, *settings.values()]), default=0)
     if number < 2 or any(len(values) != number for values in settings.values()) or 1 < len(clusters) != number:
         return []
+    if "tp" in settings and "replicas" in reading:
+        rule = "of which side? ask for the two one after the other"
+        raise BadInput(Problem("", rule, reading.text("replicas")))
     rest = reading.without("versus", "compare", *settings, *(_CLUSTER if clusters else ()))
     out = []
     for at in range(number):

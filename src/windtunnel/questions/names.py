@@ -91,6 +91,8 @@ def _catalogued(kind: str, name: str) -> str | None:
             stem = store.stem_of(kind, spelling)
             if stem is not None:
                 return store.headings(kind)[stem][0] if kind == "models" else stem
+    if kind == "devices" and name[-2:].isdigit() and len(name) > 4:  # `A100-80`
+        return store.stem_of("devices", f"{name}GB") if re.search(r"[- ]\d\d$", name) else None
     return _without_numbers(name) if kind == "models" else None
 
 
@@ -120,13 +122,37 @@ def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], str]]]:
 def _without_numbers(name: str) -> str | None:
     """The only model of this family and size, where a question leaves its version or date out: `olmo 2 32b`."""
     parts = _parts(name)
-    if len(parts) == 3 and _SIZE.fullmatch(parts[1]) and parts[2][0].isdigit():  # `llama 70b 3.1`
-        stem = store.stem_of("models", f"{parts[0]}-{parts[2]}-{parts[1]}")
-        return None if stem is None else store.headings("models")[stem][0]
+    if len(parts) == 3 and (moved := _in_order(parts)) is not None:
+        return moved
     if len(parts) < 2 or not _SIZE.fullmatch(parts[-1]) or not parts[0].isalpha():
         return None
     found = {stem for own, stem in _by_first_word().get(parts[0], ()) if _left_out(parts, own)}
     return store.headings("models")[found.pop()][0] if len(found) == 1 else None
+
+
+def _in_order(parts: tuple[str, ...]) -> str | None:
+    """The model of three parts in another order: `llama 70b 3.1`, `405b llama 3.1`; and `phi 4 14b`, with its size."""
+    sizes = [part for part in parts if _SIZE.fullmatch(part)]
+    numbers = [part for part in parts if part[0].isdigit() and part not in sizes]
+    families = [part for part in parts if part.isalpha()]
+    if len(sizes) != 1 or len(numbers) != 1 or len(families) != 1:
+        return None
+    if parts[-1] != sizes[0]:
+        stem = store.stem_of("models", f"{families[0]}-{numbers[0]}-{sizes[0]}")
+    else:
+        stem = store.stem_of("models", f"{families[0]}-{numbers[0]}")
+        if stem is not None and not _has_size(store.headings("models")[stem][0], sizes[0]):
+            return None
+    return None if stem is None else store.headings("models")[stem][0]
+
+
+def _has_size(model: str, size: str) -> bool:
+    """Whether a model has about so many parameters."""
+    from windtunnel import catalog
+    from windtunnel.catalog.parameters import count_parameters
+
+    said = float(size[:-1]) * (1e9 if size.endswith("b") else 1e6)
+    return 0.85 * said <= count_parameters(catalog.model(model)).total <= 1.2 * said
 
 
 def _left_out(parts: tuple[str, ...], own: tuple[str, ...]) -> bool:

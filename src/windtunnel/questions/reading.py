@@ -17,7 +17,9 @@ from windtunnel.questions.patterns import Piece, Placeholder, Values, Word, matc
 from windtunnel.questions.tokens import SILENT, Token, glued, tokens_of
 from windtunnel.stacks.weight_formats import words as format_words
 
-MOST_CHARACTERS = 600
+MOST_CHARACTERS = 1000
+LONG = 14
+"""Words of a question from which on it is a sentence, in which plain words may stand that are not read."""
 EXAMPLES = (
     "llama3-70b on 64 h100",
     "serve llama3-8b on 2 a100 at 20 requests/s of 3k/300",
@@ -50,6 +52,8 @@ class Grammar:
     idle: frozenset[str]
     context: frozenset[str]
     """Words about the person who asks, which change no field; an answer lists them."""
+    turning: frozenset[str]
+    """Words that turn a meaning around, and are never passed over."""
 
     @property
     def vocabulary(self) -> frozenset[str]:
@@ -74,7 +78,12 @@ def grammar() -> Grammar:
     for one in data["rules"]:
         phrases = tuple(parsed(_expanded(phrase, data["short"])) for phrase in one["phrases"])
         rules.append(Rule(one["sets"], phrases, one.get("times", 1.0)))
-    return Grammar(tuple(rules), frozenset(data["idle"].split()), frozenset(data["context"].split()))
+    return Grammar(
+        tuple(rules),
+        frozenset(data["idle"].split()),
+        frozenset(data["context"].split()),
+        frozenset(data["turning"].split()),
+    )
 
 
 def _expanded(phrase: str, short: Mapping[str, str]) -> str:
@@ -140,17 +149,62 @@ def read(words: str) -> Reading:
     tokens = tuple(token for token in tokens_of(words) if token.text not in SILENT)
     found, unread = _covered(words, tokens)
     found = _with_the_best(found)
-    problems = [*_unread(words, tokens, unread), *_twice(found)]
+    passed = _passed_over(tokens, unread)
+    problems = [*_unread(words, tokens, [at for at in unread if at not in passed]), *_twice(found)]
     if problems:
         raise BadInput([*problems, Problem("", f"questions that are read: {'; '.join(EXAMPLES)}")])
-    return Reading(words, tuple(found), _unused(tokens, found))
+    return Reading(words, tuple(found), _unused(tokens, found, passed))
 
 
-def _unused(tokens: tuple[Token, ...], found: list[Phrase]) -> tuple[str, ...]:
-    """Words of the context that stand in no phrase, once each."""
+def _passed_over(tokens: tuple[Token, ...], unread: list[int]) -> frozenset[int]:
+    """Places of unread words that a long sentence may have: plain words that turn no meaning around.
+
+    In a short question an unread word is refused, since it was most likely meant to be read; so is everywhere what is
+    near to a word that is read, what turns a meaning around, and what touches a number that was not read.
+    """
+    if sum(token.kind == "word" and len(token.text) > 1 for token in tokens) < LONG:
+        return frozenset()
+    left = set(unread)
+
+    def plain(at: int) -> bool:
+        token = tokens[at]
+        beside = [tokens[near] for near in (at - 1, at + 1) if near in left]
+        if token.kind != "word" or glued(tokens, at) or glued(tokens, at + 1):
+            return False
+        return token.text not in grammar().turning and not any(one.kind == "number" for one in beside)
+
+    return frozenset(at for at in unread if plain(at) and not _read_elsewhere(tokens[at].text))
+
+
+def _read_elsewhere(text: str) -> bool:
+    """Whether a word, or one that it is nearly, means something in another place of a question."""
+    if text in grammar().vocabulary:
+        return text in _deciding_words()
+    near = difflib.get_close_matches(text, _long_words(), n=1, cutoff=0.88) if len(text) > 5 else []
+    return bool(near) and near[0].removesuffix("s") != text.removesuffix("s")
+
+
+@cache
+def _deciding_words() -> frozenset[str]:
+    """Words of phrases that set a field by themselves, without an amount or a name: `lora`, `selective`, `offline`."""
+    rules = (rule for rule in grammar().rules if rule.sets and "wants" not in rule.sets)
+    alone = (rule for rule in rules if not any(str(value).startswith("{") for value in rule.sets.values()))
+    words = _words_in(tuple(phrase for rule in alone for phrase in rule.phrases))
+    return frozenset(word for word in words if len(word) > 2) - grammar().idle - grammar().context
+
+
+@cache
+def _long_words() -> list[str]:
+    """Words of the grammar that a slip of the pen may have been meant for."""
+    return [word for word in grammar().vocabulary | set(format_words("questions")) if len(word) > 3]
+
+
+def _unused(tokens: tuple[Token, ...], found: list[Phrase], passed: frozenset[int]) -> tuple[str, ...]:
+    """Words that stand in no phrase and changed nothing, once each."""
     covered = {at for phrase in found for at in range(phrase.start, phrase.end)}
     context = grammar().context
-    return tuple(dict.fromkeys(t.text for at, t in enumerate(tokens) if at not in covered and t.text in context))
+    left = (t.text for at, t in enumerate(tokens) if at not in covered and (t.text in context or at in passed))
+    return tuple(dict.fromkeys(left))
 
 
 def _with_the_best(found: list[Phrase]) -> list[Phrase]:

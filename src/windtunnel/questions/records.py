@@ -62,6 +62,12 @@ class Found:
     infeasible: Infeasible | None = None
     upper: bool = True
     """Of a deployment: whether it keeps the objective at the upper end of the interval too."""
+    taken: dict[str, Any] | None = None
+    """The deployment that a search chose, as a scenario of its own, which `-o` writes; None where `scenario` has it."""
+    central_devices: int | None = None
+    """Devices that keep the objective at the central prediction; None where that was not looked for."""
+    given_up: tuple[tuple[str, Any, str], ...] = ()
+    """The objective that was assumed and cannot be kept: field, value, why."""
     each: tuple[tuple[str, Any], ...] = ()
     """Of a comparison: name of each side, and the prediction of its best plan; None where there is none."""
     best: str = ""
@@ -87,6 +93,8 @@ class Answer:
     rows: tuple[Row, ...]
     assumed: tuple[tuple[str, Any, str], ...]
     result: Any
+    taken: dict[str, Any] | None = None
+    """What `-o` writes, where a search chose more than `scenario` says."""
 
     @property
     def exit_code(self) -> int:
@@ -112,7 +120,7 @@ class Answer:
         from windtunnel.training.results.serialise import plain
 
         text = yaml.safe_dump(
-            plain(self.scenario), sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
+            plain(self.taken or self.scenario), sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
         )
         asked = " ".join(self.words.split())
         return f"# windtunnel {asked!r}\n{text}"

@@ -132,7 +132,7 @@ def _task(reading: Reading) -> tuple[str, bool]:
         return "serve", True
     if "longest" in reading.all("wants"):
         return "serve", False
-    if "device" in reading and catalog.device(reading.get("device")).vendor in _NO_TRAINING:
+    if _at_a_desk(reading) or ("device" in reading and catalog.device(reading.get("device")).vendor in _NO_TRAINING):
         return "serve", False
     perhaps = reading.all("perhaps")
     return ("serve", True) if perhaps == ["serve"] else ("train", bool(perhaps))
@@ -159,6 +159,12 @@ def _with_a_device(reading: Reading) -> tuple[Reading, list[tuple[str, Any, str]
         return reading, []
     device = catalog.device(_USUAL_DEVICE).id
     return reading.having(device=device, best="devices"), [("cluster.device", device, "not said")]
+
+
+def _at_a_desk(reading: Reading) -> bool:
+    """Whether a speed is asked for on a few cards of a desktop computer, where people run models."""
+    asks = {"throughput", "time"} & set(reading.all("wants")) and "train" not in reading.all("perhaps")
+    return bool(asks) and "device" in reading and "GeForce" in catalog.device(reading.get("device")).name
 
 
 def _trained(reading: Reading) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _TOKEN = re.compile(
     r"(?P<path>(?:\.{0,2}/|~/)?[\w./~-]*[\w-]\.(?:json|ya?ml)\b)"
-    r"|(?P<number>\d{1,3}(?:,\d{3})+(?!\d)|\d+(?:\.\d+)*)"
+    r"|(?P<number>\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?: 000)+(?!\d)|\d+(?:\.\d+)*)"
     r"|(?P<with>\bw/o?(?=\s))"
     r"|(?P<minus>(?:(?<=\s)|^)[-−](?=\d))"
     r"|(?P<mark>(?<=\d)[xX](?=[A-Za-z\d]))"

@@ -6,14 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from windtunnel.commands import COMMANDS
 from windtunnel.commands.base import SILENT
 from windtunnel.errors import Infeasible
-from windtunnel.questions.answer import _sure, gauge
+from windtunnel.questions.answer import _sure, _without_objective, gauge
 from windtunnel.questions.ask import _on_any_device, ask
 from windtunnel.questions.reading import read
-from windtunnel.questions.records import MOST_LINES, WIDTH, Row, lines
+from windtunnel.questions.records import MOST_LINES, WIDTH, Found, Row, lines
 from windtunnel.questions.to_scenario import asked
 from windtunnel.training.results.one_line import fit_tone, fit_words
 
@@ -114,3 +115,35 @@ def test_where_no_plan_fits_the_nearest_miss_stands_for_the_plan() -> None:
 def test_formats_that_are_apart_are_both_named() -> None:
     text = " ".join(row.text for row in ask("serve gpt-oss-20b on 1 h100 at 1 requests/s of 64/16").rows[:2])
     assert "weights bf16" in text and "experts mxfp4" in text
+
+
+def test_a_search_leaves_the_deployment_behind_that_it_chose() -> None:
+    """The file of `-o` answers under `serve` what the search answered."""
+    found = ask("fewest h100 to serve llama3-8b at 30 requests/s of 1k/200")
+    assert (found.command, found.taken is not None) == ("plan", True)
+    left = yaml.safe_load(found.scenario_text())
+    pool = left["serving"]["pools"][0]
+    devices = pool["replicas"] * pool["plan"]["tp"]
+    assert "search" not in left and devices == found.result.result.num_devices
+    again = COMMANDS.get("serve").run(left)
+    assert again.ttft_s.p50 == found.result.result.ttft_s.p50
+
+
+def given_up(*, saturated: bool) -> str:
+    """What is said of a load of 5 requests/s at which nothing keeps the assumed objective."""
+    question = asked(read("serve llama3-70b on 4 h100 at 5 requests/s of 2k/300"))
+    limits = tuple(one for one in question.assumed if one[0].startswith("serving.slo."))
+    found = Found(asked=question, scenario=question.scenario, result=None, given_up=limits)
+    return _without_objective(found, SimpleNamespace(saturated=saturated, throughput_requests_per_s=4.4))  # type: ignore[arg-type]
+
+
+def test_an_assumed_objective_that_cannot_be_kept_is_named() -> None:
+    assert given_up(saturated=False) == (
+        "Keeps up with the load, but not within TTFT 1.00 s and TPOT 50.00 ms, which nobody asked for."
+    )
+    assert given_up(saturated=True) == "Falls behind: of 5 requests/s it serves 4.40."
+
+
+def test_words_that_changed_nothing_stand_in_the_answer() -> None:
+    rows = {row.name: row.text for row in ask("hello, our startup: does llama3-70b fit on 1 l4 to serve?").rows}
+    assert rows["not used"] == "hello, startup"

@@ -38,6 +38,15 @@ def test_a_name_is_not_cut_inside() -> None:
         ("count", "8k", 8000),
         ("count", "16,384", 16384),
         ("count", "eight", 8),
+        ("count", "50 000", 50_000),
+        ("count", "sixty four", 64),
+        ("count", "a couple of", 2),
+        ("count", "two hundred and fifty six", 256),
+        ("count", "a hundred", 100),
+        ("days", "two weeks", 14),
+        ("seconds", "a second", 1),
+        ("bits", "400 Gbit", 400e9),
+        ("bytes", "24GB", 24e9),
         ("count", "2 trillion", 2e12),
         ("many", "15T", 15e12),
         ("seconds", "500 ms", 0.5),
@@ -64,6 +73,7 @@ def test_a_number_with_its_unit(kind: str, text: str, value: float) -> None:
         ("many", "8k"),
         ("percent", "100"),
         ("count", "0.10.2"),
+        ("count", "hundred"),
     ],
 )
 def test_what_is_no_such_number_is_not_read(kind: str, text: str) -> None:
