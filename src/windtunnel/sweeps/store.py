@@ -131,6 +131,8 @@ class Store:
         try:
             write_shard(self._rows, self.folder / "cells" / f"{stem}.parquet")
         except (OSError, duckdb().Error) as error:
+            if KeyboardInterrupt.__name__ in str(error):  # DuckDB wraps a signal that comes while it reads rows
+                raise KeyboardInterrupt from None
             rows = len(self._rows)
             raise BadInput(
                 Problem(

@@ -139,7 +139,7 @@ def given_up(*, saturated: bool) -> str:
 
 def test_an_assumed_objective_that_cannot_be_kept_is_named() -> None:
     assert given_up(saturated=False) == (
-        "Keeps up with the load, but not within TTFT 1.00 s and TPOT 50.00 ms, which nobody asked for."
+        "Keeps up with the load, but not within TTFT 1.00 s and TPOT 50.0 ms, which nobody asked for."
     )
     assert given_up(saturated=True) == "Falls behind: of 5 requests/s it serves 4.40."
 

@@ -17,7 +17,7 @@ from windtunnel.errors import BadInput
 from windtunnel.sweeps.axes import read_axes
 from windtunnel.sweeps.compute import head
 from windtunnel.sweeps.definition import MANIFEST, MANIFEST_COPY, Definition, manifest_in, read_manifest
-from windtunnel.sweeps.shards import connected, shards, whole_shard, write_shard
+from windtunnel.sweeps.shards import connected, duckdb, shards, whole_shard, write_shard
 from windtunnel.sweeps.store import Store, _first_line, done_cells
 from windtunnel.sweeps.views import export, query
 
@@ -399,3 +399,20 @@ def test_a_signal_after_a_shard_is_there_does_not_write_its_rows_twice(
         store.add(rows(step_time_s=2.0))
         store.flush()
     assert len(query(tmp_path, "SELECT * FROM attempts")) == len(list(DEFINITION.cells()))
+
+
+def test_a_signal_that_duckdb_wraps_is_a_signal_and_the_rows_are_kept_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C may come while DuckDB calls back into Python, which makes an error of its own of it."""
+    wrapped = duckdb().InvalidInputException("Traceback (most recent call last):\n  …\nKeyboardInterrupt")
+
+    def interrupted(*_: Any) -> None:
+        monkeypatch.undo()
+        raise wrapped
+
+    with pytest.raises(KeyboardInterrupt), Store(tmp_path, DEFINITION) as store:
+        store.add(rows())
+        monkeypatch.setattr("windtunnel.sweeps.store.write_shard", interrupted)
+        store.flush()
+    assert len(done_cells(tmp_path)) == 3
