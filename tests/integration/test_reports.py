@@ -135,6 +135,21 @@ def test_it_fits_the_screen_in_both_themes(report: Report, width: int, tmp_path:
     assert len(grounds) == 2
 
 
+_MOST_SHEETS = {"advise": 6}
+"""Sheets of A4 of reports with long tables; all others have four at most."""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser; scripts/install-browser")
+def test_it_prints_on_few_sheets_with_the_colours_of_its_legends(report: Report, tmp_path: Path) -> None:
+    sheets = tmp_path / "sheets.pdf"
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = ["chromium", *flags, "--virtual-time-budget=4000", f"--print-to-pdf={sheets}", f"file://{report.path}"]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", sheets.read_bytes())) <= _MOST_SHEETS.get(report.path.stem, 4)
+    printed = re.findall(r"@media print\s*{(.*?)}\s*}", report.page, re.S)
+    assert any(re.search(r"\*\s*{[^}]*[^-]print-color-adjust: exact", one + "}") for one in printed)
+
+
 def measured(frame: Path, folder: Path) -> dict[str, object]:
     """What the script of a page found."""
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]

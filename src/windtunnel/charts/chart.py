@@ -69,6 +69,8 @@ class Axis:
             scale = {"domain": list(self.names), "paddingInner": self.gap, "paddingOuter": self.gap / 2}
             axis |= {"grid": False, "ticks": False, "domain": False, "labelPadding": 8, "labelAngle": 0}
             axis |= {} if self.labels else {"labels": False}
+            if vertical and self.labels:
+                axis["minExtent"] = _LETTER * max(map(len, self.names), default=0)
             return {"type": "nominal", "scale": scale, "axis": axis, "sort": None}
         scale = {"type": "log" if self.kind == "log" else "linear", "nice": False, "zero": False}
         if self.low is not None or self.high is not None:

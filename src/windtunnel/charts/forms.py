@@ -247,10 +247,13 @@ def vertical(x: float, text: str = "", *, colour: str = RED, left: bool = False,
     return [layer("rule", [{"x": x}], color=colour, strokeDash=[5, 4], strokeWidth=1.5), words]
 
 
-def horizontal(y: float, text: str = "", *, colour: str = RED, dash: Sequence[int] = (5, 4)) -> list[Layer]:
-    """A horizontal line with its text at the left, above it."""
+def horizontal(
+    y: float, text: str = "", *, colour: str = RED, dash: Sequence[int] = (5, 4), below: bool = False
+) -> list[Layer]:
+    """A horizontal line with its text at the left, above or `below` it."""
     where = {"x": {"value": 5}}
-    looks: dict[str, Any] = {"color": colour, "align": "left", "baseline": "bottom", "dy": -2}
+    sides = {"baseline": "top", "dy": 3} if below else {"baseline": "bottom", "dy": -2}
+    looks: dict[str, Any] = {"color": colour, "align": "left", **sides}
     words = layer("text", [{"y": y, "text": text}] if text else [], where, **looks)
     return [layer("rule", [{"y": y}], color=colour, strokeDash=list(dash), strokeWidth=1.5), words]
 

@@ -95,7 +95,7 @@ def loss_chart(result: Curves, across: Across) -> Chart:
             layers.append(area(x.tolist(), high.tolist(), base=low.tolist(), colour=tone, opacity=0.16))
         lines += line(x.tolist(), mean.tolist(), series=figures.label, told=told, **looks)
     goal = result.goal.get("loss")
-    marks = horizontal(goal, f"target {goal:g}") if goal is not None else []
+    marks = horizontal(goal, f"target {goal:g}", below=True) if goal is not None else []
     return Chart(
         title=f"Loss against {across.name}",
         layers=(*layers, *lines, *marks),
@@ -135,7 +135,8 @@ def _loss_axis(result: Curves) -> Axis:
             title="held-out loss, log scale", kind="log", low=low / 1.1, high=high * 1.1, ticks=ticks, words=words
         )
     room = 0.04 * (high - low or 1.0)
-    return Axis(title="held-out loss", low=low - room, high=high + room, from_zero=False)
+    below = 3 * room if result.goal.get("loss") is not None else room  # for the text of the target
+    return Axis(title="held-out loss", low=low - below, high=high + room, from_zero=False)
 
 
 def _short(value: float) -> str:

@@ -89,12 +89,14 @@ def distribution(result: Any) -> Chart:
         for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)
     ]
     layers = [layer("rect", rows, fill=COLOURS["schedule"], opacity=0.8)]
-    for name, left, y in (("p10", True, 6.0), ("p50", False, 6.0), ("p90", False, 22.0)):
-        layers += vertical(result.days[name], f"{name.upper()} {result.days[name]:.1f} d", left=left, y=y)
+    middle = 0.5 * (edges[0] + edges[-1])
+    for name, y in (("p10", 6.0), ("p50", 20.0), ("p90", 34.0)):
+        at = result.days[name]
+        layers += vertical(at, f"{name.upper()} {at:.1f} d", left=at > middle, y=y)
     return Chart(
         title=f"Days of {result.replications} runs",
         layers=tuple(layers),
         x=Axis(title="days", from_zero=False),
-        y=Axis(title="runs", low=0.0),
+        y=Axis(title="runs", low=0.0, high=1.3 * max(counts)),
         height=260,
     )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from windtunnel.clusters.result import ClusterResult, PodResult
 
 _MOST_ROWS, _MOST_BARS, _POINTS = 60, 1500, 600
+_NAMED_ROWS, _LETTERS = 13, 12
+"""Rows up to which each has room for its job's name, of which this many letters are shown; above, every second has."""
 _FLEET_ROWS = 24
 """Rows of replicas above the jobs."""
 FLEETS = SERIES[5:]
@@ -53,6 +55,7 @@ def gantt(result: ClusterResult) -> Chart:
     failed: list[Row] = []
     count, served = _replica_bars(result, len(shown), unit)
     high = float(len(shown) + count)
+    named = range(0, len(shown), 1 if high <= _NAMED_ROWS else 2)
     for i in rows[s.why[rows] == FAILED][:_MOST_BARS]:
         x, row = float(s.end_s[i] - begin) / unit, place[int(s.job[i])]
         told = f"job {jobs.names[int(s.job[i])]} failed: {seconds(float(s.lost_s[i]))} of work lost"
@@ -62,7 +65,14 @@ def gantt(result: ClusterResult) -> Chart:
         title=f"When the {len(shown)} largest jobs run (by device time; earliest submission at the bottom)",
         layers=(layer("rule", waits, strokeWidth=0.6, color="#90a4ae"), layer("rect", [*bars, *served, *failed])),
         x=Axis(title=f"{word} from the first submission", low=0.0),
-        y=Axis(title="jobs", low=0.0, high=high, labels=False, grid=False),
+        y=Axis(
+            title="jobs",
+            low=0.0,
+            high=high,
+            grid=False,
+            ticks=tuple(row + 0.5 for row in named),
+            words=tuple(str(jobs.names[shown[row]])[:_LETTERS] for row in named),
+        ),
         height=max(160, 7 * int(high)),
         series={f"{size} devices": colour[size] for size in sizes}
         | _fleet_colours(result)
