@@ -139,8 +139,8 @@ docs-site: docs  ## the documentation as a site in site/: zensical, or mkdocs-ma
 	if test -x .venv-docs/bin/zensical; then .venv-docs/bin/zensical build --clean; else .venv-docs/bin/mkdocs build --quiet; fi
 	$(PYTHON) scripts/check_site.py site
 
-release:  ## build wheels and source archives into dist/, check them, run each in a fresh environment (10 minutes; URL=ADDRESS of the repository)
-	$(PYTHON) scripts/release.py $(if $(URL),--url $(URL))
+release:  ## build wheels and source archives into dist/, check them, run each in a fresh environment (25 minutes; URL=ADDRESS of the repository, PYTHONS=3.11)
+	$(PYTHON) scripts/release.py $(if $(URL),--url $(URL)) $(if $(PYTHONS),--pythons $(PYTHONS))
 
 pythons:  ## commands and stored predictions on each Python from 3.11 up that is here, and at the lowest versions (ONLY=3.12, ONLY=lowest)
 	$(PYTHON) scripts/pythons.py $(if $(ONLY),--only $(ONLY))

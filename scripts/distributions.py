@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT_OUT = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "MYPYPATH")
-"""Variables that would let this checkout, or another environment, into the one that is tried."""
+LEFT_OUT = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV", "MYPYPATH")
+"""Variables that would let this checkout, or another environment, into the one that is tried; those of Numba too."""
 LIMIT_S = 900
 
 
@@ -32,7 +32,7 @@ def run(words: Sequence[str | Path], *, cwd: Path | None = None, **variables: st
     Raises:
         Failed: its exit code is not 0.
     """
-    own = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+    own = {n: value for n, value in os.environ.items() if n not in LEFT_OUT and not n.startswith("NUMBA_")}
     done = subprocess.run(
         [str(word) for word in words], cwd=cwd, env=own | variables, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, check=False, timeout=LIMIT_S,
@@ -55,9 +55,10 @@ class Environment:
         """Install."""
         run([self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words])
 
-    def windtunnel(self, *words: str | Path) -> str:
+    def windtunnel(self, *words: str | Path, **variables: str) -> str:
         """What a command of the installed distribution prints, started in the working folder."""
-        return run([self.place / "bin" / "windtunnel", *words], cwd=self.place / "work", **self.variables)
+        own = self.variables | variables
+        return run([self.place / "bin" / "windtunnel", *words], cwd=self.place / "work", **own)
 
     def sizes_mib(self) -> dict[str, float]:
         """MiB on the disk of what was installed beside pip and what comes with it, by folder, the largest first."""

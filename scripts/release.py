@@ -1,6 +1,7 @@
 """Build both distributions, check them, install each in a fresh environment and run it there: `make release`.
 
     make release                     source archives and wheels in dist/, with SHA256SUMS
+    make release PYTHONS=3.11        wheels with machine code for one Python alone; PYTHONS=none: none
     make release URL=ADDRESS         the same with the address of the repository in the metadata and in links of README
 
 Nothing is uploaded.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import platform
 import re
 import shutil
 import sys
@@ -20,6 +22,8 @@ import zipfile
 from pathlib import Path
 
 from distributions import ROOT, Environment, Failed, build, copy_of_the_source, environment, run, say, tried
+from native import check_native, compiled, first_commands, native_wheel
+from pythons import interpreters
 
 PRODUCT, WORKSHOP = "windtunnel", "windtunnel_lab"
 
@@ -122,7 +126,32 @@ def check_types(tools: Environment, env: Environment, source: Path) -> None:
     say(f"mypy --strict against the installed wheel: {', '.join(p.name for p in from_readers)}")
 
 
-def release(out: Path, url: str, scratch: Path) -> None:
+def natives(wheel: Path, scratch: Path, only: str) -> list[Path]:
+    """A wheel with machine code for each supported Python that is here, tried where nothing was compiled before."""
+    made = []
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        say("note: wheels with machine code are built on Linux x86-64 alone")
+        return made
+    for name, python in interpreters().items():
+        if only not in ("", name):
+            continue
+        if python is None:
+            say(f"note: no wheel with machine code for {name}: no interpreter on the path, in pyenv or known to uv")
+            continue
+        with environment(python, scratch / "compiling") as env:
+            env.pip("--require-hashes", "-r", ROOT / "locks" / "core.txt")
+            env.pip("--no-deps", wheel)
+            code, tag = compiled(env, scratch / "code" / name), f"cp{name.replace('.', '')}"
+            native = native_wheel(wheel, code, tag, scratch / "native")
+            say(check_native(native, wheel))
+            env.pip("--no-deps", "--force-reinstall", native)
+            seconds = first_commands(env, scratch / "first" / name)
+            say(f"{native.name}: installed; first commands: {', '.join(f'{c} {s:.1f} s' for c, s in seconds.items())}")
+            made.append(native)
+    return made
+
+
+def release(out: Path, url: str, scratch: Path, only: str) -> None:
     """All steps.
 
     Raises:
@@ -139,7 +168,6 @@ def release(out: Path, url: str, scratch: Path) -> None:
         tools.pip("-c", ROOT / "constraints.txt", "mypy")
         made = scratch / "dist"
         files = build(source, tools, made)
-        say(run([tools.python, "-m", "twine", "check", "--strict", *files]).strip())
         check_contents(files, source)
         (wheel,) = made.glob(f"{PRODUCT}-*.whl")
         for one in files:
@@ -157,6 +185,8 @@ def release(out: Path, url: str, scratch: Path) -> None:
                 if one == wheel:
                     say("MiB: " + ", ".join(f"{name} {size:.0f}" for name, size in sizes.items() if size >= 1))
                     check_types(tools, env, source)
+        files += natives(wheel, scratch, only)
+        say(run([tools.python, "-m", "twine", "check", "--strict", *files]).strip())
     out.mkdir(parents=True, exist_ok=True)
     sums = "".join(f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" for one in files)
     for one in files:
@@ -171,10 +201,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of the files")
     parser.add_argument("--url", default="", help="address of the repository")
+    parser.add_argument("--pythons", default="", help="wheels with machine code for this Python alone, such as 3.11")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            release(asked.out, asked.url, Path(scratch))
+            release(asked.out, asked.url, Path(scratch), asked.pythons)
         except Failed as error:
             print(f"release: {error}", file=sys.stderr)
             return 1

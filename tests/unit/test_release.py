@@ -82,6 +82,68 @@ def test_what_is_built_holds_what_is_tracked(
         release.check_contents(files, tmp_path / "source")
 
 
+def _wheel(place: Path) -> Path:
+    """A pure wheel of one module."""
+    found = place / "windtunnel-1.0-py3-none-any.whl"
+    about = "windtunnel-1.0.dist-info/"
+    files = {
+        "windtunnel/a.py": "x = 1\n",
+        about + "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        about + "RECORD": f"windtunnel/a.py,sha256=0,6\n{about}WHEEL,sha256=0,9\n{about}RECORD,,\n",
+    }
+    with zipfile.ZipFile(found, "w") as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+    return found
+
+
+def _code(place: Path) -> Path:
+    folder = place / "code" / "windtunnel-kernels-engine-0123"
+    folder.mkdir(parents=True)
+    for name in ("k.nbc", "k.compiled", "k.twin_s", "k.nbc.damaged"):
+        (folder / name).write_bytes(name.encode())
+    return place / "code"
+
+
+def test_a_wheel_for_one_platform_is_the_pure_one_with_machine_code(tmp_path: Path) -> None:
+    import base64
+    import hashlib
+
+    import native
+
+    pure = _wheel(tmp_path)
+    found = native.native_wheel(pure, _code(tmp_path), "cp311", tmp_path / "out")
+    assert found.name == "windtunnel-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    assert "1 functions" in native.check_native(found, pure)
+    with zipfile.ZipFile(found) as packed:
+        held = {name: packed.read(name) for name in packed.namelist()}
+    folder = "windtunnel/machine_code/windtunnel-kernels-engine-0123/"
+    assert {n for n in held if n.startswith("windtunnel/machine_code")} == {folder + "k.nbc", folder + "k.compiled"}
+    about = held["windtunnel-1.0.dist-info/WHEEL"].decode()
+    assert "Root-Is-Purelib: false" in about and "Tag: cp311-cp311-manylinux_2_17_x86_64" in about
+    rows = [line.split(",") for line in held["windtunnel-1.0.dist-info/RECORD"].decode().splitlines()]
+    assert sorted(row[0] for row in rows) == sorted(held)
+    for name, digest, size in rows:
+        if name.startswith(("windtunnel/machine_code", "windtunnel-1.0.dist-info/WHEEL")):
+            whole = base64.urlsafe_b64encode(hashlib.sha256(held[name]).digest()).decode().rstrip("=")
+            assert (digest, size) == (f"sha256={whole}", str(len(held[name])))
+
+
+def test_a_wheel_for_one_platform_that_holds_anything_else_is_refused(tmp_path: Path) -> None:
+    import native
+
+    pure = _wheel(tmp_path)
+    found = native.native_wheel(pure, _code(tmp_path), "cp311", tmp_path / "out")
+    with zipfile.ZipFile(found, "a") as packed:
+        packed.writestr("windtunnel/other.py", "")
+    with pytest.raises(native.Failed, match=r"differs from .*: windtunnel/other\.py"):
+        native.check_native(found, pure)
+    (tmp_path / "none").mkdir()
+    empty = native.native_wheel(pure, tmp_path / "none", "cp311", tmp_path / "out")
+    with pytest.raises(native.Failed, match="holds no machine code"):
+        native.check_native(empty, pure)
+
+
 def test_moved_names_the_figures_that_a_command_is_known_by_first() -> None:
     import moved
 
