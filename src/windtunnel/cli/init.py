@@ -71,7 +71,7 @@ serving:
   # engine_version: 0.10.0 # decides defaults, memory rule and coefficients; absent: the newest that is known
   # precision: {{weights: fp8, kv_cache: fp8}}   # weights: bf16 fp8 int8 w4a16 w4a8 nvfp4 mxfp4 q4_0 …
   pools:
-    - replicas: 1          # instances that do the same work
+    - replicas: {replicas}          # instances that do the same work
       plan: {{tp: {plan[tp]}}}   # devices of one instance: tp · pp · dp · cp (dp: attention data parallel, ep: experts)
       # limits: {{max_num_seqs: 256, max_num_batched_tokens: 8192, gpu_memory_utilization: 0.9}}
       # kv: {{prefix_caching: true}}
@@ -121,7 +121,7 @@ learning:
   # target: {{loss: 2.35}}                         # time to target is told
   link: wan                # wan cellular-5g wifi ethernet data-centre, or {{bandwidth: 1 Gb/s, latency: 40 ms}}
   # speeds: {{lognormal: 0.3, jitter: 0.1}}        # workers that differ
-  # failures: llama3-2024                        # workers that fail; joins: [0, 0, 600] for those that come late
+  # failures: rsc-1-2024                         # workers that fail; joins: [0, 0, 600] for those that come late
   # attack: {{kind: sign_flip, workers: 1}}
 """
 
@@ -130,9 +130,9 @@ _RUN = """
 # The whole run: `windtunnel run {file}` says days, failures, dollars and kWh.
 run:
   tokens: 1T               # or steps: 100000
-  failures: llama3-2024    # how often what breaks; `windtunnel run --help`
+  failures: {failures}     # how often what breaks: {profiles}
   recovery: {{spares: {spares}}}    # hot spares: nodes that join at once
-  # checkpoint: {{interval_s: 30 min}}
+  # checkpoint: {{interval: 30 min}}
 """
 
 _JOBS = """\
@@ -228,6 +228,9 @@ def init(
         size, found = _fitting(model or MODEL, size, serving=serving)
     else:
         found = _deployment(model or MODEL, size) if serving else _plan(model or MODEL, size)
+    from windtunnel.catalog.run_tables import failure_profiles
+    from windtunnel.specs.run import RunSpec
+
     text = _TEMPLATES[verb].format(
         file=file,
         schema="scenario.schema.json",
@@ -241,6 +244,9 @@ def init(
         plan=found.axes,
         why=found.why,
         spares=1 if size.nodes >= _NODES_WITH_A_SPARE else 0,
+        replicas=size.nodes * devices_per_node // found.axes.get("tp", 1) or 1,
+        failures=RunSpec.model_fields["failures"].default,
+        profiles=", ".join(failure_profiles()),
     )
     write_text(file, text)
     if as_json:

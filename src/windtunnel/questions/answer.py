@@ -24,6 +24,7 @@ _CELLS = 30
 _SHORT = {
     "seq_len": "sequence", "global_batch": "batch", "input_tokens": "prompts", "output_tokens": "answers",
     "ttft_s": "TTFT", "tpot_s": "TPOT", "rate_per_s": "requests/s",
+    "memory_fraction": "share of memory",
 }  # fmt: skip
 """End of a field → what it is called in an answer."""
 

@@ -20,11 +20,14 @@ from windtunnel.stacks.weight_formats import WEIGHTS, in_field
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan_deployment import ServingPlan
     from windtunnel.runs.results import RunResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 _LEAST_CONTEXT, _USUAL_CONTEXT = 2048, 131072
 """Tokens of the shortest context that is tried, and of the longest of a model whose limit is not known."""
 _MOST_DOUBLINGS = 12
 """Of the devices, while the fewest that fit are looked for: one node to 4,096."""
+_SURE, _SHARES, _FRACTION = 0.9, (0.85, 0.7), "search.limits.memory_fraction"
+"""Probability from which a plan fits surely enough, and the shares of the memory in which a surer one is looked for."""
 _COARSE = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8, 16], "vpp": [1, 2, 4], "cp": [1, 2, 4, 8], "mbs": [1, 2, 4]}
 """Sizes of axes among which plans are looked for while the fewest devices are."""
 _TIGHTER, _MOST_TIGHTER = 0.9, 12
@@ -207,6 +210,7 @@ def _trained(question: Asked, scenario: dict[str, Any], listener: Listener) -> F
     planned = dict(taken)
     step = COMMANDS.get("train").run(planned)
     if question.command == "fit":
+        planned, step, question = _surest(question, scenario, (planned, step), listener)
         fit = COMMANDS.get("fit").run(planned)
         served = _held(question, listener) if question.task_assumed else ""
         no_plan = "" if step.memory_fits else sentence.removeprefix("plan: ")
@@ -217,6 +221,34 @@ def _trained(question: Asked, scenario: dict[str, Any], listener: Listener) -> F
     planned, result, spares = _with_spares(planned)
     question = replace(question, assumed=(*question.assumed, *spares))
     return Found(asked=question, scenario=planned, result=result, step=step)
+
+
+def _surest(
+    question: Asked, scenario: dict[str, Any], fastest: tuple[dict[str, Any], TrainingResult], listener: Listener
+) -> tuple[dict[str, Any], TrainingResult, Asked]:
+    """Of a question whether something fits, a plan that fits more surely than the fastest one, where there is one."""
+    from windtunnel.commands.open_plan import with_recommended_plan
+
+    planned, step = fastest
+    limits = (scenario.get("search") or {}).get("limits") or {}
+    chance = step.memory.fit_probability
+    if chance is None or chance >= _SURE or not step.memory_fits or "memory_fraction" in limits:
+        return planned, step, question
+    for share in _SHARES:
+        search = {**(scenario.get("search") or {}), "limits": limits | {"memory_fraction": share}}
+        taken, _, sentence = with_recommended_plan(scenario | {"search": search}, report=listener.searching)
+        if not sentence:
+            break
+        other = COMMANDS.get("train").run(taken)
+        if other.memory_fits and (other.memory.fit_probability or 0.0) > chance:
+            assert isinstance(taken, dict)
+            planned, step, chance = dict(taken), other, other.memory.fit_probability or 0.0
+            why = "a plan that fits more surely than the fastest"
+            assumed = [one for one in question.assumed if one[0] != _FRACTION]
+            question = replace(question, assumed=(*assumed, (_FRACTION, share, why)))
+        if chance >= _SURE:
+            break
+    return planned, step, question
 
 
 def _fewest(question: Asked, listener: Listener) -> Found:

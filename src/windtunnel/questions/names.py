@@ -181,6 +181,12 @@ def is_size(text: str) -> bool:
     return _SIZE.fullmatch(text.lower()) is not None
 
 
+def of_size(size: str) -> list[str]:
+    """Up to three models of the catalogue that have this size in their name, the shortest names first."""
+    named = {name for name, _ in store.headings("models").values() if size.lower() in _parts(name)}
+    return sorted(named, key=lambda name: (len(name), name))[:3]
+
+
 def nearest(text: str) -> str | None:
     """The model or device of the catalogue that is closest to a spelling that it does not know."""
     found = [store.unknown(kind, text).problems[0].nearest for kind in ("models", "devices")]

@@ -12,12 +12,17 @@ from typing import Any
 from windtunnel.data_files import read_yaml
 from windtunnel.errors import BadInput, Problem
 from windtunnel.questions.amounts import AMOUNTS
-from windtunnel.questions.names import is_size, nearest, placeholders
+from windtunnel.questions.names import is_size, nearest, of_size, placeholders
 from windtunnel.questions.patterns import Piece, Placeholder, Values, Word, matches, parsed
 from windtunnel.questions.tokens import SILENT, Token, glued, tokens_of
 from windtunnel.stacks.weight_formats import words as format_words
 
 MOST_CHARACTERS = 1000
+_LAUNCH = re.compile(
+    r"(?i)^\s*(vllm\s+serve|torchrun|trtllm-\w+|deepspeed\s|accelerate\s+launch|(sudo\s+)?docker\s+run|(ba)?sh\s|srun\s"
+    r"|sbatch\s|text-generation-launcher|([A-Z_]+=\S+\s+)*python3?\s+(-m\s+)?[\w./]+)"
+)
+"""Beginnings of commands that start training or a server."""
 LONG = 14
 """Words of a question from which on it is a sentence, in which plain words may stand that are not read."""
 EXAMPLES = (
@@ -144,6 +149,8 @@ def read(words: str) -> Reading:
     Raises:
         BadInput: words that no phrase covers, each with what is near to it; a field that is given two values.
     """
+    if _LAUNCH.search(words):
+        raise BadInput("this is a launch command, not a question: `windtunnel import '…'` reads it")
     if not words.strip() or len(words) > MOST_CHARACTERS:
         raise BadInput(f"a question has 1 to {MOST_CHARACTERS} characters; for example: {EXAMPLES[0]}")
     tokens = tuple(token for token in tokens_of(words) if token.text not in SILENT)
@@ -274,7 +281,8 @@ def _unread(words: str, tokens: tuple[Token, ...], places: list[int]) -> Iterato
         if last.kind == "minus":
             text += words[last.end :].split(maxsplit=1)[0]
         if is_size(text):
-            yield Problem("", "is a size without a family; a model is named like `llama3-8b`", text)
+            like = ", ".join(of_size(text)) or "llama3-8b"
+            yield Problem("", f"is a size without a family; models of it: {like}", text)
             at = end
             continue
         near = _near(text)

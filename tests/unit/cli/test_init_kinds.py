@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from windtunnel.cli.main import run
 from windtunnel.commands import COMMANDS, meant_by
 from windtunnel.scenarios.load import load_scenario
 from windtunnel.scenarios.read import read_mapping
+from windtunnel.specs.run import RunSpec
 
 SMALL = ["--model", "meta-llama/Llama-3.2-1B", "--nodes", "1", "--devices-per-node", "1"]
 
@@ -44,3 +46,28 @@ def test_it_says_aloud_when_nothing_fits_and_what_would(tmp_path: Path, capsys: 
     said = capsys.readouterr().err
     assert "warning: No plan fits on this cluster" in said
     assert "--nodes " in said
+
+
+def test_instances_take_all_devices(tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    assert run(["init", str(file), "--serving", "--model", "llama3-8b", "--devices-per-node", "4"]) == 0
+    (pool,) = read_mapping(file)["serving"]["pools"]
+    assert pool["replicas"] * pool["plan"]["tp"] == 4
+
+
+@pytest.mark.parametrize("option", ["--run", "--serving"])
+def test_hints_in_comments_are_fields(option: str, tmp_path: Path) -> None:
+    """Each commented `key: value` is one that the scenario may have."""
+    file = tmp_path / "my.yaml"
+    assert run(["init", str(file), option, *SMALL]) == 0
+    text = file.read_text("utf-8")
+    free = re.sub(r"(?m)^( *)# (\w+: )", r"\1\2", text.partition("schema_version")[2])
+    assert free != text.partition("schema_version")[2]
+    file.write_text(f"schema_version{free}", "utf-8")
+    load_scenario(file)
+
+
+def test_failures_are_those_that_run_takes_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    assert run(["init", str(file), "--run", *SMALL]) == 0
+    assert read_mapping(file)["run"]["failures"] == RunSpec.model_fields["failures"].default

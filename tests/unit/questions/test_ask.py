@@ -12,7 +12,7 @@ from windtunnel.commands import COMMANDS
 from windtunnel.commands.base import SILENT
 from windtunnel.errors import Infeasible
 from windtunnel.questions.answer import _sure, _without_objective, gauge
-from windtunnel.questions.ask import _on_any_device, ask
+from windtunnel.questions.ask import _on_any_device, _surest, ask
 from windtunnel.questions.reading import read
 from windtunnel.questions.records import MOST_LINES, WIDTH, Found, Row, lines
 from windtunnel.questions.to_scenario import asked
@@ -147,3 +147,25 @@ def test_an_assumed_objective_that_cannot_be_kept_is_named() -> None:
 def test_words_that_changed_nothing_stand_in_the_answer() -> None:
     rows = {row.name: row.text for row in ask("hello, our startup: does llama3-70b fit on 1 l4 to serve?").rows}
     assert rows["not used"] == "hello, startup"
+
+
+def test_a_question_whether_it_fits_looks_for_a_plan_that_fits_surely(monkeypatch: pytest.MonkeyPatch) -> None:
+    chances = {None: 0.55, 0.85: 0.7, 0.7: 0.97}
+
+    def share(scenario: dict[str, Any]) -> float | None:
+        found: float | None = ((scenario.get("search") or {}).get("limits") or {}).get("memory_fraction")
+        return found
+
+    def train(scenario: dict[str, Any]) -> Any:
+        return SimpleNamespace(memory_fits=True, memory=SimpleNamespace(fit_probability=chances[share(scenario)]))
+
+    monkeypatch.setattr("windtunnel.questions.ask.COMMANDS", {"train": SimpleNamespace(run=train)})
+    monkeypatch.setattr(
+        "windtunnel.commands.open_plan.with_recommended_plan", lambda taken, **_: (taken, (), "plan: tp 2")
+    )
+    question = asked(read("does llama3-8b fit on 4 h100"))
+    planned, step, surer = _surest(question, question.scenario, (question.scenario, train({})), SILENT)
+    assert (step.memory.fit_probability, share(planned)) == (0.97, 0.7)
+    (told,) = [one for one in surer.assumed if one[0] == "search.limits.memory_fraction"]
+    assert told[1:] == (0.7, "a plan that fits more surely than the fastest")
+    assert _surest(question, question.scenario, (planned, step), SILENT)[1] is step

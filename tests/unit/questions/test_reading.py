@@ -168,3 +168,23 @@ def test_the_length_of_a_question_is_bounded(words: str) -> None:
 def test_numbers_that_no_float_holds_are_not_read(words: str) -> None:
     with pytest.raises(BadInput, match="was not read"):
         read(words.format("9" * 400))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2",
+        "python -m sglang.launch_server --model-path x --tp 4",
+        "torchrun --nproc-per-node 2 train.py",
+        "OMP_NUM_THREADS=1 python3 train.py --config x",
+        "docker run --gpus all vllm/vllm-openai --model x " + "--option value " * 90,
+    ],
+)
+def test_a_pasted_launch_command_is_sent_to_import(words: str) -> None:
+    assert refusal(words) == "this is a launch command, not a question: `windtunnel import '…'` reads it"
+
+
+def test_a_size_without_a_family_names_models_of_it() -> None:
+    told = refusal("13b on 8 h100")
+    assert "13b: is a size without a family; models of it: " in told
+    assert all("13b" in name.lower() for name in told.partition("models of it: ")[2].partition("\n")[0].split(", "))
