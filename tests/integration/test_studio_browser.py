@@ -572,7 +572,16 @@ def test_launch_files_are_downloaded(page: Any, address: Any) -> None:
 def test_a_scenario_leads_to_its_timeline_and_memory(page: Any, address: Any, tmp_path: Path) -> None:
     open_scenario(page, address)
     page.get_by_role("link", name="Timeline of the step").click()
-    page.frame_locator("iframe").locator("#timeline canvas").first.wait_for(timeout=120_000)
+    page.locator("#timeline canvas.window").wait_for(timeout=120_000)
+    colours = """e => { const d = e.getContext('2d').getImageData(0, 0, e.width, e.height).data, seen = new Set();
+      for (let i = 0; i < d.length; i += 4) if (d[i + 3]) seen.add([d[i], d[i + 1], d[i + 2]].join());
+      return seen.size; }"""
+    page.wait_for_function(f"({colours})(document.querySelector('#timeline canvas.window')) > 3", timeout=30_000)
+    assert page.locator("iframe").count() == 0
+    step = page.locator("#timeline canvas.window")
+    drawn = step.evaluate("e => e.toDataURL()")
+    page.get_by_role("button", name="start", exact=True).click()
+    page.wait_for_function("d => document.querySelector('#timeline canvas.window').toDataURL() !== d", arg=drawn)
     own = own_answer(tmp_path, (address[1] / "a.yaml").read_text(), "train", "--curves")
     assert unlike(figures_of(page), own) == []
     assert page.locator("[aria-label='Stages'] tbody tr").count() == len(own["stages"])

@@ -52,7 +52,7 @@ def waterfall(result: Any) -> Chart:
         title=f"What adds to {result.seconds['work'] / DAY_S:.1f} ideal days, to {mean:.1f} days (mean)",
         bars=(*bars, whole),
         layers=(),
-        x=Axis(title="days over the ideal ones, classes added up; share of the whole run"),
+        x=Axis(title="days over the ideal ones, shares of the run"),
         y=Axis(kind="band"),
     )
 

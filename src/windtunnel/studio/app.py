@@ -550,6 +550,9 @@ def _pages() -> frozenset[str]:
 
 
 def _static(name: str) -> Response:
+    if name == "timeline.js":  # the script of reports
+        text = resources("windtunnel.writers").joinpath("assets", name).read_text(encoding="utf-8")
+        return Response(text, media_type=_KINDS[".js"])
     if name not in _pages():
         return PlainTextResponse("no such page\n", 404)
     found = resources("windtunnel.studio").joinpath("static", *name.split("/"))

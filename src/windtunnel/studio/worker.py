@@ -29,14 +29,16 @@ MOST_SWEEP_CELLS = 2000
 """Cells of a sweep that is started from a page: it runs in one process."""
 
 
-def _html_timeline(result: Any, path: Path) -> None:
-    """The timeline alone, and next to it the trace for Perfetto."""
+def _timeline(result: Any, path: Path) -> dict[str, Any]:
+    """Write the timeline alone, and next to it the trace for Perfetto; the timeline as data for the page."""
     from windtunnel.exporters import perfetto
     from windtunnel.views.timeline import view
-    from windtunnel.writers import html
+    from windtunnel.writers import html, studio
 
-    html.write(view(result), path)
+    drawn = view(result)
+    html.write(drawn, path)
     perfetto.write(result, path.with_suffix(".json"))
+    return studio.timeline(drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +142,13 @@ def _swept(source: FieldsInFolder, verb: str, options: dict[str, Any]) -> dict[s
 
 def _predicted(source: FieldsInFolder, verb: str, options: dict[str, Any], report: Path | None) -> dict[str, Any]:
     """The result of a command, and its report where one is asked for."""
-    view, notes = None, list[str]()
+    view, timeline, notes = None, None, list[str]()
     command = COMMANDS.get(verb, "verb")
     wanted = command.from_page(options) | (dict(command.for_report) if report is not None else {})
     result = command.run(source, full=report is not None, listener=Listener(note=notes.append), **wanted)
     shown = command.view_of(result)
     if report is not None and shown == "timeline":
-        _html_timeline(result, report)
+        timeline = _timeline(result, report)
     elif report is not None and shown:
         view = _drawn(shown, result, report)
     told = result.to_dict()
@@ -155,6 +157,7 @@ def _predicted(source: FieldsInFolder, verb: str, options: dict[str, Any], repor
         "explicit": explicit_values(told.get("assumed") or (), dict(source), told.get("plan")),
         "note": "; ".join(notes),
         "view": view,
+        "timeline": timeline,
         "fit": _fit(told.get("memory")),
         "has_report": bool(report is not None and shown),
     }

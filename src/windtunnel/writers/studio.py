@@ -22,9 +22,24 @@ def plain(view: v.View, *, charts: bool = False) -> dict[str, Any]:
     sections = v.sections(*view.sections, view.assumptions, view.methods)
     out: dict[str, Any] = _plain(replace(view, sections=sections, assumed=(), citations=()), charts)
     if charts:
-        pairs = (one.split(":") for one in dark_properties().split(";") if one)
-        out["dark"] = {name: value for name, value in pairs}
+        out["dark"] = _dark()
     return out
+
+
+def timeline(view: v.View) -> dict[str, Any]:
+    """The view's timeline as data for the script that draws it; empty without one."""
+    for section in view.sections:
+        for block in section.blocks:
+            if isinstance(block, v.Timeline):
+                held = {one.name: getattr(block, one.name) for one in fields(block)}
+                return {"hint": section.hint, **held, "dark": _dark()}
+    return {}
+
+
+def _dark() -> dict[str, str]:
+    """Properties that give charts the colours of a dark page."""
+    pairs = (one.split(":") for one in dark_properties().split(";") if one)
+    return {name: value for name, value in pairs}
 
 
 def _plain(value: Any, charts: bool) -> Any:

@@ -46,6 +46,7 @@ const root = document.documentElement, button = document.getElementById("theme")
 const dark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
 function theme() {
   button.textContent = dark() ? "Light" : "Dark";
+  window.dispatchEvent(new Event("themechange"));
   for (const frame of document.querySelectorAll("iframe")) { const at = frame.getAttribute("src").replace(/theme=\w+/, `theme=${dark() ? "dark" : "light"}`); if (at !== frame.getAttribute("src")) frame.setAttribute("src", at); }
 }
 const kept = localStorage.getItem("windtunnel-theme");

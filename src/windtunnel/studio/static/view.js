@@ -1,7 +1,8 @@
 // A view of a result: what the terminal and the report say, drawn from `writers/studio.py`. Texts are never read as HTML.
 import { h } from "./dom.js";
 
-const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+/** Whether the page is dark. */
+export const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
 
 /** Every part of a view. @param {any} view */
 export function drawView(view) {

@@ -1,11 +1,11 @@
 // Draws the simulated step twice: all of it in a narrow strip, and a window of it below. One band a stage, one lane a
 // stream. In the window drag pans, hover marks a micro-batch, and once it has the focus the wheel and + and − zoom, the
 // arrow keys pan and Home shows the whole step; a click or drag in the strip moves the window. Colours follow the theme.
-// Events arrive as deflated columns (see views/timeline.py); only what is on screen is drawn.
-(function () {
+// Events arrive as deflated columns (see views/timeline.py); only what is on screen is drawn. A report draws its own; the
+// studio's page calls the function, and what it returns ends it.
+globalThis.windtunnelTimeline = function (box, meta, packed, root) {
   "use strict";
-  const meta = JSON.parse(document.getElementById("timeline-meta").textContent);
-  const box = document.getElementById("timeline");
+  const ended = new AbortController(), also = { signal: ended.signal };
   const tip = box.querySelector(".tip");
   const GAP = 4, AXIS = 24;
   const LEFT = box.clientWidth < 480 ? 26 : 64, NAME = LEFT < 60 ? "" : "stage ";
@@ -37,7 +37,7 @@
     return { start, end, micro, tag, chunk };
   }
 
-  const styles = getComputedStyle(document.documentElement);
+  const styles = getComputedStyle(box);
   let paper = false;
   const themed = (hex) => (!paper && styles.getPropertyValue("--wt-" + hex.slice(1)).trim()) || hex;
   const shades = new Map();
@@ -216,12 +216,12 @@
   detail.canvas.addEventListener("pointerleave", () => { tip.style.display = "none"; if (hover >= 0) { hover = -1; redraw(); } });
   strip.canvas.addEventListener("pointerdown", (e) => { drag = { strip: true }; centre(e.offsetX); });
   strip.canvas.addEventListener("pointermove", (e) => { if (drag && drag.strip) centre(e.offsetX); });
-  window.addEventListener("pointerup", () => { drag = null; detail.canvas.classList.remove("dragging"); });
+  window.addEventListener("pointerup", () => { drag = null; detail.canvas.classList.remove("dragging"); }, also);
   window.addEventListener("pointermove", (e) => {
     if (!drag || drag.strip) return;
     const moved = (drag.x - e.clientX) / detail.plot() * (drag.view[1] - drag.view[0]);
     detail.show(drag.view[0] + moved, drag.view[1] + moved);
-  });
+  }, also);
 
   function centre(px) {
     const t = strip.time(px), half = (detail.view[1] - detail.view[0]) / 2;
@@ -246,31 +246,33 @@
     tip.style.left = Math.min(e.offsetX + 14, detail.canvas.clientWidth - tip.offsetWidth - 4) + "px";
     tip.style.top = detail.canvas.offsetTop + e.offsetY + 16 + "px";
   });
-  document.querySelectorAll("[data-view]").forEach((button) => button.addEventListener("click", () => {
+  root.querySelectorAll("[data-view]").forEach((button) => button.addEventListener("click", () => {
     const span = meta.span_s, [a, b] = JSON.parse(button.dataset.view);
     detail.show(a * span, b * span);
   }));
-  window.addEventListener("pointercancel", () => { drag = null; });
-  window.addEventListener("themechange", () => { readTheme(); redraw(); });
+  window.addEventListener("pointercancel", () => { drag = null; }, also);
+  window.addEventListener("themechange", () => { readTheme(); redraw(); }, also);
   function drawFor(print) {  // paper is light, whatever the screen is
     paper = print;
     if (!columns) return;
     readTheme();
     for (const one of [strip, detail]) { one.resize(); one.draw(); }
   }
-  window.addEventListener("beforeprint", () => drawFor(true));
-  window.addEventListener("afterprint", () => drawFor(false));
-  window.addEventListener("resize", () => { if (columns) { strip.resize(); detail.resize(); redraw(); } });
+  window.addEventListener("beforeprint", () => drawFor(true), also);
+  window.addEventListener("afterprint", () => drawFor(false), also);
+  window.addEventListener("resize", () => { if (columns) { strip.resize(); detail.resize(); redraw(); } }, also);
 
   if (typeof DecompressionStream === "undefined") {
     box.textContent = "This browser is too old to show the timeline (it lacks DecompressionStream).";
-    return;
+    return () => ended.abort();
   }
-  inflate(document.getElementById("timeline-data").textContent.trim()).then((buffer) => {
+  inflate(packed.trim()).then((buffer) => {
     columns = unpack(buffer);
     readTheme();
     strip.layout();
     detail.layout();
     redraw();
   });
-})();
+  return () => ended.abort();
+};
+if (document.getElementById("timeline-meta")) globalThis.windtunnelTimeline(document.getElementById("timeline"), JSON.parse(document.getElementById("timeline-meta").textContent), document.getElementById("timeline-data").textContent, document);

@@ -12,7 +12,7 @@ import { sketch } from "../sketch.js";
 const ANSWERS = new Map(), /** page → seconds of its last answer @type {Map<string, number>} */ TOOK = new Map();
 const theme = () => document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-/** @param {any} page @param {{title: string, verb: string, question: string, start: string, comes?: [string[], string[], string], extra?: any[], options?: () => any, part?: string, now?: boolean, origin?: (result: any, asked: any) => any, draw: (answer: any, at: any) => void}} what */
+/** @param {any} page @param {{title: string, verb: string, question: string, start: string, comes?: [string[], string[], string], extra?: any[], options?: () => any, part?: string, now?: boolean, native?: boolean, origin?: (result: any, asked: any) => any, draw: (answer: any, at: any) => void}} what */
 export function workPage(page, what) {
   let running = null;
   const out = h("div", {}), stop = h("button", { onclick: async () => { await running?.stop(); }, disabled: true }, "Stop"), words = h("span", { class: "muted", role: "status" });
@@ -40,12 +40,12 @@ export function workPage(page, what) {
     if (!answer.ok) { fill(out, problemLines(answer.problems || [], asked, go), example()); return; }
     from(out, { ...asked, verb: answer.verb, result: answer.result, ...what.origin?.(answer.result, asked) });
     what.draw(answer, out);
-    if (answer.report) report(answer.report, answer.view);
+    if (answer.report && !what.native) report(answer.report, answer.view);
   }
   /** What the terminal prints: in its room, else below what the page draws, closed. @param {string} address @param {any} [view] */
   function report(address, view) {
     const room = out.querySelector(".frame"), at = `${address}?theme=${theme()}${what.part ? `#${what.part}` : ""}`, frame = () => (view && !room && !what.part ? drawView(view) : h("iframe", { src: at, title: `${what.title}: report`, sandbox: "allow-scripts" }));
-    const alone = h("p", {}, h("a", { href: at, target: "_blank", rel: "noopener" }, "Open it in a page of its own"));
+    const alone = h("p", {}, h("a", { href: at, target: "_blank", rel: "noopener" }, "Open it in a page of its own"), " or ", h("a", { href: address, download: `${name.split("/").pop().replace(/\.\w+$/, "")}-${what.title.toLowerCase()}.html` }, "save it as one HTML file"), " for readers without a studio.");
     if (room || !out.children.length) {
       const own = frame();
       if (room?.dataset.tall) own.style.height = `min(88vh, ${room.dataset.tall}px)`;
