@@ -53,7 +53,7 @@ def devices(
         for spec in specs
     ]
     heads = ("device", "name", "generation", "GiB", "TB/s", "bf16 TFLOP/s", "fp8 TFLOP/s", "W")
-    console().print(listing(heads, rows))
+    console().print(listing(heads, rows, drop=("name", "generation", "fp8 TFLOP/s", "W")))
 
 
 def _flat(data: dict[str, Any]) -> dict[str, Any]:

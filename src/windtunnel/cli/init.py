@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +18,6 @@ from windtunnel.files.writing import write_text
 
 MODEL, DEVICE = "meta-llama/Llama-3.1-8B", "h100-sxm-80gb"
 _TEMPLATE = """\
-# yaml-language-server: $schema={schema}
 # A training scenario. Predict it with:  windtunnel train {file}
 # Unknown fields are errors. Quantities take units: "3.35 TB/s", "400 Gb/s", "80 GiB", "12 us".
 schema_version: 1
@@ -54,7 +55,6 @@ techniques: []             # catalogue ids, or {{id: {{knob: value}}}}
 """
 
 _SERVING = """\
-# yaml-language-server: $schema={schema}
 # A serving scenario. Simulate it with:  windtunnel serve {file}
 # Its latency-throughput curve and knee: windtunnel serve {file} --sweep rate=0.5..8 --report report.html
 # Unknown fields are errors. Quantities take units: "80 GiB", "50 ms".
@@ -89,7 +89,6 @@ serving:
 """
 
 _LEARNING = """\
-# yaml-language-server: $schema={schema}
 # A learning scenario: a small task is trained for real, on the clock of the model below. Run it with:
 #   windtunnel learn {file} --plot
 # Losses order algorithms on the small task; they are not those of the model. Times and bytes are the model's.
@@ -136,7 +135,6 @@ run:
 """
 
 _JOBS = """\
-# yaml-language-server: $schema={schema}
 # Jobs that share a cluster. Run them with:  windtunnel cluster {file}
 # Unknown fields are errors. Quantities take units: "1 h", "30 min".
 schema_version: 1
@@ -233,7 +231,6 @@ def init(
 
     text = _TEMPLATES[verb].format(
         file=file,
-        schema="scenario.schema.json",
         model=shown,
         device=size.device,
         nodes=size.nodes,
@@ -248,15 +245,44 @@ def init(
         failures=RunSpec.model_fields["failures"].default,
         profiles=", ".join(failure_profiles()),
     )
+    would = "" if found.fits else _would_fit(model or MODEL, size, serving=serving)
+    text = _of_editors(file) + _aligned(text)
     write_text(file, text)
     if as_json:
         print_json({"file": str(file), "scenario": text})
-    else:
-        note(f"wrote {file}; next: windtunnel {verb} {file}")
     if not found.fits:
-        note(f"warning: {found.why} {_would_fit(model or MODEL, size, serving=serving)}")
+        note(f"warning: {found.why} {would}")
+        note(f"wrote {file}, which does not fit as it is; `windtunnel {'serve' if serving else 'fit'} {file}` says why")
+    elif not as_json:
+        note(f"wrote {file}; next: windtunnel {verb} {file}")
 
 
+def _of_editors(file: Path) -> str:
+    """The line by which an editor finds the schema, where there is one beside the file."""
+    return f"# yaml-language-server: $schema={_SCHEMA}\n" if file.with_name(_SCHEMA).exists() else ""
+
+
+def _aligned(text: str) -> str:
+    """Comments after the values of neighbouring lines, in one column."""
+    lines, block = text.split("\n"), list[int]()
+    for at, line in enumerate([*lines, ""]):
+        if _WITH_COMMENT.match(line):
+            block.append(at)
+        elif not line.lstrip().startswith("#"):
+            found = {i: match for i in block if (match := _WITH_COMMENT.match(lines[i]))}
+            short = [match for match in found.values() if len(match[1]) <= _SHORT]
+            usual = Counter(match.start(2) for match in short).most_common(1)
+            column = max([len(match[1]) + 2 for match in short] + [at for at, _ in usual], default=0)
+            for i, match in found.items():
+                lines[i] = f"{match[1]:{column}}{match[2]}" if match in short else f"{match[1]}  {match[2]}"
+            block = []
+    return "\n".join(lines)
+
+
+_SCHEMA = "scenario.schema.json"
+_SHORT = 30
+"""Characters of a value up to which its comment stands in the column of its neighbours."""
+_WITH_COMMENT = re.compile(r"(\s*[^\s#].*?) {2,}(# .*)")
 _NODES_WITH_A_SPARE = 16
 _TEMPLATES = {
     "train": _TEMPLATE,

@@ -61,7 +61,13 @@ def models(
         )
         for spec in specs
     ]
-    console().print(listing(("model", "family", "layers", "hidden", "heads/kv", "experts", "parameters"), rows))
+    console().print(
+        listing(
+            ("model", "family", "layers", "hidden", "heads/kv", "experts", "parameters"),
+            rows,
+            drop=("hidden", "heads/kv", "layers", "experts", "family"),
+        )
+    )
 
 
 def _is_known(name: str) -> bool:

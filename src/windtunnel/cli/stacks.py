@@ -52,7 +52,11 @@ def stacks(
         (r["id"], r["name"], _newest(r), f"{len(r['defaults'])}", f"{len(r['recipes'])}", r["inherits"] or "")
         for r in records
     ]
-    console().print(listing(("framework", "name", "newest release", "defaults", "recipes", "inherits"), rows))
+    console().print(
+        listing(
+            ("framework", "name", "newest release", "defaults", "recipes", "inherits"), rows, drop=("name", "inherits")
+        )
+    )
     engines = [(r["id"], r["name"], f"{len(r['rules'])}") for r in map(engine_record, engine_ids())]
     console().print(listing(("serving engine", "name", "rules"), engines))
 

@@ -10,20 +10,24 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def listing(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:
-    """One line an entry; columns that hold numbers only are right-aligned."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def listing(heads: Sequence[str], rows: Sequence[Sequence[object]], *, drop: Sequence[str] = ()) -> RenderableType:
+    """A row an entry, whose first cell never breaks; columns that hold numbers only are right-aligned.
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for i, head in enumerate(heads):
-        cells = [str(row[i]) for row in rows]
+    Args:
+        heads: of the columns.
+        rows: their cells.
+        drop: heads of the columns that a narrow terminal leaves out, the first one first; without any the last ones.
+    """
+    from windtunnel.views.view import Column, Table
+    from windtunnel.writers.terminal import table_of
+
+    order = list(reversed(drop or heads[:0:-1]))
+    columns = []
+    for at, head in enumerate(heads):
+        cells = [str(row[at]) for row in rows]
         numeric = bool(cells) and all(not cell or cell.replace(",", "").replace(".", "").isdigit() for cell in cells)
-        table.add_column(head, justify="right" if numeric else "left", no_wrap=i == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    return table
+        columns.append(Column(head, numeric, order.index(head) + 1 if head in order else 0, whole=at == 0))
+    return table_of(Table(tuple(columns), tuple(tuple(str(cell) for cell in row) for row in rows)))
 
 
 def fields_table(title: str, values: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> RenderableType:

@@ -234,7 +234,9 @@ def _print(records: list[dict[str, Any]], as_json: bool) -> None:
 
     if records and records[0]["status"] == "planned":
         told = [(r["id"], r["family"], r["tier"], r["name"], r["summary"]) for r in records]
-        console().print(listing(("id", "family", "tier", "name", "what it does"), told))
+        console().print(
+            listing(("id", "family", "tier", "name", "what it does"), told, drop=("tier", "family", "name"))
+        )
         return
     rows = [(r["id"], r["family"], r["status"], ", ".join(r["acts_on"]), r["paper"]) for r in records]
-    console().print(listing(("id", "family", "status", "acts on", "paper"), rows))
+    console().print(listing(("id", "family", "status", "acts on", "paper"), rows, drop=("family", "acts on", "status")))

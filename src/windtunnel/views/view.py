@@ -110,6 +110,8 @@ class Column:
     drop: int = 0
     """Which columns a narrow terminal leaves out: the highest number first, 0 never."""
     tone: Tone = ""
+    whole: bool = False
+    """Whether a cell never breaks, as those of numbers: an id, a name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,12 +187,19 @@ def _lines(block: v.Lines) -> RenderableType:
     return items
 
 
+def table_of(table: v.Table) -> RenderableType:
+    """A table outside of a view, of a command that lists entries."""
+    return _Rows(table, everything=False, more="a wider terminal")
+
+
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """A table that fits its room: it drops columns, or with `everything` splits, then breaks texts between words."""
 
     table: v.Table
     everything: bool = True
+    more: str = "-v, or a wider terminal"
+    """Where columns are that have no room."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """One grid, or several below each other, each with the first column in front."""
@@ -205,26 +212,37 @@ class _Rows:
         wish = [max((_longest(text.plain) for text in texts), default=0) for texts in cells]
         wish = [max(size, len(column.name)) for size, column in zip(wish, own.columns, strict=True)]
         gap = 3 if own.headed or own.totals else 2
-        groups = list(_groups(self._kept(least, gap, options.max_width), least, gap, options.max_width))
-        left = [own.columns[at].name for group in groups[1:] for at in group[1:]]
-        if self.everything or not any(left):
-            left = []
-        for group in groups[:1] if left else groups:
+        kept = self._kept(least, gap, options.max_width)
+        groups = list(_groups(kept, least, gap, options.max_width))
+        shown = {at for group in (groups if self.everything else groups[:1]) for at in group}
+        left = [column.name for at, column in enumerate(own.columns) if at not in shown and column.name]
+        if not left and len(groups) > 1:  # what has no name to be left out by
+            shown = {at for group in groups for at in group}
+        for group in (group for group in groups if shown.issuperset(group)):
             widths = _shared(
                 [least[at] for at in group], [wish[at] for at in group], options.max_width - gap * (len(group) - 1)
             )
             yield _grid(own, group, widths, cells)
         if left:
-            yield Styled(f"no room for {', '.join(filter(None, left))}: -v, or a wider terminal", style="dim")
+            yield Styled(f"no room for {', '.join(left)}: {self.more}", style="dim")
 
     def _kept(self, least: Sequence[int], gap: int, room: int) -> list[int]:
         """Columns that a terminal of this width shows."""
-        kept = list(range(len(least)))
-        while sum(least[at] + gap for at in kept) - gap > room:
-            droppable = [at for at in kept if self.table.columns[at].drop]
+        columns = self.table.columns
+        kept, dropped = list(range(len(least))), []
+
+        def fits(places: Sequence[int]) -> bool:
+            return sum(least[at] + gap for at in places) - gap <= room
+
+        while not fits(kept):
+            droppable = [at for at in kept if columns[at].drop and not (self.everything and columns[at].name)]
             if not droppable:
                 break
-            kept.remove(max(droppable, key=lambda at: self.table.columns[at].drop))
+            dropped.append(max(droppable, key=lambda at: columns[at].drop))
+            kept.remove(dropped[-1])
+        for at in reversed(dropped):  # a wide column went, and narrow ones before it have room again
+            if fits([*kept, at]):
+                kept = sorted([*kept, at])
         return kept
 
 
@@ -259,7 +277,7 @@ def _longest(text: str) -> int:
 def _least(table: v.Table, at: int, texts: Sequence[Styled]) -> int:
     """Narrowest width of a column that breaks nothing: numbers and bars stay whole, other texts break between words."""
     column, cells = table.columns[at], [row[at] for row in table.rows if at < len(row)]
-    whole = column.numeric or any(isinstance(cell, v.Text) and cell.share is not None for cell in cells)
+    whole = column.numeric or column.whole or any(isinstance(cell, v.Text) and cell.share is not None for cell in cells)
     split = r"\n" if whole else r"\s+"
     longest = max((len(word) for text in texts for word in re.split(split, text.plain)), default=0)
     head = max(map(len, column.name.split()), default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def test_it_says_aloud_when_nothing_fits_and_what_would(tmp_path: Path, capsys: 
     assert run(["init", str(tmp_path / "my.yaml"), *words]) == 0
     said = capsys.readouterr().err
     assert "warning: No plan fits on this cluster" in said
+    assert "next:" not in said and said.index("warning") < said.index("which does not fit as it is")
     assert "--nodes " in said
 
 
@@ -71,3 +73,19 @@ def test_failures_are_those_that_run_takes_by_itself(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     assert run(["init", str(file), "--run", *SMALL]) == 0
     assert read_mapping(file)["run"]["failures"] == RunSpec.model_fields["failures"].default
+
+
+@pytest.mark.parametrize("kind", [[], ["--serving"], ["--run"]])
+def test_comments_of_neighbouring_lines_stand_in_one_column(kind: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    assert run(["init", str(file), "--nodes", "1", "--global-batch", "128", *kind]) == 0
+    lines = file.read_text().splitlines()
+    ends = [(len(own.rstrip()), len(own)) for own in (line.partition("# ")[0] for line in lines) if own.strip()]
+    commented = [pair if "# " in line else None for line, pair in zip(filter(_has_value, lines), ends, strict=True)]
+    for one, following in itertools.pairwise(commented):
+        if one and following and max(one[0], following[0]) <= 30:
+            assert one[1] == following[1]
+
+
+def _has_value(line: str) -> bool:
+    return bool(line.partition("# ")[0].strip())

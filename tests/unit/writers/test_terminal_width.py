@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from windtunnel.cli.tables import listing
 from windtunnel.views.view import Column, Section, Table, View
 from windtunnel.writers.terminal import render
 
@@ -44,6 +45,21 @@ def test_a_table_drops_columns_and_names_them(width: int) -> None:
     text = " ".join(" ".join(lines).split())
     left = text.partition("no room for ")[2].partition(": -v")[0].split(", ") if "no room for" in text else []
     assert [name for name in NAMES if name in head] + left == list(NAMES)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_listings_break_no_id_and_name_what_they_leave_out(width: int) -> None:
+    heads = ("model", "family", "layers", "heads", "parameters")
+    rows = [(f"somebody/a-model-of-{n}", "dense", n, "64/8 of them", f"{n}.5 B") for n in range(9)]
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False, color_system=None).print(
+        listing(heads, rows, drop=("heads", "layers", "family"))
+    )
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert max(map(len, lines)) <= width
+    assert all(any(line.startswith(f"{row[0]} ") and row[-1] in line for line in lines) for row in rows)
+    left = " ".join(lines).partition("no room for ")[2]
+    assert [name for name in heads if name in lines[0] or name in left] == list(heads)
 
 
 def test_verbose_shows_every_column_and_assumption() -> None:
