@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, Problem, WindtunnelError, first_of, printable, shown
@@ -28,10 +29,19 @@ def problems_of(error: Exception) -> tuple[list[dict[str, Any]], int]:
     if isinstance(error, OSError) and error.filename is not None:
         why = (error.strerror or "cannot be used").lower()
         return [problem_record(file=str(error.filename), message=f"{error.filename}: {why}")], BadInput.exit_code
+    if isinstance(error, FileNotFoundError) and not _has_working_directory():
+        return [problem_record(message="the working directory is not there any more")], BadInput.exit_code
     text = " ".join(str(error).split())
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     where = "(WINDTUNNEL_DEBUG=1 shows where)"
     return [problem_record(message=f"internal error: {type(error).__name__}: {text} {where}")], 1
+
+
+def _has_working_directory() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
 
 
 def _of_input(problem: Problem) -> dict[str, Any]:

@@ -70,6 +70,11 @@ def printable(text: str) -> str:
     return "".join(c if isinstance(c, str) else c.decode() for c in plain)
 
 
+def comment(text: str) -> str:
+    """A text as a comment of YAML or a script, which no name in it can leave."""
+    return f"# {printable(' '.join(text.split()))}".rstrip()
+
+
 def first_of(problems: Sequence[Problem]) -> tuple[Sequence[Problem], int]:
     """The problems that a message lists, and the number of the rest."""
     most = MOST_SHOWN_PROBLEMS if len(problems) > MOST_SHOWN_PROBLEMS + _FEW_MORE else len(problems)

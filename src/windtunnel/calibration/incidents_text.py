@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.calibration.text import table
+from windtunnel.errors import comment
 from windtunnel.files.writing import write_text
 from windtunnel.quantities import duration, seconds
 
@@ -24,8 +25,8 @@ def write_profile(found: IncidentFit, out: Path) -> None:
 
     fields = found.profile.model_dump(mode="json", exclude_defaults=True)
     causes = fields.pop("causes")
-    lines = [f"# Fitted by windtunnel calibrate --from incidents. {line}" for line in found.notes[:1]]
-    lines += [f"# {line}" for line in found.notes[1:]]
+    lines = [comment(f"Fitted by windtunnel calibrate --from incidents. {line}") for line in found.notes[:1]]
+    lines += map(comment, found.notes[1:])
     lines.append(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=1000).rstrip())
     lines.append("causes:")
     for row in causes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.calibration.text import table
+from windtunnel.errors import comment
 from windtunnel.files.writing import write_text
 from windtunnel.population.accuracy import LEVEL, Accuracy
 from windtunnel.population.fit import fit_counts
@@ -104,9 +105,9 @@ def write_population(found: SamplesFit, out: Path) -> None:
     """Write the section as YAML, for `population: FILE`."""
     import yaml
 
-    lines = [f"# Fitted by windtunnel calibrate --from samples to {found.file}: {found.population.fit.why}."]
-    lines += [f"# {name} {_said(figure)}" for name, figure in found.figures.items()]
-    lines += [f"# {note}" for note in found.notes]
+    lines = [comment(f"Fitted by windtunnel calibrate --from samples to {found.file}: {found.population.fit.why}.")]
+    lines += [comment(f"{name} {_said(figure)}") for name, figure in found.figures.items()]
+    lines += map(comment, found.notes)
     for name, value in found.section.model_dump(mode="json", exclude_defaults=True).items():
         flat = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10_000)
         text = flat.removesuffix("\n...\n").strip()

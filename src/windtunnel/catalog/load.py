@@ -34,6 +34,19 @@ def load(source: Source, overrides: Sequence[str] = ()) -> tuple[Scenario, Sourc
         raise BadInput([*error.problems, *_unknown_names(fields.data, fields.lines)]) from None
 
 
+def check_names(source: Source, overrides: Sequence[str] = ()) -> None:
+    """Check a scenario's fields and the names in it, which commands look up as they need them.
+
+    Raises:
+        BadInput: everything wrong with them, at once.
+    """
+    load(source, overrides)
+    if not isinstance(source, Scenario):
+        fields = unchecked(source, overrides)
+        if unknown := _unknown_names(fields.data, fields.lines):
+            raise BadInput(unknown)
+
+
 def _unknown_names(data: dict[str, Any], lines: SourceMap) -> list[Problem]:
     """Names that the catalogue does not know, in a scenario that cannot be checked as a whole."""
     cluster = data.get("cluster")

@@ -42,11 +42,14 @@ def print_json_line(value: Any) -> None:
 
 def _write_json(value: Any, indent: int | None) -> None:
     import json
+    import re
 
     from windtunnel.training.results.serialise import plain
 
     escaped = "utf" not in str(sys.stdout.encoding).lower()
-    sys.stdout.write(json.dumps(plain(value), indent=indent, ensure_ascii=escaped, allow_nan=False) + "\n")
+    text = json.dumps(plain(value), indent=indent, ensure_ascii=escaped, allow_nan=False)
+    text = text if escaped else re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    sys.stdout.write(text + "\n")
     PRINTED.append(True)
 
 
@@ -54,11 +57,18 @@ def console() -> Console:
     """Rich console on standard output. Piped output has the columns that `COLUMNS` says, else 120."""
     import os
 
-    from rich.console import Console
+    from windtunnel.cli.plain_console import PlainConsole
 
     told = os.environ.get("COLUMNS", "")
-    width = max(int(told), 40) if told.isdigit() and int(told) > 0 else 120
-    return Console(highlight=False, width=None if sys.stdout.isatty() else width)
+    width = max(int(told), 40) if told.isascii() and told.isdigit() and int(told[:5]) > 0 else 120
+    return PlainConsole(None if sys.stdout.isatty() else min(width, 99_999))
+
+
+def print_line(line: str) -> None:
+    """One line on standard output, whatever names are in it."""
+    from windtunnel.errors import printable
+
+    sys.stdout.write(printable(line) + "\n")
 
 
 def draw(view: View, report: Path | None = None, *, terminal: bool = True, everything: bool | None = None) -> None:
@@ -288,13 +298,14 @@ def _watch(what: str, done: threading.Event, state: _State) -> None:
     if not sys.stderr.isatty():
         _watch_lines(what, begin, done, state)
         return
-    from rich.console import Console
     from rich.live import Live
     from rich.spinner import Spinner
     from rich.text import Text
 
+    from windtunnel.cli.plain_console import PlainConsole
+
     spinner = Spinner("dots", text=what)
-    with Live(spinner, console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+    with Live(spinner, console=PlainConsole(stderr=True), auto_refresh=False, transient=True) as live:
         while not done.wait(0.2):
             text = Text(f"{what}{state.words()}", no_wrap=True, overflow="ellipsis")
             spinner.update(text=text.append(f"  {time.monotonic() - begin:.0f} s", style="dim"))

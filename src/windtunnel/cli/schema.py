@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, examples
-from windtunnel.cli.output import note, print_json
+from windtunnel.cli.output import note, print_json, print_line
 from windtunnel.files.writing import write_text
 
 
@@ -65,7 +65,7 @@ def _migrate(words: list[str], output: Path | None, *, as_json: bool) -> None:
         print_json({"file": str(target), "schema_version": SCENARIO_SCHEMA, "changes": list(done.changes)})
         return
     for line in done.changes:
-        typer.echo(line)
+        print_line(line)
     note(f"{target}: {len(done.changes)} names changed; schema_version {SCENARIO_SCHEMA}")
 
 

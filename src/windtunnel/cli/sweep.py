@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, Trust, Verbose, examples
-from windtunnel.cli.output import console, note, print_json, telling
+from windtunnel.cli.output import console, note, print_json, print_line, telling
 
 if TYPE_CHECKING:
     from windtunnel.sweeps.execute import Progress
@@ -125,11 +125,11 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
         print_json(found)
         return
     told = ", ".join(f"{count:,} {name}" for name, count in sorted(found["statuses"].items()))
-    print(f"{found['verb']}: {found['done']:,} of {found['cells']:,} cells ({told or 'none yet'})")
+    print_line(f"{found['verb']}: {found['done']:,} of {found['cells']:,} cells ({told or 'none yet'})")
     for row in found["failures"]:
-        print(f"  {row['cells']:>7,} {row['status']}: {row['reason']}")
+        print_line(f"  {row['cells']:>7,} {row['status']}: {row['reason']}")
     if found["missing"]:
-        print(f"go on with: windtunnel sweep resume {folder}")
+        print_line(f"go on with: windtunnel sweep resume {folder}")
 
 
 @app.command("resume", epilog=examples("sweep resume runs/a -j 8", "sweep resume runs/a --retry"))
@@ -318,18 +318,18 @@ def _tell_outcome(found: Sweep, as_json: bool) -> None:
     rate = f", {fresh / p.seconds:,.0f} a second" if fresh and p.seconds > 0 else ""
     told = ", ".join(f"{count:,} {name}" for name, count in sorted(p.statuses.items()))
     words = told or "nothing was missing"
-    print(f"{fresh:,} cells computed in {duration(p.seconds)}{rate} ({words}); {p.before:,} were there")
+    print_line(f"{fresh:,} cells computed in {duration(p.seconds)}{rate} ({words}); {p.before:,} were there")
     from windtunnel import api
 
     found_all = api.sweep_status(outcome.folder)
     for row in found_all["failures"][:_MOST_REASONS]:
-        print(f"  {row['cells']:>7,} {row['status']}: {row['reason']}")
+        print_line(f"  {row['cells']:>7,} {row['status']}: {row['reason']}")
     if len(found_all["failures"]) > _MOST_REASONS:
-        print(f"  more reasons: windtunnel sweep status {outcome.folder}")
+        print_line(f"  more reasons: windtunnel sweep status {outcome.folder}")
     if not found_all["statuses"].get("ok"):
-        print("no cell has an answer")
+        print_line("no cell has an answer")
         return
-    print(f"see them: windtunnel sweep query {outcome.folder}")
+    print_line(f"see them: windtunnel sweep query {outcome.folder}")
 
 
 def _tell_estimate(found: Any, as_json: bool) -> None:
@@ -341,9 +341,9 @@ def _tell_estimate(found: Any, as_json: bool) -> None:
         print_json(asdict(found))
         return
     share = f"{100 * found.ok_share:.0f} % of {found.tried} tried have an answer"
-    print(f"{found.cells:,} cells, {share}; about {duration(found.cpu_s)} of one core")
+    print_line(f"{found.cells:,} cells, {share}; about {duration(found.cpu_s)} of one core")
     for reason, count in sorted(found.reasons.items(), key=lambda item: -item[1])[:8]:
-        print(f"  {count:>4} {reason}")
+        print_line(f"  {count:>4} {reason}")
 
 
 def _records(frame: Any) -> list[dict[str, Any]]:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from windtunnel.errors import comment as as_comment
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -28,7 +30,7 @@ RESOURCE = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.inte
 
 def comment(lines: Iterable[str]) -> str:
     """Lines as `#` comments, none of them able to leave the comment."""
-    return "".join(f"# {' '.join(line.split())}".rstrip() + "\n" for line in lines)
+    return "".join(as_comment(line) + "\n" for line in lines)
 
 
 def header(title: str, draft: Draft) -> list[str]:

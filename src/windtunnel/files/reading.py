@@ -11,6 +11,7 @@ import gzip
 import io
 import os
 import stat
+import zlib
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -112,7 +113,14 @@ def open_text(
 
 
 class _Unpacked(gzip.GzipFile):
-    """A packed file as its content; closes the file itself too."""
+    """A packed file as its content; closes the file itself too. Any damage is an `OSError` or an `EOFError`."""
+
+    def read1(self, size: int = -1) -> bytes:
+        """Some of the content."""
+        try:
+            return super().read1(size)
+        except zlib.error as error:
+            raise gzip.BadGzipFile(str(error)) from None
 
     def close(self) -> None:
         """Close both."""

@@ -32,9 +32,12 @@ def place_to_write(path: str | Path, field: str) -> Path:
     if found is None:
         raise BadInput(Problem(field, rule, str(path)))
     folder, parts = found
-    for count in range(1, len(parts) + 1):
-        if os.path.islink(folder.joinpath(*parts[:count])):
-            raise BadInput(Problem(field, rule, str(path)))
+    try:
+        no_path = b"\0" in os.fsencode(path)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        no_path = True
+    if no_path or any(os.path.islink(folder.joinpath(*parts[:count])) for count in range(1, len(parts) + 1)):
+        raise BadInput(Problem(field, rule, str(path)))
     return folder.joinpath(*parts)
 
 

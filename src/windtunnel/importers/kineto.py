@@ -120,6 +120,8 @@ def read_kineto(path: str | Path) -> KernelTrace:
         with _open(path) as stream:
             for event in _stream(stream, str(path), info):
                 _take(events, event)
+    except RecursionError:
+        raise BadInput(f"{path}: not a trace: too many levels of lists and mappings") from None
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read as a trace: {_reason(error)}") from None
     except (ValueError, KeyError, TypeError, OverflowError) as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from windtunnel.errors import UNSET, BadInput, Problem, nearest_name, printable
+from windtunnel.errors import UNSET, BadInput, Problem, comment, nearest_name
 from windtunnel.files import reading
 from windtunnel.importers.checkpoint_folders import config_of
 from windtunnel.importers.named_files import confined_beside
@@ -304,7 +304,7 @@ class Launch:
 
     def text(self) -> str:
         """The scenario as a YAML file with the origin of each value, the assumptions and what was not read."""
-        lines = [f"# Read by windtunnel import from {Path(self.file).name} ({self.title}).", "#"]
+        lines = [comment(f"Read by windtunnel import from {Path(self.file).name} ({self.title})."), "#"]
         lines += _listed("Assumed (not in the file):", [f"{a} = {b}: {c}" for a, b, c in self.assumed])
         lines += _listed("Not read:", [str(left) for left in self.unread])
         names = sorted({left.name for left in self.ignored})
@@ -401,7 +401,7 @@ def _left(left: Left) -> dict[str, Any]:
 
 
 def _listed(title: str, entries: list[str]) -> list[str]:
-    return [f"# {title}", *(f"#   {printable(' '.join(entry.split()))}" for entry in entries), "#"] if entries else []
+    return [f"# {title}", *(f"#  {comment(entry)[1:]}" for entry in entries), "#"] if entries else []
 
 
 def _wrapped(names: list[str]) -> list[str]:
@@ -428,7 +428,7 @@ def _block(data: dict[str, Any], origin: Mapping[str, tuple[str, int | None]], p
         said, line = origin.get(here, ("", None))
         note = f"{said}, line {line}" if line else said
         body = f"{head} {_scalar(value)}"
-        out.append(f"{body:<38} # {printable(' '.join(note.split()))}".rstrip() if note else body)
+        out.append(f"{body:<38} {comment(note)}" if note else body)
     return out
 
 

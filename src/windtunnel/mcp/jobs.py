@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from windtunnel.errors import BadInput, Problem
 from windtunnel.files.scope import Scope
 
 MOST_JOBS = 4
@@ -85,10 +86,10 @@ class Jobs:
             scope: what it may read, write and run.
 
         Raises:
-            RuntimeError: as many jobs as may run are running.
+            BadInput: as many jobs as may run are running.
         """
         if sum(job.state() == "running" for job in self.known.values()) >= MOST_JOBS:
-            raise RuntimeError(f"{MOST_JOBS} jobs are running; wait for one, or cancel it")
+            raise BadInput(Problem("", f"{MOST_JOBS} jobs are running; wait for one, or cancel it"))
         over = [one for one, job in self.known.items() if job.state() != "running"]
         for one in over[:-MOST_REMEMBERED]:
             self.known.pop(one).close()

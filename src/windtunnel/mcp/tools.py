@@ -96,9 +96,9 @@ class Tools:
         """Check a scenario; every problem at once, each with its path, value and what is allowed."""
 
         def ask() -> Answer:
-            from windtunnel.catalog.load import load
+            from windtunnel.catalog.load import check_names
 
-            load(self._source(scenario), settings_of(set))
+            check_names(self._source(scenario), settings_of(set))
             return Answer(ok=True)
 
         return self._guarded(ask, Answer, (scenario, set))
@@ -221,7 +221,7 @@ class Tools:
         """How far a job is, and its answer once it is done."""
         job = self.jobs.known.get(id)
         if job is None:
-            return Job(ok=False, id=id, problems=failure(BadInput(Problem("id", "no such job", id))))
+            return Job(ok=False, problems=failure(BadInput(Problem("id", "no such job", id)), id))
         state = job.state()
         answer = summary(job.verb, job.result(), "small") if state == "done" else None
         if state == "failed":
@@ -295,6 +295,8 @@ class Tools:
             source = self._source(scenario)
             folder = folder_of(source)
             given = [word for one in settings_of(settings) for word in ("--set", one)]
+            if any("\0" in word or any("\ud800" <= c <= "\udfff" for c in word) for word in (*given, *words)):
+                raise BadInput(Problem("", "must not hold zero bytes or halves of surrogate pairs"))
             place = folder if folder.exists() else None
             name = self.jobs.start(verb, [*given, *words], dict(source), place, self.scope)
             return Job(id=name, state="running")
@@ -353,6 +355,8 @@ def _import_options(options: dict[str, Any]) -> list[str]:
             problems.add(f"options.{option}", value, rule, nearest=nearest_name(option, _IMPORT_OPTIONS))
         elif not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values):
             problems.add(f"options.{option}", value, "must be a text or a number, or a list of them")
+        elif not all(str(one).isprintable() for one in values):
+            problems.add(f"options.{option}", value, "must hold printable characters alone")
         else:
             words += [f"--{option.replace('_', '-')}={one}" for one in values]
     problems.raise_if_any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -326,3 +327,21 @@ def test_a_confined_process_hands_its_scope_on(root: Path, monkeypatch: pytest.M
     assert current() == Scope.of(root) and os.environ["PYTHONSAFEPATH"] == "1"
     with pytest.raises(BadInput, match="must lie below"):
         reading.read_text("/etc/hostname")
+
+
+DAMAGE = {
+    "cut": lambda raw: raw[: len(raw) // 2],
+    "the sum": lambda raw: raw[:-8] + bytes(8),
+    "in the middle": lambda raw: raw[:60] + b"\xff" * 40 + raw[100:],
+    "behind": lambda raw: raw + b"more",
+    "the head": lambda raw: raw[:3] + b"\xff" + raw[4:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_any_damage_of_a_packed_file_is_one_that_readers_expect(tmp_path: Path, damage: str) -> None:
+    lines = "".join(f"{i / 7:.6f},{i * 31 % 977},{i * 17 % 89}\n" for i in range(3000))
+    (tmp_path / "x.csv.gz").write_bytes(DAMAGE[damage](gzip.compress(lines.encode())))
+    with pytest.raises((OSError, EOFError)), reading.open_text(tmp_path / "x.csv.gz") as stream:
+        for _ in stream:
+            pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -211,3 +212,55 @@ def test_allowed_options_of_import_are_options_of_the_command() -> None:
     known = {text for parameter in command.commands["import"].params for text in parameter.opts}
     assert {f"--{name.replace('_', '-')}" for name in tools._IMPORT_OPTIONS} <= known
     assert not {"--output", "--force", "--trust", "--with"} & {f"--{name}" for name in tools._IMPORT_OPTIONS}
+
+
+NO_TEXT = ("a\0b", "\ud800", "x" * 5000)
+
+
+@pytest.mark.parametrize("text", NO_TEXT, ids=["zero byte", "half of a pair", "long"])
+def test_what_is_no_text_of_a_system_is_a_problem_wherever_it_stands(root: Path, text: str) -> None:
+    (root / "plan.yaml").write_text(json.dumps(SCENARIO))
+    tools = Tools(root, allow_write=True)
+    scenario = {"model": "meta-llama/Llama-3.1-8B", "cluster": {"device": text}}
+    try:
+        answers = [
+            tools.scenario_validate(text),
+            tools.scenario_validate(scenario),
+            tools.scenario_validate({"model": text}),
+            tools.predict_training("plan.yaml", {text: 1}),
+            tools.import_config("torchrun", options={"model": text}),
+            tools.import_config("torchrun", options={text: "x"}),
+            tools.export_launch("plan.yaml", text),
+            tools.export_launch("plan.yaml", "torchtitan", folder=text),
+            tools.sweep_start("plan.yaml", {"plan.tp": "1"}, text),
+            tools.sweep_start("plan.yaml", {text[:100]: [1]}, "rows") if len(text) < 100 else None,
+            tools.sweep_query(text, ["cell"]),
+            tools.plan("plan.yaml", {"name": text}) if len(text) < 100 else None,
+            tools.job_status(text),
+            tools.job_cancel(text),
+        ]
+    finally:
+        tools.jobs.close()
+    for answer in filter(None, answers):
+        told = json.dumps(answer.model_dump(mode="json"), ensure_ascii=False)
+        assert not answer.ok or getattr(answer, "id", ""), told
+        assert "internal error" not in told
+        told.encode()
+
+
+def test_a_fifth_job_is_told_why_it_does_not_start(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windtunnel.mcp.jobs.MOST_JOBS", 0)
+    (problem,) = Tools(root).plan({"model": "x"}).problems
+    assert "jobs are running" in problem.allowed
+
+
+def test_a_name_that_no_command_would_find_is_not_valid(root: Path) -> None:
+    tools = Tools(root)
+    assert tools.scenario_validate(SCENARIO).ok
+    for field, value in (
+        ("cluster.device", "h100-sxm-80g"),
+        ("model", "meta-llama/Llama-9-8B"),
+        ("cluster", "nowhere"),
+    ):
+        answer = tools.scenario_validate(SCENARIO, {field: value})
+        assert not answer.ok and answer.problems[0].path == field

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.errors import comment
 from windtunnel.importers.traces import TRACES, Options, RequestTrace
 from windtunnel.serving.traffic.fit_distributions import FIELDS, POOR, FittedLengths, FittedTraffic
 
@@ -53,10 +54,10 @@ def text(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Options
     """The section as YAML that loads as it is; laws stand behind `#`."""
     entry = TRACES.get(trace.format)
     span = None if trace.arrival_s is None or fitted.arrivals is None else float(_last(trace))
-    lines = [f"# {file}: {entry.title}, {len(trace)} requests" + (f" in {span:.6g} s" if span else "")]
-    lines += [f"# left out: {count} {why}" for count, why in trace.left_out]
-    lines += [f"# assumed {field} = {value}: {why}" for field, value, why in trace.assumed]
-    lines += [f"# measured {name}: {value:.6g}" for name, value in measured(trace).items()]
+    lines = [comment(f"{file}: {entry.title}, {len(trace)} requests" + (f" in {span:.6g} s" if span else ""))]
+    lines += [comment(f"left out: {count} {why}") for count, why in trace.left_out]
+    lines += [comment(f"assumed {field} = {value}: {why}") for field, value, why in trace.assumed]
+    lines += [comment(f"measured {name}: {value:.6g}") for name, value in measured(trace).items()]
     if fitted.known_blocks is not None:
         lines.append(f"# prefixes: an earlier request holds {fitted.known_blocks:.1%} of all prompt blocks")
     lines += ["serving:", "  traffic:"]
@@ -141,7 +142,7 @@ def _flow(value: Any) -> str:
         return "{" + ", ".join(f"{name}: {_flow(value[name])}" for name in named) + "}"
     if isinstance(value, str) and value.replace("_", "").isalpha():
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=isinstance(value, str) and not value.isprintable())
 
 
 def _short(value: float) -> float:
