@@ -158,14 +158,24 @@ def test_a_cache_that_is_a_link_is_not_used(package: Path, tmp_path: Path) -> No
     assert run(package, NUMBA_CACHE_DIR=str(told)) == (2, 0)
 
 
-def test_without_any_place_for_a_cache_kernels_run(package: Path) -> None:
+def run_without_a_cache(package: Path) -> tuple[list[str], str]:
+    """Result, hits of the cache and errors where no place for a cache can be written to."""
+    shutil.rmtree(package / "__pycache__", ignore_errors=True)
     (package / "__pycache__").write_text("a file where the folder should be")
     nowhere = {name: "/proc/none" for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR", "NUMBA_CACHE_DIR")}
     preset = "import tempfile; tempfile.gettempdir = lambda: '/proc/none'; "
     env = os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1", **nowhere}
     command = [sys.executable, "-c", preset + RUN.format(module=ENGINE)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    assert (done.stdout.split(), done.stderr) == (["2", "0"], "")
+    return done.stdout.split(), done.stderr
+
+
+def test_without_any_place_for_a_cache_kernels_run(package: Path) -> None:
+    assert run_without_a_cache(package) == (["2", "0"], "")
+
+
+def test_without_any_place_for_a_cache_the_installations_machine_code_is_used(installed: Path) -> None:
+    assert run_without_a_cache(installed) == (["2", "1"], "")
 
 
 def directories(parent: Path, package: str = "") -> list[str]:
