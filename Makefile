@@ -136,6 +136,7 @@ docs-site: docs  ## the documentation as a site in site/: zensical, or mkdocs-ma
 	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/pip install --quiet --disable-pip-version-check zensical==0.1.2 2>/dev/null \
 		|| .venv-docs/bin/pip install --quiet --disable-pip-version-check mkdocs-material==9.8.1
+	$(PYTHON) scripts/site_pages.py build/docs
 	if test -x .venv-docs/bin/zensical; then .venv-docs/bin/zensical build --clean; else .venv-docs/bin/mkdocs build --quiet; fi
 	$(PYTHON) scripts/check_site.py site
 
@@ -168,6 +169,7 @@ leave-out: setup  ## predict ROWS without their family (BY=device, framework, re
 
 accuracy: setup  ## rewrite docs/accuracy/training.md from the rows we ship, or from ROWS
 	$(BIN)/python -m windtunnel_lab.accuracy.write_page $(if $(ROWS),--rows $(ROWS))
+	$(BIN)/python -m windtunnel_lab.accuracy.by_version > docs/accuracy/by-version.md
 
 accuracy-reasoning: setup  ## rewrite docs/accuracy/reasoning.md from ROWS (problem_successes.json reasoning_quality.json)
 	$(BIN)/python -m windtunnel_lab.accuracy.reasoning_table $(ROWS) > docs/accuracy/reasoning.md

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+import yaml
 
 import windtunnel
 from windtunnel import api
@@ -56,21 +57,52 @@ def _verb(name: str, command: Any) -> Iterator[str]:
 
 
 def fields() -> str:
-    """Every field of a scenario by section: type, default, meaning."""
-    schema = scenario_schema()
+    """The sections of a scenario, each with the page of its fields."""
     lines = [
         "# Fields of a scenario",
         "",
-        "Written by `scripts/write_reference.py` from the JSON Schema (`windtunnel schema`). A field that has fields",
-        "is followed three levels deep; deeper ones are in the schema.",
+        "Written by `scripts/write_reference.py` from the JSON Schema (`windtunnel schema`). A section has a page of its",
+        "own; a field that has fields is followed three levels deep there, deeper ones are in the schema.",
         "",
+        "| section | holds |",
+        "|---|---|",
     ]
-    for section, own in schema["properties"].items():
-        lines += [f"## `{section}`", "", _line(own.get("description", "")), ""]
-        rows = list(_rows(schema, own, section, 0, ()))
-        if rows:
-            lines += ["| field | type | default | meaning |", "|---|---|---|---|", *rows, ""]
+    for section, own in scenario_schema()["properties"].items():
+        name = f"[`{section}`](fields-{section}.md)" if section in sections() else f"`{section}`"
+        lines.append(f"| {name} | {_cell(own.get('description', ''))} |")
+    return "\n".join(lines) + "\n"
+
+
+def sections() -> list[str]:
+    """Sections that have fields of their own."""
+    schema = scenario_schema()
+    return [name for name, own in schema["properties"].items() if list(_rows(schema, own, name, 0, ()))]
+
+
+def section_fields(section: str) -> str:
+    """Every field of a section: type, default, meaning; with an example file that has the section."""
+    schema = scenario_schema()
+    own = schema["properties"][section]
+    lines = [f"# Fields of `{section}`", ""]
+    if text := _line(own.get("description", "")):
+        lines += [text, ""]
+    if example := _example(section):
+        lines += ["For example:", "", "```yaml", example, "```", ""]
+    rows = list(_rows(schema, own, section, 0, ()))
+    if rows:
+        lines += ["| field | type | default | meaning |", "|---|---|---|---|", *rows, ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _example(section: str) -> str:
+    """The section as the shortest example of the repository has it; empty where none does."""
+    found = []
+    for path in sorted((Path(__file__).parents[1] / "examples").rglob("*.yaml")):
+        data = yaml.safe_load(path.read_text("utf-8"))
+        if isinstance(data, dict) and section in data:
+            text = yaml.safe_dump({section: data[section]}, sort_keys=False, width=100, allow_unicode=True)
+            found.append(text.strip())
+    return min((text for text in found if text.count("\n")), key=len, default=min(found, key=len, default=""))
 
 
 def _rows(schema: dict[str, Any], node: dict[str, Any], path: str, depth: int, above: tuple[str, ...]) -> Iterator[str]:
@@ -156,6 +188,8 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, write in PAGES.items():
         (folder / name).write_text(write(), encoding="utf-8")
+    for section in sections():
+        (folder / f"fields-{section}.md").write_text(section_fields(section), encoding="utf-8")
 
 
 if __name__ == "__main__":

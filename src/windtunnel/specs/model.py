@@ -29,36 +29,54 @@ class ModelSpec(Spec):
     """
 
     name: str
+    """Name of the checkpoint or of the model, as results show it."""
     family: Family = "dense"
+    """Which kind of layers the fields describe; `composed`: layers written one by one under `layers`."""
     # -- trunk
     hidden_size: int = Field(gt=0)
+    """Width of the residual stream, in elements."""
     num_hidden_layers: int = Field(gt=0, le=10_000)
+    """Number of layers; of an encoder-decoder, of both together."""
     vocab_size: int = Field(gt=0)
+    """Rows of the embedding table, as the checkpoint pads them."""
     num_attention_heads: int = Field(default=1, gt=0)
+    """Query heads of a layer."""
     num_key_value_heads: int | None = Field(default=None, gt=0)
     """Absent means one key/value head per query head (MHA)."""
     head_dim: int | None = Field(default=None, gt=0)
     """Absent means hidden_size / num_attention_heads."""
     intermediate_size: int = Field(default=0, ge=0)
+    """Width of the feed-forward network, in elements; 0: the layers have none."""
     gated_mlp: bool = True
+    """Whether the feed-forward network has a gate beside its first product (SwiGLU, GeGLU): three matrices, not two."""
     hidden_act: str = "silu"
+    """Activation of the feed-forward network, by its Hugging Face name."""
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    """Kind of normalization in front of attention and feed-forward network."""
     post_norm: bool = False
     """Extra norms after attention and MLP (Gemma 2/3)."""
     qk_norm: bool = False
+    """Whether queries and keys are normalized before attention (Qwen3, Gemma 3)."""
     attention_bias: bool = False
+    """Whether the projections of attention have a bias."""
     mlp_bias: bool = False
+    """Whether the products of the feed-forward network have a bias."""
     tie_word_embeddings: bool = False
+    """Whether the output head is the embedding table."""
     position_embedding: Literal["rope", "learned", "alibi", "relative", "none"] = "rope"
+    """How positions enter: rotated queries and keys, a learned table, a bias of attention, or not at all."""
     max_position_embeddings: int = Field(default=0, ge=0)
+    """Tokens of the longest sequence that the model was made for; 0: not known."""
     parallel_block: bool = False
     """Attention and MLP read the same norm and are summed (GPT-J, Falcon, Command R)."""
     sliding_window: int | None = Field(default=None, gt=0)
+    """Tokens that a layer with a window attends to; absent: all before."""
     sliding_window_pattern: int | None = Field(default=None, gt=0)
     """Every n-th layer attends fully, the others inside the window; absent means that all layers use the window."""
     attention_chunk_size: int | None = Field(default=None, gt=1)
     """In place of a window: a token attends to those before it in its own chunk of so many (Llama 4)."""
     attention_sinks: bool = False
+    """Whether each head has a learned logit beside the keys (gpt-oss)."""
     global_head_dim: int | None = Field(default=None, gt=0)
     """Head size of the layers that attend fully next to windowed ones; absent means `head_dim` (Gemma 4)."""
     num_global_key_value_heads: int | None = Field(default=None, gt=0)
@@ -69,12 +87,17 @@ class ModelSpec(Spec):
     """A projection as wide as the queries gates the output of attention, element by element (Qwen3.5, AFMoE)."""
     # -- mixture of experts
     num_experts: int = Field(default=0, ge=0)
+    """Routed experts of a layer with a mixture; 0: no mixture."""
     num_experts_per_tok: int = Field(default=0, ge=0)
+    """Routed experts that a token takes."""
     moe_intermediate_size: int = Field(default=0, ge=0)
+    """Width of one routed expert, in elements."""
     n_shared_experts: int = Field(default=0, ge=0)
+    """Experts that every token takes."""
     shared_expert_intermediate_size: int = Field(default=0, ge=0)
     """Total width of the shared expert(s)."""
     first_k_dense_replace: int = Field(default=0, ge=0)
+    """First layers that have a dense feed-forward network in place of a mixture."""
     moe_layer_freq: int = Field(default=1, gt=0)
     """A mixture in every n-th layer, the last of each n."""
     capacity_factor: float | None = Field(default=None, gt=0)
@@ -85,28 +108,46 @@ class ModelSpec(Spec):
     Megatron's default. Read with `capacity_factor` alone."""
     # -- multi-head latent attention
     q_lora_rank: int | None = Field(default=None, gt=0)
+    """Multi-head latent attention: width that queries are compressed to; absent: they are not."""
     kv_lora_rank: int | None = Field(default=None, gt=0)
+    """Multi-head latent attention: width that keys and values are compressed to, which the cache holds."""
     qk_nope_head_dim: int = Field(default=0, ge=0)
+    """Multi-head latent attention: elements of a query or key head that are not rotated."""
     qk_rope_head_dim: int = Field(default=0, ge=0)
+    """Multi-head latent attention: elements of a query or key head that are rotated."""
     v_head_dim: int = Field(default=0, ge=0)
+    """Multi-head latent attention: elements of a value head."""
     index_topk: int = Field(default=0, ge=0)
     """Sparse attention: tokens that a query attends to, picked by an indexer; 0: all (DeepSeek-V3.2, GLM-5)."""
     index_n_heads: int = Field(default=0, ge=0)
+    """Sparse attention: heads of the indexer."""
     index_head_dim: int = Field(default=0, ge=0)
+    """Sparse attention: elements of a head of the indexer."""
     num_nextn_predict_layers: int = Field(default=0, ge=0)
+    """Layers for multi-token prediction behind the others."""
     # -- state-space and linear attention
     hybrid_override_pattern: str | None = None
     """One letter a layer: `M` Mamba-2, `*` attention, `-` MLP, `E` mixture (Nemotron-H)."""
     mamba_num_heads: int = Field(default=0, ge=0)
+    """Mamba-2: heads of a layer."""
     mamba_head_dim: int = Field(default=0, ge=0)
+    """Mamba-2: elements of a head."""
     ssm_state_size: int = Field(default=0, ge=0)
+    """Mamba-2: elements of the state of one channel."""
     n_groups: int = Field(default=1, gt=0)
+    """Mamba-2: groups of heads that share their B and C."""
     conv_kernel: int = Field(default=4, gt=0)
+    """Mamba-2 and gated delta rule: tokens that the short convolution reads."""
     chunk_size: int = Field(default=256, gt=0)
+    """Mamba-2 and linear attention: tokens of a chunk, inside which the scan is a matrix product."""
     linear_num_key_heads: int = Field(default=0, ge=0)
+    """Linear attention: key heads of a layer."""
     linear_num_value_heads: int = Field(default=0, ge=0)
+    """Linear attention: value heads of a layer."""
     linear_key_head_dim: int = Field(default=0, ge=0)
+    """Linear attention: elements of a key head."""
     linear_value_head_dim: int = Field(default=0, ge=0)
+    """Linear attention: elements of a value head."""
     linear_attention_kind: Literal["gated_delta", "decayed"] = "gated_delta"
     """`gated_delta` with a short convolution before it (Qwen3-Next), or `decayed`: keys times values summed under a
     fixed decay, without convolution (TransNormerLLM, RetNet, lightning attention)."""
@@ -114,11 +155,17 @@ class ModelSpec(Spec):
     """Every n-th layer uses full attention, the others linear attention (Qwen3-Next)."""
     # -- encoder-decoder (num_hidden_layers counts both), vision
     num_encoder_layers: int = Field(default=0, ge=0)
+    """Encoder-decoder: layers of the encoder."""
     num_decoder_layers: int = Field(default=0, ge=0)
+    """Encoder-decoder: layers of the decoder."""
     image_size: int = Field(default=0, ge=0)
+    """Vision transformer: pixels of an image's side."""
     patch_size: int = Field(default=0, ge=0)
+    """Vision transformer: pixels of a patch's side."""
     num_channels: int = Field(default=3, ge=0)
+    """Vision transformer: channels of an image."""
     num_labels: int = Field(default=0, ge=0)
+    """Classes that the head tells apart; 0: no such head."""
     tower_parameters: int = Field(default=0, ge=0)
     """Weights of vision and audio towers, with their projectors, in front of a text model."""
     # -- layers written one by one (family composed)
@@ -132,8 +179,11 @@ class ModelSpec(Spec):
     """Width that the output head reads; absent means `hidden_size` (RemBERT, ELECTRA)."""
     # -- record
     num_parameters_published: float | None = None
+    """Parameters as the publisher states them, for checks alone."""
     num_active_parameters_published: float | None = None
+    """Parameters that a token uses, as the publisher states them, for checks alone."""
     provenance: Provenance | None = None
+    """Where the figures were read, and when."""
 
     @model_validator(mode="after")
     def _consistent(self) -> ModelSpec:
