@@ -61,8 +61,8 @@ def fields() -> str:
     lines = [
         "# Fields of a scenario",
         "",
-        "Written by `scripts/write_reference.py` from the JSON Schema (`windtunnel schema`). A section has a page of its",
-        "own; a field that has fields is followed three levels deep there, deeper ones are in the schema.",
+        "Written by `scripts/write_reference.py` from the JSON Schema (`windtunnel schema`). A section has a page of",
+        "its own; a field that has fields is followed three levels deep there, deeper ones are in the schema.",
         "",
         "| section | holds |",
         "|---|---|",

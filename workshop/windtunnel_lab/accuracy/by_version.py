@@ -48,8 +48,8 @@ def page() -> str:
 
 
 _TEXT = """\
-Medians of the error of step time in percent for each version of the changelog, with the number of
-configurations in brackets. Every configuration is left out of the fits that predict it. A family is a site with its software; its rows
+Medians of the error of step time in percent for each version of the changelog, with the number of configurations in
+brackets. Every configuration is left out of the fits that predict it. A family is a site with its software; its rows
 may be read better from one version to the next, and there may be more of them. Written by
 `python -m windtunnel_lab.accuracy.by_version`."""
 
