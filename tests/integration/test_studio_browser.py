@@ -608,6 +608,17 @@ def figures_of(page: Any) -> list[list[str]]:
     return found
 
 
+def test_a_report_is_saved_as_one_file(page: Any, address: Any) -> None:
+    open_text(page, address, SMALL, "report")
+    page.get_by_role("button", name="Make the report").click()
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="save it as one HTML file").click(timeout=60_000)
+    text = Path(saved.value.path()).read_text()
+    assert (
+        text.startswith("<!doctype html>") and 'src="' not in text and saved.value.suggested_filename.endswith(".html")
+    )
+
+
 def test_an_illegal_plan_is_told_and_mended(page: Any, address: Any) -> None:
     open_scenario(page, address)
     tp = page.locator("[data-field='plan.tp']")
@@ -751,7 +762,7 @@ def test_a_browser_without_the_cookie_gets_a_field_for_the_next_token(page: Any,
     field.fill(address[0])
     field.press("Enter")
     other.get_by_text("not any more").wait_for()
-    field.fill((address[1].parent / "terminal").read_text().splitlines()[-1].split("browser: ")[1])
+    field.fill((address[1].parent / "terminal").read_text().rpartition("for another browser: ")[2].splitlines()[0])
     other.get_by_role("button", name="Open the studio").click()
     other.get_by_text("What do you want to know?").wait_for()
     theirs.close()
@@ -997,12 +1008,12 @@ def test_pages_are_reached_by_keyboard(page: Any, address: Any) -> None:
 def test_edits_are_shown_soon(page: Any, address: Any, record_property: Any) -> None:
     """The bar is 0.3 s (median) and 1 s (95 %) on a quiet machine; tests assert no times, they tell them."""
     open_scenario(page, address)
-    for batch in range(20):
+    for batch in range(14):
         field = page.locator("[data-field='training.global_batch']")
         field.fill(str(128 * (batch % 4 + 1)))
         field.press("Enter")
         page.wait_for_timeout(700)
     times = page.evaluate("performance.getEntriesByName('edit to number').map(e => e.duration)")
-    assert len(times) >= 15
+    assert len(times) >= 10
     record_property("edit_to_number_ms", [round(t) for t in times])
     print("edit to number, ms: median", statistics.median(times), "95 %", sorted(times)[int(0.95 * len(times))])

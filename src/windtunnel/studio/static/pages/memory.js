@@ -1,7 +1,7 @@
 // Why this peak? Tensors alive over the step on the stage that peaks highest, and what they are at any moment.
 import { h, fill } from "../dom.js";
 import { workPage } from "./work.js";
-import { bars } from "../charts.js";
+import { bars, gauge } from "../charts.js";
 import { seconds, digits, shown } from "../format.js";
 import { axes, figure, figures, grid, sized } from "../plots.js";
 
@@ -12,7 +12,7 @@ const bytes = (x) => shown(x, "bytes"), GIB = 2 ** 30;
 export async function show(page) {
   return workPage(page, { title: "Memory", verb: "memory", now: true, start: "Draw again", comes: [["curve"], ["kinds of tensors over the step, under the capacity of the device"], "Below a second for most steps."], question: "Memory of the editor's scenario over one step, on the stage that peaks highest.", origin: () => ({ verb: "train" }), draw(answer, at) {
     const r = answer.result, m = r.memory;
-    fill(at, h("section", { class: "card" }, figures(r, [["reserved at most", "peak_memory_reserved_bytes", bytes], ["tensors at most", "peak_memory_allocated_bytes", bytes], ["capacity", "memory.capacity_bytes", bytes], ["fits", "memory_fits", (x) => (x ? "yes" : "no")], ["probability that it fits", "memory.fit_probability", (x) => `${digits(100 * x, 3)} %`], ["stage that peaks highest", "memory.stage", (x) => digits(x)]]),
+    fill(at, h("section", { class: "card" }, figures(r, [["reserved at most", "peak_memory_reserved_bytes", bytes], ["tensors at most", "peak_memory_allocated_bytes", bytes], ["capacity", "memory.capacity_bytes", bytes], ["stage that peaks highest", "memory.stage", (x) => digits(x)]]), answer.fit ? [gauge(r.peak_memory_reserved_bytes, m.capacity_bytes, answer.fit[1]), h("p", { class: `verdict ${answer.fit[1]}` }, h("span", { "data-path": "memory_fits", "data-value": JSON.stringify(r.memory_fits) }, answer.fit[0]))] : null,
       m.fits ? null : h("div", { class: "warning" }, `${bytes(m.peak_reserved_bytes - m.capacity_bytes)} more than the device has: `, h("a", { href: "#/search" }, "find a plan that fits"), ", recompute more, or shard more of the state.")),
     m.curve_time_s?.length > 1 ? curve(r) : null, h("section", { class: "card" }, h("h2", {}, "At the peak"), bars(Object.entries(m.at_peak), bytes, "Memory at its peak", "memory.at_peak")),
     h("section", { class: "card" }, h("h2", {}, "Stages"), grid(["stage", "tensors at most"], m.per_stage_allocated_bytes.map((_, i) => [`stage ${i}`, figure(r, `memory.per_stage_allocated_bytes.${i}`, bytes)]), "Peak of each stage")));
