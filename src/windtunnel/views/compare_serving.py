@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.quantities import count, dollars, percent, shown_value, signed_percent, signed_seconds, three
 from windtunnel.serving.comparison import FIGURES
 from windtunnel.views import charts_serve as charts
-from windtunnel.views.serve_words import SATURATED, short
+from windtunnel.views.serve_words import SATURATED, limits_of, short
 from windtunnel.views.view import Block, Drawing, Lines, Section, Text, Tone, View, Words, chart, sections, table
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 WORDS: dict[str, tuple[str, Callable[[float], str]]] = {
     "throughput_requests_per_s": ("requests/s", lambda v: f"{three(v)}"),
-    "output_tokens_per_s_per_device": ("output tokens/s per device", lambda v: f"{v:,.1f}"),
-    "output_tokens_per_s_per_user": ("output tokens/s per user", lambda v: f"{v:,.1f}"),
+    "output_tokens_per_s_per_device": ("output tokens/s per device", three),
+    "output_tokens_per_s_per_user": ("output tokens/s per user", three),
     "ttft_s.p50": ("TTFT p50", short),
     "ttft_s.p99": ("TTFT p99", short),
     "tpot_s.p50": ("TPOT p50", short),
@@ -53,7 +53,9 @@ def view(comparison: ServingComparison) -> View:
     latencies = partial(charts.latencies_of_both, comparison.a, comparison.b)
     return View(
         title=f"{first} against {'itself as changed' if same else second}",
-        lead=tuple(f"{name} is bound by {r['bound_by']}" for name, r in runs.items() if r.get("bound_by")),
+        lead=tuple(
+            f"{name} is bound by {'; '.join(limits_of(r['bound_by']))}" for name, r in runs.items() if r.get("bound_by")
+        ),
         verdict=Text(f"{' and '.join(hot)}: {SATURATED}", "bad") if hot else None,
         sections=sections(
             Section("Figures", (figures,)),

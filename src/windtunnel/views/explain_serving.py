@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windtunnel.quantities import seconds
-from windtunnel.views.serve_words import deployment_line, short, traffic_line
+from windtunnel.views.serve_words import deployment_line, limits_of, short, traffic_line
 from windtunnel.views.view import Lines, Section, Table, Text, Tile, View, Words, table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def view(explanation: ServingExplanation) -> View:
         Section(f"{one.kind}: {seconds(one.seconds)}", (_classes(one), _inputs(one)), "at the mean batch")
         for one in explanation.iterations
     )
-    lead: tuple[Words, ...] = (deployment_line(result), traffic_line(result), result.bound_by)
+    lead: tuple[Words, ...] = (deployment_line(result), traffic_line(result), "; ".join(limits_of(result.bound_by)))
     known = (("TTFT", result.ttft_s), ("TPOT", result.tpot_s), ("E2E", result.e2e_s))
     return View(
         title=result.scenario_name or "Serving",

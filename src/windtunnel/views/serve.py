@@ -18,6 +18,7 @@ from windtunnel.views.serve_words import (
     drafts_text,
     grades_text,
     limit_text,
+    limits_of,
     objective_text,
     plan_chips,
     short,
@@ -136,7 +137,7 @@ def _latency(result: ServingResult, slo: dict[str, float], name: str, key: str, 
 
 def _facts(result: ServingResult) -> Iterator[Fact]:
     if result.bound_by:
-        yield Fact("Bound by", Text("\n".join(result.bound_by.replace(". ", "; ").split("; ")), path="bound_by"))
+        yield Fact("Bound by", Text("\n".join(limits_of(result.bound_by)), path="bound_by"))
     if result.speculation:
         yield Fact("Drafts", drafts_text(result.speculation))
     if result.tasks:

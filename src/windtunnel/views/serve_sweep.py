@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from windtunnel.quantities import count, percent, seconds, three
 from windtunnel.views import charts_serve_sweep as charts
 from windtunnel.views import serve
-from windtunnel.views.serve_words import deployment_line, objective_text, short, slo_of, traffic_line
+from windtunnel.views.serve_words import deployment_line, limits_of, objective_text, short, slo_of, traffic_line
 from windtunnel.views.view import Fact, Lines, Section, Text, Tone, View, Words, chart, pairs, plain, table
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _found(result: SweepResult) -> Iterator[Fact]:
         rate = f"{three(result.best.result.goodput_requests_per_s)} requests/s"
         yield Fact("Best goodput", f"{rate} at {load_text(result, result.best.load)}")
     if result.knee is not None and full.bound_by:
-        yield Fact("At the knee", full.bound_by)
+        yield Fact("At the knee", "; ".join(limits_of(full.bound_by)))
 
 
 def shown_points(result: SweepResult) -> list[tuple[Point, str]]:

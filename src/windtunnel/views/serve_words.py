@@ -58,6 +58,20 @@ def slo_of(result: ServingResult) -> dict[str, float]:
     return {"percentile": slo.percentile, **{name: float(value) for name, value in parts.items() if value is not None}}
 
 
+_OF_EVERY_SERVER = "requests wait because an iteration is under way"
+"""What a server without a queue has in common with every other: it names no limit."""
+
+
+def limits_of(bound_by: str) -> list[str]:
+    """What bounds a server, a line each; nothing of requests that wait for no more than the next iteration.
+
+    Example:
+        >>> limits_of("decode by reading weights; requests wait because an iteration is under way (100 %)")
+        ['decode by reading weights']
+    """
+    return [line for line in bound_by.replace(". ", "; ").split("; ") if not line.startswith(_OF_EVERY_SERVER)]
+
+
 def short(value: float) -> str:
     """Seconds with three digits, for narrow tables: `122 ms`, `8.15 s`."""
     if value != value:

@@ -358,7 +358,7 @@ def test_explain_names_the_resource_change_that_closes_the_gap(result: TrainingR
 def test_notebooks_show_a_table_and_a_figure(result: TrainingResult) -> None:
     shown = result._repr_html_()
     assert "<table>" in shown and shown.count('<figure class="chart') == 1 and "<script" not in shown
-    assert f"{result.step_time_s:.2f} s" in shown and f"{100 * result.mfu:.1f} %" in shown
+    assert quantities.seconds(result.step_time_s) in shown and f"{100 * result.mfu:.1f} %" in shown
     assert repr(result).startswith(f"<{result.scenario_name}: step ") and len(repr(result)) < 200
 
 
@@ -380,7 +380,7 @@ def test_money_has_a_currency_and_changes_have_one_minus(result: TrainingResult)
     faster = make_result(trace=False, slower=0.5, m=64)
     text = text_of(compare_view.view(difference(result, faster)))
     assert "−" in text and not re.search(r"(?<![\w)])-\d", text)
-    assert "$0.64 per million tokens" in html.render(view(result))
+    assert "$0.640 per million tokens" in html.render(view(result))
 
 
 def test_the_page_writes_no_raw_values(result: TrainingResult) -> None:

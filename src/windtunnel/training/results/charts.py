@@ -12,6 +12,7 @@ from windtunnel.arrays import Floats, Int32s, Ints
 from windtunnel.charts.chart import Axis, Chart, Layer, Panels, Row, layer
 from windtunnel.charts.colours import IDLE, INK
 from windtunnel.charts.forms import Bar, Bars, horizontal
+from windtunnel.quantities import seconds
 from windtunnel.training.results.colours import colour, memory_colour
 from windtunnel.training.results.records import MemoryReport, TraceEvents
 
@@ -100,11 +101,11 @@ def breakdown_chart(result: StepFigures) -> Chart:
     """Waterfall of the step: classes of time one after another, then the whole step."""
     items = ordered_breakdown(result)
     bars, start = [], 0.0
-    for name, seconds in items:
-        text = f"{duration(seconds)} · {100 * seconds / result.step_time_s:.1f} %"
-        bars.append(Bar(name=name, start=start, end=start + seconds, colour=colour(name), text=text))
-        start += seconds
-    whole = Bar(name="step", end=result.step_time_s, colour="#37474f", text=f"{duration(result.step_time_s)} · 100.0 %")
+    for name, value in items:
+        text = f"{seconds(value)} · {100 * value / result.step_time_s:.1f} %"
+        bars.append(Bar(name=name, start=start, end=start + value, colour=colour(name), text=text))
+        start += value
+    whole = Bar(name="step", end=result.step_time_s, colour="#37474f", text=f"{seconds(result.step_time_s)} · 100.0 %")
     return Bars(
         title="Where the time of the step goes",
         bars=(*bars, whole),
@@ -112,11 +113,6 @@ def breakdown_chart(result: StepFigures) -> Chart:
         x=Axis(title="seconds into the step, classes added up"),
         y=Axis(kind="band"),
     )
-
-
-def duration(value: float) -> str:
-    """Seconds with the unit that suits."""
-    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.0f} µs"
 
 
 def memory_chart(result: StepFigures) -> Chart:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.charts.page import figures_table, in_notebook
-from windtunnel.quantities import gib
-from windtunnel.training.results.charts import breakdown_chart, duration
+from windtunnel.quantities import gib, seconds
+from windtunnel.training.results.charts import breakdown_chart
 
 
 def figures(result: Any) -> list[tuple[str, str]]:
@@ -14,10 +14,10 @@ def figures(result: Any) -> list[tuple[str, str]]:
     band, memory = result.interval, result.memory
     fits = "fits" if result.memory_fits else "does not fit"
     reserved = f"{gib(memory.peak_reserved_bytes)} of {gib(memory.capacity_bytes)}, {fits}"
-    interval = f"{100 * band.level:.0f} % interval {duration(band.low)} to {duration(band.high)}, {band.grade}"
+    interval = f"{100 * band.level:.0f} % interval {seconds(band.low)} to {seconds(band.high)}, {band.grade}"
     rate = f"{result.tokens_per_s_per_device:,.0f} tokens/s per device, {result.tokens_per_s:,.0f} on all"
     return [
-        ("step time", duration(result.step_time_s)),
+        ("step time", seconds(result.step_time_s)),
         ("", interval),
         ("throughput", f"{rate} {result.num_devices:,}"),
         ("MFU", f"{100 * result.mfu:.1f} % ({result.model_tflops_per_device:,.0f} TFLOP/s per device)"),
