@@ -704,6 +704,7 @@ class _Lexer:
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.line = text, 0, 1
+        self.in_array = False
 
     def tokens(self) -> Iterator[_Raw | str]:
         text = self.text
@@ -757,7 +758,7 @@ class _Lexer:
             c = text[self.at]
             if text.startswith("\\\n", self.at):
                 break
-            if c == "(" and plain.endswith("=") and not raw.pieces and _ASSIGN.fullmatch(plain):
+            if c == "(" and not self.in_array and plain.endswith("=") and not raw.pieces and _ASSIGN.fullmatch(plain):
                 raw.pieces.append(("", plain))
                 self._skip(1)
                 raw.array = self._array()
@@ -808,10 +809,12 @@ class _Lexer:
         return self.text[begin:end]
 
     def _array(self) -> list[_Raw]:
-        out = []
+        """Elements up to the closing bracket; arrays hold no arrays."""
+        out, self.in_array = [], True
         for token in self.tokens():
             if token == ")":
                 break
             if isinstance(token, _Raw):
                 out.append(token)
+        self.in_array = False
         return out

@@ -185,3 +185,10 @@ def test_control_characters_of_a_file_are_written_as_escapes() -> None:
     said = str(BadInput(launch.problems))
     assert "\\x1b[31mx" in said
     assert said.replace("\n", "").isprintable()
+
+
+def test_arrays_hold_no_arrays() -> None:
+    """A shell refuses `A=(B=(…`; read as arrays in arrays, a few hundred of them were too deep."""
+    script = read_script("A=(" * 2000 + "x y)\nB=(one two)\ntorchrun train.py ${B[@]}\n", {})
+    (command,) = [words for words in script.commands if words and words[0].text == "torchrun"]
+    assert [word.text for word in command][2:] == ["one", "two"]
