@@ -321,6 +321,7 @@ def _model(config: Path, name: str, output: Path | None, as_json: bool, library:
     from windtunnel.errors import BadInput
     from windtunnel.importers.hf_config import load_hf_config, read_hf_config
     from windtunnel.importers.huggingface.library import count_with_transformers
+    from windtunnel.quantities import count as shown
 
     built = None if library is None else count_with_transformers(load_hf_config(config), str(config))
     try:
@@ -335,6 +336,8 @@ def _model(config: Path, name: str, output: Path | None, as_json: bool, library:
     for field, value, why in read.assumed:
         note(f"assumed {field} = {value}: {why}")
     count = count_parameters(spec)
+    active = f", {shown(count.active)} active" if spec.num_experts else ""
+    note(f"{spec.name}: {shown(count.total)} parameters{active}")
     counted = data | {"parameters": count.total, "active_parameters": count.active}
     if built is not None:
         off = count.total / built - 1.0

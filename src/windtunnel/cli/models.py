@@ -104,11 +104,14 @@ def _experts(spec: ModelSpec) -> str:
 
 
 def _billions(spec: ModelSpec) -> str:
+    """Parameters as published, else as counted from the dimensions."""
+    from windtunnel.catalog.parameters import count_parameters
     from windtunnel.quantities import count
 
     total, active = spec.num_parameters_published, spec.num_active_parameters_published
     if not total:
-        return ""
+        counted = count_parameters(spec)
+        total, active = float(counted.total), float(counted.active) if spec.num_experts else None
     return count(total) + (f" ({count(active)} active)" if active else "")
 
 

@@ -396,7 +396,7 @@ def _without_objective(found: Found, result: ServingResult) -> str:
 def _served_memory(result: ServingResult) -> Row:
     sizes = result.capacity
     parts = {name: float(sizes.get(f"{name}_bytes") or 0) for name in ("weights", "activations", "other", "cache")}
-    used = sum(parts.values()) - parts["cache"] * (1 - result.kv_cache_usage_max)
+    used = parts["weights"] + parts["activations"] + parts["cache"] * result.kv_cache_usage_max
     return Row("memory", f"{gauge(used, sum(parts.values()))}, weights {gib(parts['weights'])}")
 
 

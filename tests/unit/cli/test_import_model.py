@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from windtunnel import catalog
+from windtunnel.catalog.parameters import count_parameters
 from windtunnel.cli.main import app
+from windtunnel.cli.models import _billions
 from windtunnel.errors import BadInput
 from windtunnel.importers.huggingface.library import count_with_transformers
+from windtunnel.quantities import count
 
 MAMBA = {
     "architectures": ["MambaForCausalLM"],
@@ -116,3 +120,14 @@ def test_only_transformers_counts_and_only_models(tmp_path: Path) -> None:
     script.write_text("vllm serve Qwen/Qwen3-8B -tp 2\n", encoding="utf-8")
     wrong = CliRunner().invoke(app, ["import", str(script), "--with", "transformers"])
     assert wrong.exit_code != 0
+
+
+def test_the_count_of_parameters_is_said(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["import", _file(tmp_path, MAMBA)])
+    total = json.loads(CliRunner().invoke(app, ["import", _file(tmp_path, MAMBA), "--json"]).stdout)["parameters"]
+    assert f"{count(total)} parameters" in ran.stderr
+
+
+def test_models_without_a_published_count_show_the_counted_one() -> None:
+    spec = next(one for one in map(catalog.model, catalog.models()) if one.num_parameters_published is None)
+    assert _billions(spec).split(" (")[0] == count(float(count_parameters(spec).total))
