@@ -19,11 +19,10 @@ def expected_error() -> str:
     known = 100.0 * float(np.median([abs(one.error) for one in seen]))
     unseen, serving = Overall.of(left_out_families()), SetsTogether.of(with_free_cache(known_residuals()))
     text = (
-        f"Expect an error of {known:.0f} % in the time of a training step whose software and device were measured "
-        f"before (the median of {len(seen):,} configurations, each left out of the fits), and of "
-        f"{100.0 * unseen.median:.0f} % where nothing like it was (the median family of runs, left out whole); for "
-        f"serving the second figure is {serving.median_percent:.0f} %. Of these unseen runs "
-        f"{100.0 * unseen.coverage:.0f} % and, for serving, {serving.inside_percent:.0f} % lie inside the 80 % "
-        "interval that every answer carries."
+        f"Expect an error of {known:.0f} % in the time of a training step on software and devices that were measured "
+        f"(median of {len(seen):,} configurations, each left out of the fits), and of {100.0 * unseen.median:.0f} % on "
+        f"families of runs that were never seen; for serving {serving.median_percent:.0f} %. Of such unseen runs "
+        f"{100.0 * unseen.coverage:.0f} % lie inside the 80 % interval that every answer carries (serving: "
+        f"{serving.inside_percent:.0f} %)."
     )
     return textwrap.fill(text, 128)
