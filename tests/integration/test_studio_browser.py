@@ -641,6 +641,23 @@ def packed(page: Any, text: str) -> str:
     return code
 
 
+def test_limits_are_written_and_searched_again(page: Any, address: Any) -> None:
+    open_text(page, address, SMALL, "search")
+    page.get_by_role("button", name="Find the best plan").click()
+    memory = page.locator("#page [data-path='best.peak_memory_reserved_bytes']")
+    memory.wait_for(timeout=120_000)
+    before = json.loads(memory.get_attribute("data-value"))
+    limit = page.get_by_label("limit on memory, GiB")
+    limit.fill("36")
+    limit.press("Enter")
+    page.get_by_role("button", name="Search again with these limits").click()
+    playwright.expect(memory).not_to_have_attribute("data-value", str(before), timeout=120_000)
+    memory.wait_for(timeout=120_000)
+    assert json.loads(memory.get_attribute("data-value")) <= 36.1 * 2**30 < before
+    text = page.evaluate("async () => (await import('/static/state.js')).state.text")
+    assert "search: {limits: {memory_fraction: 0.45" in text
+
+
 def test_a_link_shares_the_scenario_and_runs_nothing_before_a_click(page: Any, address: Any, browser: Any) -> None:
     open_scenario(page, address)
     text = page.locator("textarea").first.input_value()
@@ -853,7 +870,7 @@ def test_memory_is_a_gauge(page: Any, address: Any, tmp_path: Path) -> None:
     shown = gauge.evaluate("e => e.getBoundingClientRect().width / e.parentElement.getBoundingClientRect().width")
     assert shown == pytest.approx(memory["peak_reserved_bytes"] / memory["capacity_bytes"], abs=0.01)
     said = page.locator(".figure", has=gauge).inner_text()
-    assert f"of {memory['capacity_bytes'] / 2**30:.2f} GiB" in said
+    assert f"of {memory['capacity_bytes'] / 2**30:.1f} GiB" in said
     assert f"out of memory ({100 * (1 - memory['fit_probability']):.0f} %)" in said
 
 
@@ -866,6 +883,7 @@ def test_a_search_may_free_what_the_plan_sets(page: Any, address: Any) -> None:
 
     open_text(page, address, SMALL.replace("mbs: 1,", "tp: 8, mbs: 1,"), "search")
     held = plans()
+    assert "Kept as the plan sets them: tp" in page.locator("#page").inner_text()
     page.get_by_label("also search what the plan sets").check()
     assert plans() > held
 

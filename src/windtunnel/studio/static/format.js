@@ -3,7 +3,7 @@
 const SCALES = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
 /** @param {number} x @param {number} [digits] */
-export function digits(x, digits = 4) {
+export function digits(x, digits = Number.isInteger(x) ? 9 : 3) {
   if (!Number.isFinite(x)) return "–";
   if (x !== 0 && (Math.abs(x) >= 1e9 || Math.abs(x) < 1e-4)) return x.toExponential(digits - 1);
   return Number(x.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 8 }).replace("-", "−");
@@ -15,7 +15,7 @@ export function seconds(s) {
   if (Math.abs(s) < 1e-9) return "0 s";
   if (Math.abs(s) < 1e-3) return `${digits(s * 1e6, 3)} µs`;
   if (Math.abs(s) < 1) return `${digits(s * 1e3, 3)} ms`;
-  if (Math.abs(s) < 600) return `${digits(s)} s`;
+  if (Math.abs(s) < 600) return `${digits(s, 3)} s`;
   if (Math.abs(s) < 7200) return `${digits(s / 60, 3)} min`;
   return Math.abs(s) < 172800 ? `${digits(s / 3600, 3)} h` : `${digits(s / 86400, 3)} days`;
 }
@@ -47,14 +47,14 @@ export function shown(value, unit) {
   if (typeof value === "string") return value;
   if (typeof value === "object") return JSON.stringify(value);
   if (unit === "s") return seconds(value);
-  if (unit === "bytes") return `${digits(value / 2 ** 30, 4)} GiB`;
+  if (unit === "bytes") return `${digits(value / 2 ** 30, 3)} GiB`;
   if (unit === "%") return `${digits(100 * value, 3)} %`;
   if (unit === "USD") return money(value);
   if (unit === "J") return joules(value);
-  if (unit === "days") return `${digits(value, 4)} days`;
+  if (unit === "days") return `${digits(value, 3)} days`;
   if (unit === "si") {
     const [size, letter] = SCALES.find(([size]) => Math.abs(value) >= size) || [1, ""];
-    return `${digits(value / size, 4)}${letter ? " " + letter : ""}`;
+    return `${digits(value / size, 3)}${letter ? " " + letter : ""}`;
   }
   return unit ? `${digits(value)} ${unit}` : digits(value);
 }

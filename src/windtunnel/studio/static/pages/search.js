@@ -1,12 +1,14 @@
 // The best plan, with the proof that nothing is better.
 import { h, fill, tell } from "../dom.js";
 import { workPage, open } from "./work.js";
+import { state, edited, START } from "../state.js";
+import { setField } from "../yaml.js";
 import { at as pick, seconds, digits } from "../format.js";
 import { axes, figure, figures, grid, sized } from "../plots.js";
 import { cloud } from "../charts.js";
 
 export const title = "Search";
-const gib = (x) => `${digits(x / 2 ** 30, 4)} GiB`, count = (x) => Number(x).toLocaleString("en");
+const gib = (x) => `${digits(x / 2 ** 30, 3)} GiB`, count = (x) => Number(x).toLocaleString("en");
 /** What plans are drawn over: words, its value, and how it is told. @type {Record<string, [string, (f: any, more: any) => number|null, (x: number) => string]>} */
 const ACROSS = { bound: ["lower bound, s", (f) => f.bound_s, seconds], memory: ["reserved memory, GiB", (f) => (f.reserved_bytes === null ? null : f.reserved_bytes / 2 ** 30), (x) => digits(x, 4)],
   devices: ["devices", (_, more) => more.devices, (x) => digits(x)], cost: ["USD a million tokens", (_, more) => more.cost, (x) => digits(x, 4)] };
@@ -15,13 +17,13 @@ const AXES = ["tp", "pp", "cp", "ep", "dp", "vpp", "mbs", "zero", "recompute"];
 /** @param {any} page */
 export async function show(page) {
   const free = h("input", { type: "checkbox" });
-  return workPage(page, { title: "Search", verb: "plan", extra: [h("label", {}, free, " also search what the plan sets")], options: () => (free.checked ? { free: true } : {}), start: "Find the best plan", comes: [["cloud", "table", "bars"], ["the best plan with its step, memory and MFU", "the proof that nothing better was left out", "every plan that was simulated, with limits to move", "what each axis costs"], "Some seconds for hundreds of plans, about half a minute for thousands. It can be stopped."], question: "The best plan that keeps to the scenario's limits, as windtunnel plan finds it: axes that the plan sets stay, the others and those of the “search” section vary. Where the plan sets every axis, all are searched.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at) {
+  return workPage(page, { title: "Search", verb: "plan", extra: [h("label", {}, free, " also search what the plan sets")], options: () => (free.checked ? { free: true } : {}), start: "Find the best plan", comes: [["cloud", "table", "bars"], ["the best plan with its step, memory and MFU", "the proof that nothing better was left out", "every plan that was simulated, with limits to move", "what each axis costs"], "Some seconds for hundreds of plans, about half a minute for thousands. It can be stopped."], question: "The best plan that keeps to the scenario's limits, as windtunnel plan finds it: axes that the plan sets stay, the others and those of the “search” section vary. Where the plan sets every axis, all are searched.", origin: (r, asked) => ({ of: (path) => behind(r, asked, path) }), draw(answer, at, again) {
     const r = answer.result, plan = r.recommended?.scenario || r.scenario;
     const begun = h("div", { class: "row" }, plan && typeof plan === "object" ? h("button", { class: "main", onclick: () => open(plan, "planned") }, "Open as scenario") : null);
     if (r.slo && Array.isArray(r.frontier)) { deployments(r, at, begun); return; }
     if (!r.proof || !Array.isArray(r.frontier)) { fill(at, h("div", { class: "card" }, begun)); return; }
     fill(at, h("div", { class: "card" }, answer.note ? h("p", { class: "muted" }, `${answer.note.replace(/^plan: the/, "The")}.`) : null, figures(r, [["best step", "best.step_time_s", seconds], ["its memory", "best.peak_memory_reserved_bytes", gib], ["its MFU", "best.mfu", (x) => `${digits(100 * x, 3)} %`],
-      ["recommended step", "recommended.step_time_s", seconds]]), chosen(r), proof(r), begun), plans(r), heat(r), byAxis(r));
+      ["recommended step", "recommended.step_time_s", seconds]]), chosen(r), proof(r), space(r), begun), plans(r, again), heat(r), byAxis(r));
   } });
 }
 
@@ -101,8 +103,8 @@ function deployments(r, at, begun) {
   if (all.length) plot();
 }
 
-/** @param {any} r */
-function plans(r) {
+/** @param {any} r @param {() => void} again searches the scenario of the editor once more */
+function plans(r, again) {
   const many = new Set(r.frontier.map((f) => f.cluster?.device)).size > 1, called = (f) => named(f, many);
   const all = r.frontier.map((f, i) => ({ f, i })).sort((a, b) => Number(a.f.fits === false) - Number(b.f.fits === false)), capacity = pick(r, "best.memory.capacity_bytes"), told = h("p", { class: "muted", role: "status" });
   const highest = Math.max(...all.map(({ f }) => f.reserved_bytes || 0), capacity || 0), slowest = Math.max(...all.map(({ f }) => f.step_time_s)), fastest = Math.min(...all.map(({ f }) => f.step_time_s));
@@ -137,18 +139,30 @@ function plans(r) {
       figure(r, `frontier.${i}.reserved_bytes`, gib), digits(devices(f)), costs[i] === null ? "–" : digits(costs[i]), figure(r, `frontier.${i}.fits`, (x) => (x ? "yes" : "no")), h("button", { "aria-label": `Open plan ${called(f)}`, onclick: () => go(f) }, "open")]), "Plans that were simulated"));
     plot.redraw();
   };
+  const moved = new Set(), written = { bytes: ["memory_fraction", (x) => Math.min(1, x / capacity)], s: ["step_time", (x) => x], devices: ["devices", (x) => Math.max(1, Math.floor(x + 1e-6))], usd: ["cost_per_million_tokens", (x) => x] };
+  const anew = h("button", { disabled: true, title: "Writes them into the scenario's search section", onclick: () => {
+    const text = [...moved].filter((key) => key !== "bytes" || capacity).reduce((t, key) => setField(t, `search.limits.${written[key][0]}`, Number(written[key][1](limit[key]).toPrecision(4))), state.text || START);
+    edited(text, "limits"); again();
+  } }, "Search again with these limits");
   const slider = (name, key, low, high, say, unit, size) => {
     const disabled = !(high > low), shown = (x) => Number((x / size).toPrecision(4));
     const range = h("input", { type: "range", "aria-label": name, min: 0, max: 1000, value: 1000, disabled, "aria-valuetext": say(high), oninput: () => set(low + ((high - low) * range.value) / 1000, range) });
-    const typed = h("input", { type: "number", "aria-label": `limit on ${name.replace(" at most", "")}, ${unit || "number"}`, step: "any", value: shown(high), disabled, onchange: () => { if (typed.value !== "") set(typed.value * size * (1 + 1e-3), typed); } });
-    const set = (x, by) => { limit[key] = x; if (by !== typed) typed.value = shown(x); if (by !== range) range.value = (1000 * (x - low)) / (high - low); range.setAttribute("aria-valuetext", say(x)); draw(); tell(told.textContent); };
+    const typed = h("input", { type: "number", "aria-label": `limit on ${name.replace(" at most", "")}, ${unit || "number"}`, step: "any", min: 0, value: shown(high), onchange: () => { if (typed.value !== "") set(typed.value * size * (1 + 1e-3), typed); } });
+    const set = (x, by) => { limit[key] = x; moved.add(key); anew.disabled = false; if (by !== typed) typed.value = shown(x); if (by !== range && high > low) range.value = (1000 * (x - low)) / (high - low); range.setAttribute("aria-valuetext", say(x)); draw(); tell(told.textContent); };
     return h("span", { class: "slider" }, name, " ", range, " ", typed, ` ${unit}`);
   };
   const lowest = Math.min(...all.map(({ f }) => f.reserved_bytes ?? Infinity));
   const card = h("section", { class: "card" }, h("h2", {}, "Plans that were simulated"), h("p", { class: "muted" }, "Each mark is a plan; the stem under it goes down to its lower bound. Squares do not fit the limits.", bounded ? " Right of the upright line lie the bounds of all plans that were not simulated." : "", " A mark opens as a scenario. A plan that was simulated for its time alone has no memory here."),
-    h("div", { class: "row" }, slider("memory at most", "bytes", Number.isFinite(lowest) ? lowest : 0, highest, gib, "GiB", 2 ** 30), slider("step at most", "s", fastest, slowest, seconds, "s", 1), slider("devices at most", "devices", fewest, most, (x) => digits(Math.floor(x + 1e-6)), "", 1), priced.length ? slider("cost at most", "usd", cheapest, dearest, (x) => `${digits(x)} USD a million tokens`, "USD a million tokens", 1) : null), h("div", { class: "row" }, h("label", {}, "across ", across)), told, plot, table);
+    h("div", { class: "row" }, slider("memory at most", "bytes", Number.isFinite(lowest) ? lowest : 0, highest, gib, "GiB", 2 ** 30), slider("step at most", "s", fastest, slowest, seconds, "s", 1), slider("devices at most", "devices", fewest, most, (x) => digits(Math.floor(x + 1e-6)), "", 1), priced.length ? slider("cost at most", "usd", cheapest, dearest, (x) => `${digits(x)} USD a million tokens`, "USD a million tokens", 1) : null, anew), h("div", { class: "row" }, h("label", {}, "across ", across)), told, plot, table);
   draw();
   return card;
+}
+
+/** Over which axes the proof speaks. @param {any} r */
+function space(r) {
+  const varied = Object.entries(r.searched || {}).filter(([, values]) => values.length > 1), kept = Object.entries(r.not_searched || {}).filter(([, why]) => why.includes("as the plan states it"));
+  return [h("p", {}, varied.length ? `Searched: ${varied.map(([n, values]) => `${n} (${values.length > 6 ? `${values.length} values` : values.join(", ")})`).join(", ")}. ` : "No axis was searched. ", kept.length ? h("strong", {}, `Kept as the plan sets them: ${kept.map(([n]) => n).join(", ")}; nothing is said of other values.`) : null),
+    Object.keys(r.not_searched || {}).length ? h("details", {}, h("summary", {}, "What was not searched, and why"), h("ul", {}, Object.entries(r.not_searched).map(([n, why]) => h("li", {}, h("strong", {}, n), ` ${why}`)))) : null];
 }
 
 /** @param {any} r */

@@ -12,7 +12,7 @@ import { sketch } from "../sketch.js";
 const ANSWERS = new Map(), /** page → seconds of its last answer @type {Map<string, number>} */ TOOK = new Map();
 const theme = () => document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-/** @param {any} page @param {{title: string, verb: string, question: string, start: string, comes?: [string[], string[], string], extra?: any[], options?: () => any, part?: string, now?: boolean, native?: boolean, origin?: (result: any, asked: any) => any, draw: (answer: any, at: any) => void}} what */
+/** @param {any} page @param {{title: string, verb: string, question: string, start: string, comes?: [string[], string[], string], extra?: any[], options?: () => any, part?: string, now?: boolean, native?: boolean, origin?: (result: any, asked: any) => any, draw: (answer: any, at: any, again: () => void) => void}} what */
 export function workPage(page, what) {
   let running = null;
   const out = h("div", {}), stop = h("button", { onclick: async () => { await running?.stop(); }, disabled: true }, "Stop"), words = h("span", { class: "muted", role: "status" });
@@ -39,7 +39,7 @@ export function workPage(page, what) {
   function show(answer, asked) {
     if (!answer.ok) { fill(out, problemLines(answer.problems || [], asked, go), example()); return; }
     from(out, { ...asked, verb: answer.verb, result: answer.result, ...what.origin?.(answer.result, asked) });
-    what.draw(answer, out);
+    what.draw(answer, out, go);
     if (answer.report && !what.native) report(answer.report, answer.view);
   }
   /** What the terminal prints: in its room, else below what the page draws, closed. @param {string} address @param {any} [view] */
