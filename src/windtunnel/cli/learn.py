@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Trust, Verbose, examples
-from windtunnel.cli.output import check_targets, draw, listener, print_json
+from windtunnel.cli.output import check_targets, console, draw, listener, print_json
 from windtunnel.cli.sources import scenario_source
 
 
@@ -77,7 +77,7 @@ def learn(
     if as_json:
         print_json(result.to_dict())
     else:
-        draw(view(result, plot=plot))
+        draw(view(result, plot=plot, width=console().width))
     if result.interrupted:
         raise typer.Exit(130)
 

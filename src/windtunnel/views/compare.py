@@ -33,11 +33,14 @@ def view(comparison: Comparison) -> View:
     a, b = comparison.a, comparison.b
     change = 100 * (b.step_time_s / a.step_time_s - 1)
     lead: list[Words] = [f"B takes {abs(change):.1f} % {'longer' if change > 0 else 'less time'} than A"]
-    if p := comparison.paired:
+    if not change:
+        lead = ["A and B take the same time"]
+    elif p := comparison.paired:
         band = (
             f"step time of B against A {_ratio(p.low)} to {_ratio(p.high)} ({100 * p.level:.0f} % interval, {p.grade})"
         )
         lead += [Text(f"{p.verdict[0].upper()}{p.verdict[1:]}; {band}", strong=True), Text(p.basis, "dim")]
+    same = a.scenario_name == b.scenario_name
     changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.chosen.items()}
     differing = [
         (Text(field, code=True), Text(shown_value(before), "dim"), shown_value(after))
@@ -45,7 +48,7 @@ def view(comparison: Comparison) -> View:
     ]
     sizes = [(kind, Text(signed_gib(delta), _tone(delta))) for kind, delta in comparison.bytes_by_kind.items()]
     return View(
-        title=f"{a.scenario_name} against {comparison.name_of_b}",
+        title=f"{a.scenario_name} against {'itself ' if same else ''}{comparison.name_of_b}",
         lead=tuple(lead),
         tiles=(_tile("A", a), _tile("B", b)),
         sections=sections(

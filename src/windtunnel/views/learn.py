@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windtunnel.learning.charts import ACROSS, Across, loss_chart, seed_band, shown
-from windtunnel.quantities import assumed_text, count, dollars, duration, percent, seconds, signed_percent
+from windtunnel.quantities import assumed_text, count, dollars, duration, percent, seconds, signed_percent, three
 from windtunnel.views.view import Code, Lines, Section, Text, View, Words, chart, dim, sections, sources, table
 
 if TYPE_CHECKING:
@@ -18,15 +18,21 @@ if TYPE_CHECKING:
     from windtunnel.learning.results import LearningResult
 
 _MARKS = "●○▲△■□◆◇"
-_WIDE, _HIGH = 76, 18
+_HIGH = 18
+_ROOM = 100
+"""Characters of a line where a caller states none."""
+_BESIDE = 13
+"""Characters of a line beside the plot: the section's indent, and the numbers of the axis."""
+_NARROWEST = 24
 
 
-def view(result: LearningResult, *, plot: bool = False) -> View:
+def view(result: LearningResult, *, plot: bool = False, width: int = _ROOM) -> View:
     """Learned curves.
 
     Args:
         result: what was learned.
         plot: whether curves are drawn in characters, for a terminal.
+        width: characters of that terminal's lines.
     """
     lead: list[Words] = [Text(headline(result), "accent", strong=True), Text(target_line(result), "dim")]
     lead += [Text(f"target: {goal_line(result)}", "dim")] if result.goal else []
@@ -47,7 +53,7 @@ def view(result: LearningResult, *, plot: bool = False) -> View:
                 (table(titles, rows, numeric=range(1, len(titles))), Lines(late), Lines(verdicts), Lines(law)),
                 "loss of the small task; bytes and times of the target",
             ),
-            Section("Curves", (Code(drawn(result, chosen)),)) if plot else None,
+            Section("Curves", (Code(drawn(result, chosen, width)),)) if plot else None,
             *(
                 chart(f"Loss against {across.name}", partial(loss_chart, result, across), seeds)
                 for across in ACROSS
@@ -192,9 +198,9 @@ def staleness_rows(result: LearningResult) -> list[tuple[str, str]]:
     ]
 
 
-def drawn(result: LearningResult, across: Across) -> str:
-    """Mean loss of every algorithm against a quantity, in characters."""
-    lines = []
+def drawn(result: LearningResult, across: Across, width: int = _ROOM) -> str:
+    """Mean loss of every algorithm against a quantity, in characters, on lines of a width."""
+    lines, wide = [], max(width - _BESIDE, _NARROWEST)
     for at, figures in enumerate(result.algorithms):
         own = [c for c in result.curves if c.algorithm == figures.label]
         if own:
@@ -208,16 +214,22 @@ def drawn(result: LearningResult, across: Across) -> str:
     log = low > 0 and high / low > 10.0
     place = np.log if log else np.asarray
     bottom, top = float(place(low)), float(place(high))
-    grid = [[" "] * _WIDE for _ in range(_HIGH)]
+    grid = [[" "] * wide for _ in range(_HIGH)]
     for mark, _, x, y in lines:
         for a, b in zip(x, np.clip(y, low, high), strict=True):
             if np.isfinite(a):
-                column = round(a / right * (_WIDE - 1))
+                column = round(a / right * (wide - 1))
                 row = round((top - float(place(b))) / ((top - bottom) or 1.0) * (_HIGH - 1))
                 grid[row][column] = mark
-    names = "   ".join(f"{mark} {label}" for mark, label, _, _ in lines)
+    names = [f"{mark} {label}" for mark, label, _, _ in lines]
     ends = [f"{high:>9.4g} ┤", *["          │"] * (_HIGH - 2), f"{low:>9.4g} ┤"]
     body = [end + "".join(row).rstrip() for end, row in zip(ends, grid, strict=True)]
-    foot = f"{'0':>11}{across.title.split(',')[0]:^{_WIDE - 12}}{right:>12.4g}"
+    foot = f"{'0':>12}{across.title.split(',')[0]:^{wide - 13}}{three(right):>12}"
     title = "loss" + (", log scale" if log else "")
-    return "\n".join([f"{title}   {names}", *body, "          └" + "─" * _WIDE, foot])
+    head, line = list[str](), title
+    for name in names:
+        if len(line) + 3 + len(name) > width - 2:
+            head, line = [*head, line], name
+        else:
+            line += f"   {name}"
+    return "\n".join([*head, line, *body, "          └" + "─" * wide, foot])

@@ -36,7 +36,7 @@ def test_bars_share_one_scale_and_changes_are_those_that_somebody_chose() -> Non
     assert at == pytest.approx(bars[-1][1], rel=1e-6), "the steps between lead from one to the other"
     assert "m" in comparison.plan and set(comparison.chosen) == {"mbs"}
     page = html.render(compare.view(comparison))
-    assert "small against as changed" in page and "plan.m<" not in page
+    assert "small against itself as changed" in page and "plan.m<" not in page
 
 
 def _steps(view: View) -> list[tuple[Words, Words, Text]]:
@@ -58,3 +58,10 @@ def test_bars_of_a_waterfall_begin_at_zero() -> None:
     assert first.start == last.start == 0.0
     assert (last.share or 0.0) / (first.share or 1.0) == pytest.approx(0.947 / 0.981)
     assert all(bar.start > 0.9 for bar in between)
+
+
+def test_two_equal_steps_have_no_verdict_between_them() -> None:
+    result = wt.simulate_training(SCENARIO)
+    view = compare.view(difference(result, result))
+    assert view.title == "small against itself as changed"
+    assert [plain(line) for line in view.lead] == ["A and B take the same time"]

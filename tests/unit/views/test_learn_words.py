@@ -5,7 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from windtunnel.views.learn import verdict_lines
+import numpy as np
+import pytest
+
+from windtunnel.learning.charts import ACROSS
+from windtunnel.views.learn import drawn, verdict_lines
 from windtunnel.views.reason import in_short
 
 
@@ -43,3 +47,16 @@ def test_reason_ends_with_what_to_do() -> None:
     assert in_short(result).endswith("is assumed, so measure that before you decide.")
     result.best = None
     assert in_short(result).count(".") == 1 and "2 candidates" in in_short(result)
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_a_plot_is_as_wide_as_the_terminal(width: int) -> None:
+    names, steps = [f"a_long_name_{n}" for n in range(5)], np.arange(200)
+    result: Any = SimpleNamespace(
+        algorithms=[SimpleNamespace(label=name) for name in names],
+        curves=[SimpleNamespace(algorithm=name, step=steps, loss=3.0 - 0.01 * steps) for name in names],
+    )
+    lines = drawn(result, ACROSS[0], width).splitlines()
+    assert max(map(len, lines)) == width - 2  # the section stands two characters in
+    assert lines[-1].endswith(" 199") and max(len(line) for line in lines if "┤" in line) == width - 2
+    assert all(any(name in line for line in lines) for name in names)
