@@ -31,7 +31,7 @@ def listing(heads: Sequence[str], rows: Sequence[Sequence[object]], *, drop: Seq
 
 
 def fields_table(title: str, values: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> RenderableType:
-    """One record: field, value, and where it comes from."""
+    """One record: field, value, and the number of its source, which stands below."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -39,11 +39,16 @@ def fields_table(title: str, values: Mapping[str, Any], sources: Mapping[str, st
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(style="cyan", overflow="fold")
-    table.add_column(style="dim", overflow="fold")
+    table.add_column(style="dim", no_wrap=True)
+    marks = dict[str, str]()
     for field, value in values.items():
         source = (sources or {}).get(field) or (sources or {}).get(field.split(".")[0], "")
-        table.add_row(field, Text(_shown(field, value)), Text(source))
-    return Group(Text(title, style="bold"), table)
+        mark = marks.setdefault(source, f"[{len(marks) + 1}]") if source else ""
+        table.add_row(field, Text(_shown(field, value)), Text(mark))
+    below = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False, style="dim")
+    for source, mark in marks.items():
+        below.add_row(Text(mark), Text(source))
+    return Group(Text(title, style="bold"), table, *([Text(), below] if marks else []))
 
 
 def _shown(field: str, value: Any) -> str:
@@ -56,7 +61,7 @@ def _shown(field: str, value: Any) -> str:
         return f"{value / 1e12:,.4g} TFLOP/s"
     if leaf.endswith("bytes_per_s"):
         return f"{value / 1e9:,.4g} GB/s"
-    if leaf.endswith("_bytes"):
+    if leaf == "bytes" or leaf.endswith("_bytes"):
         return f"{value / 2**30:,.4g} GiB" if value >= 2**30 else f"{value / 2**20:,.4g} MiB"
     if leaf.endswith("_hz"):
         return f"{value / 1e6:,.0f} MHz"

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from windtunnel.cli.tables import listing
+from windtunnel.cli.tables import fields_table, listing
 from windtunnel.views.view import Column, Section, Table, View
 from windtunnel.writers.terminal import render
 
@@ -75,3 +75,15 @@ def test_assumptions_take_one_line(width: int) -> None:
     (line,) = [line for line in lines if line.startswith("Assumed")]
     assert line == lines[-1] and len(line) <= width and line.endswith("-v says why")
     assert ("more" in line or "values" in line) == (width < 400)
+
+
+def test_a_source_of_several_fields_stands_once() -> None:
+    fields = {"bytes": 2**33, "pcie_bytes_per_s": 32e9, "tdp_w": 450.0, "kind": "gpu"}
+    sheet, other = "a data sheet, table of everything, as of 2022-10", "another page"
+    out = io.StringIO()
+    Console(file=out, width=80, highlight=False, color_system=None).print(
+        fields_table("a device", fields, {"bytes": sheet, "pcie_bytes_per_s": sheet, "tdp_w": other})
+    )
+    text = out.getvalue()
+    assert "8 GiB" in text and text.count(sheet) == text.count(other) == 1
+    assert text.count("[1]") == 3 and text.count("[2]") == 2
