@@ -385,7 +385,7 @@ class Studio:
         path = await self._path(request.path_params["id"])
         raw = await run_in_threadpool(partial(reading.read_bytes, path, "file", most_bytes=MOST_BYTES))
         text = raw.decode("utf-8", "replace")
-        return {"ok": True, "text": text, "changed": path.stat().st_mtime, "path": str(path.relative_to(self.root))}
+        return {"ok": True, "text": text, "changed": path.stat().st_mtime, "path": self.files.shown(path)}
 
     async def write_file(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Save a scenario; refused where the file has changed since it was read."""
@@ -471,7 +471,7 @@ class Studio:
     async def code(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Text of a Python file that a scenario names, to be read before it is trusted."""
         path, raw = await self._code_file(asked)
-        return {"ok": True, "path": str(path.relative_to(self.root)), "text": raw.decode("utf-8", "replace")}
+        return {"ok": True, "path": self.files.shown(path), "text": raw.decode("utf-8", "replace")}
 
     async def trust(self, request: Request, asked: dict[str, Any]) -> dict[str, Any]:
         """Let a Python file that a scenario names run, for as long as it stays as the page has shown it."""

@@ -64,11 +64,15 @@ class Files:
             raise BadInput(Problem("id", "no such file below the folder of the studio", name))
         return path
 
+    def shown(self, path: Path) -> str:
+        """The path of a file below the root as text, whatever bytes its name has."""
+        return os.fsencode(path.relative_to(self.root)).decode("utf-8", "replace")
+
     def _entry(self, path: Path, known: dict[str, Path]) -> dict[str, Any]:
-        relative = str(path.relative_to(self.root)) or path.name
+        relative = str(path.relative_to(self.root))
         name = hashlib.blake2b(relative.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
         known[name] = path
-        return {"id": name, "path": relative, "changed": path.stat().st_mtime}
+        return {"id": name, "path": self.shown(path), "changed": path.stat().st_mtime}
 
 
 def _head(path: Path) -> bytes:

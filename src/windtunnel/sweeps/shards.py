@@ -233,8 +233,12 @@ def shards(folder: Path) -> list[str]:
     """Paths of the shards that count.
 
     Raises:
-        BadInput: their folder is a link.
+        BadInput: their folder is a link, or has a name that DuckDB does not take.
     """
+    try:
+        os.path.abspath(folder).encode()
+    except UnicodeEncodeError:
+        raise BadInput(Problem("DIR", "must have a name in UTF-8", str(folder))) from None
     if (folder / "cells").is_symlink():
         raise BadInput(Problem("DIR", "has its shards in a link; name the folder itself", str(folder)))
     merged = _merged(folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,18 @@ def test_ids_stay_below_the_folder(tmp_path: Path) -> None:
     (root / "a.yaml").symlink_to(tmp_path / "secret.yaml")
     with pytest.raises(BadInput, match="no such file"):
         files.path(entry["id"])
+
+
+def test_a_name_that_is_no_utf8_is_listed_as_the_others_are(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/inner\xff"
+    try:
+        os.mkdir(folder)
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    for place in (os.fsencode(tmp_path), folder):
+        (Path(os.fsdecode(place)) / os.fsdecode(b"x\xfe.yaml")).write_text("model: x\ncluster: y\n")
+    files = Files(tmp_path)
+    listed = files.listed()["scenarios"]
+    json.dumps(listed, ensure_ascii=False).encode()
+    assert len({files.path(one["id"]) for one in listed}) == 2
+    assert all(files.path(one["id"]).read_text() for one in listed)

@@ -52,6 +52,11 @@ def test_shards_in_a_folder_that_is_a_link_are_not_read(tmp_path: Path) -> None:
         shards(tmp_path / "sweep")
 
 
+def test_a_name_that_is_no_utf8_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="in UTF-8"):
+        shards(tmp_path / os.fsdecode(b"sweep\xff"))
+
+
 def test_a_list_of_merged_shards_that_is_no_file_counts_as_damaged(tmp_path: Path) -> None:
     (tmp_path / "cells").mkdir()
     merged = tmp_path / "cells" / "merged-1-2.parquet"
