@@ -107,6 +107,17 @@ def test_migrate_rewrites_names_and_keeps_comments(
         migrated(flow)
 
 
+@pytest.mark.parametrize(
+    ("stated", "rule"), [("99", "later release"), ("0", "must be 1"), ("true", "must be 1"), ("[1]", "must be 1")]
+)
+def test_a_version_that_is_not_known_is_not_migrated(stated: str, rule: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"name: x\nschema_version: {stated}\n")
+    with pytest.raises(BadInput, match=rf"{rule}.*a\.yaml:2") as told:
+        migrated(file)
+    assert told.value.problems[0].field == "schema_version"
+
+
 def test_results_carry_their_schema_and_rerun_reads_older_and_refuses_later_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

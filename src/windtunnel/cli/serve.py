@@ -192,13 +192,18 @@ def _sweep_field(source: Source, overrides: tuple[str, ...], asked: _AskedSweep)
 
 
 def _write_table(result: ServingResult, path: Path) -> None:
+    from windtunnel.files import writing
+
     frame = result.to_frame()
-    if path.suffix == ".json":
-        frame.to_json(path, orient="records", indent=1)
-    elif path.suffix == ".parquet":
-        frame.to_parquet(path, index=False)
+    if path.suffix == ".parquet":
+        with writing.open_bytes(path, "--requests") as stream:
+            stream.write(frame.to_parquet(index=False))
     else:
-        frame.to_csv(path, index=False)
+        with writing.open_text(path, "--requests") as text:
+            if path.suffix == ".json":
+                frame.to_json(text, orient="records", indent=1)
+            else:
+                frame.to_csv(text, index=False, lineterminator="\n")
     note(f"requests  {path}")
 
 

@@ -11,7 +11,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading
 from windtunnel.scenarios.fields import Fields
 from windtunnel.scenarios.yaml_text import MAX_BYTES, parse
-from windtunnel.versions import older_fields, warn
+from windtunnel.versions import SCENARIO_SCHEMA, older_fields, warn
 
 
 def with_current_names(fields: Fields) -> Fields:
@@ -53,6 +53,12 @@ def migrated(path: str | Path) -> Migrated:
     parsed = parse(text, str(path))
     if parsed.problems or not isinstance(parsed.data, dict):
         raise BadInput(parsed.problems or Problem("", "must be a mapping of fields", file=str(path)))
+    stated = parsed.data.get("schema_version", SCENARIO_SCHEMA)
+    if stated != SCENARIO_SCHEMA or isinstance(stated, bool):
+        later = isinstance(stated, int) and stated > SCENARIO_SCHEMA
+        rule = "is of a later release than this one: install that" if later else f"must be {SCENARIO_SCHEMA}"
+        where = parsed.lines.get("schema_version")
+        raise BadInput(Problem("schema_version", rule, stated, file=str(path), line=where))
     lines, changes, wanted = text.splitlines(keepends=True), [], deepcopy(parsed.data)
     for one, at, place in list(older_fields(wanted)):
         old, new = at.split(".")[-1], one.new.split(".")[-1]

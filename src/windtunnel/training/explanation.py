@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.quantities import percent, read_seconds, seconds
+from windtunnel.quantities import LEAST_S, MOST_S, percent, read_seconds, seconds
 from windtunnel.training.results.charts import ordered_breakdown
 from windtunnel.training.results.one_line import fit_line, next_lines
 from windtunnel.versions import RESULT_SCHEMA
@@ -136,7 +136,7 @@ def read_against(text: str | float | Path) -> float | Path:
         if not text.strip() or (number and not Path(text).exists()):
             raise problem
         return Path(text)
-    if not (math.isfinite(text) and text > 0):
+    if not LEAST_S <= text <= MOST_S:
         raise problem
     return float(text)
 

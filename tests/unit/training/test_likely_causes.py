@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from windtunnel import api
-from windtunnel.training.explain.likely_causes import DOUBTFUL, Cause, subject_of
-from windtunnel.training.explanation import Explanation
+from windtunnel.errors import BadInput
+from windtunnel.training.explain.likely_causes import DOUBTFUL, Cause, likely_causes, subject_of
+from windtunnel.training.explanation import Explanation, read_against
 
 _OPEN: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -91,3 +92,17 @@ def test_fields_and_coefficients_about_one_thing_are_one_subject() -> None:
     assert subject_of("host_kernel_s") == subject_of("training.cuda_graphs")
     assert subject_of("plan.recompute") != subject_of("plan.mbs") == "the mapping"
     assert subject_of("scale_out_scale") == subject_of("cluster.scale_out") != subject_of("scale_up_scale")
+
+
+@pytest.mark.parametrize("measured_s", [1e-9, 1e-4, 1e4, 1e9])
+def test_a_step_that_is_off_by_any_factor_has_causes_that_add_up(measured_s: float) -> None:
+    causes = likely_causes([], [], 1.0, measured_s)
+    assert sum(cause.probability for cause in causes) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("seconds", ["1e-300", "5e-324", "1e308", "1e12"])
+def test_a_time_that_no_step_takes_is_refused(seconds: str) -> None:
+    with pytest.raises(BadInput, match="--against"):
+        read_against(seconds)
+    with pytest.raises(BadInput, match="--against"):
+        read_against(float(seconds))

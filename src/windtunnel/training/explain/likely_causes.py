@@ -101,8 +101,15 @@ class _Hypothesis:
 
     def evidence(self, measured_s: float) -> float:
         """Weight times the density of the measured step, in logarithms."""
-        z = math.log(measured_s / self.step_time_s) / self.sigma
-        return self.weight * math.exp(-0.5 * z * z) / self.sigma
+        return self.weight * math.exp(-0.5 * self._off(measured_s) ** 2) / self.sigma
+
+    def log_evidence(self, measured_s: float) -> float:
+        """Its logarithm, also where no float holds it."""
+        return math.log(self.weight / self.sigma) - 0.5 * self._off(measured_s) ** 2
+
+    def _off(self, measured_s: float) -> float:
+        """Standard deviations between the measured step and this one."""
+        return math.log(measured_s / self.step_time_s) / self.sigma
 
 
 def subject_of(name: str) -> str:
@@ -128,6 +135,9 @@ def likely_causes(
         _Hypothesis(_OTHER, 1.0, step_time_s, math.hypot(MODEL_ERROR, OTHER_ERROR)),
     ]
     evidence = [h.evidence(measured_s) for h in found]
+    if not sum(evidence):  # the measured step is so far off that every density is too small for a float
+        logs = [h.log_evidence(measured_s) for h in found]
+        evidence = [math.exp(one - max(logs)) for one in logs]
     total = sum(evidence)
     by_subject: dict[str, list[tuple[float, _Hypothesis]]] = {}
     for share, h in zip(evidence, found, strict=True):
