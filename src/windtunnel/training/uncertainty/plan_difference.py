@@ -6,7 +6,8 @@ measured configurations that share (model, cluster, software). A pair's weight d
 from the one in question (`step_time_interval`) and on the number of settings in which its plans differ; each group
 counts once, however many pairs it has. Runs that differ in one more thing than their plans (device, number of devices,
 model, sequence length, software) share what they have in common: they are compared by measured pairs that differ in
-that thing too. For runs that differ in two or more, the intervals of both step times count as independent.
+that thing too. Runs that differ in two or more are compared thing by thing, and the spreads are added in quadrature;
+where that is wider, or nothing was measured, the intervals of both step times count as independent.
 """
 
 from __future__ import annotations
@@ -245,7 +246,11 @@ def paired_difference(
             verdict="the same plan",
         )
     if found is None:
-        return _independent(ratio, seconds_a, seconds_b, interval_a, interval_b, apart)
+        alone = (math.log(seconds_b / interval_b.low), math.log(interval_b.high / seconds_b))
+        other = (math.log(interval_a.high / seconds_a), math.log(seconds_a / interval_a.low))
+        independent = math.hypot(alone[0], other[0]), math.hypot(alone[1], other[1])
+        chained = _chained(a, b, apart) if len(apart) > 1 else None
+        return _of_several(ratio, independent, chained, apart, (interval_a, interval_b))
     errors, weights, effective, families = found
     low, high = weighted_band(errors, weights, effective, LEVEL)
     chance = below(errors, weights, effective, math.log(ratio))
@@ -255,23 +260,40 @@ def paired_difference(
     return _difference(ratio, edges, chance, len(errors) // 2, basis, "fitted")
 
 
-def _independent(
+def _chained(a: Subject, b: Subject, apart: tuple[str, ...]) -> tuple[float, float] | None:
+    """How far below and above the ratio's logarithm an interval of chained comparisons reaches.
+
+    From A to B one thing after another changes; each step has the spread of measured pairs that differ in it. None
+    where a step has no measured pairs.
+    """
+    bands = []
+    for kind in apart:
+        found = spread(a, b, measured_pairs(kind), distances())
+        if found is None:
+            return None
+        bands.append(weighted_band(*found[:3], LEVEL))
+    return math.hypot(*(low for low, _ in bands)), math.hypot(*(high for _, high in bands))
+
+
+def _of_several(
     ratio: float,
-    seconds_a: float,
-    seconds_b: float,
-    interval_a: Interval,
-    interval_b: Interval,
+    independent: tuple[float, float],
+    chained: tuple[float, float] | None,
     apart: tuple[str, ...],
+    intervals: tuple[Interval, Interval],
 ) -> PairedDifference:
-    """Difference from the two intervals, taken as independent."""
-    up = math.hypot(math.log(interval_b.high / seconds_b), math.log(seconds_a / interval_a.low))
-    down = math.hypot(math.log(seconds_b / interval_b.low), math.log(interval_a.high / seconds_a))
+    """Difference of runs that differ in several things: the narrower of a chain and of independent intervals."""
+    what = " and ".join(WORDS[name] for name in apart) or "their plans"
+    if chained is not None and sum(chained) < sum(independent):
+        (down, up), grade = chained, "fitted"
+        basis = f"measured pairs of runs that differ in {what}, one after the other, added in quadrature"
+    else:
+        down, up = independent
+        basis = f"the errors of the two step times count as independent: the runs differ in {what}"
+        order = ("measured", "fitted", "analytic", "assumed")
+        grade = max((interval.grade for interval in intervals), key=order.index)
     width = max(down if ratio > 1 else up, 1e-9)
     chance = 0.5 * (1.0 + math.erf(math.log(ratio) / width * _QUANTILE / math.sqrt(2.0)))
-    what = " and ".join(WORDS[name] for name in apart)
-    basis = f"no measured pairs differ in {what}, so the errors of the two step times count as independent"
-    order = ("measured", "fitted", "analytic", "assumed")
-    grade = max(interval_a.grade, interval_b.grade, key=order.index)
     return _difference(ratio, (ratio * math.exp(-down), ratio * math.exp(up)), chance, 0, basis, grade)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -53,8 +54,19 @@ def test_runs_that_differ_in_one_thing_are_compared_by_measured_pairs(kind: str)
     assert found.pairs > 0 and WORDS[kind] in found.basis
     alone = paired_difference(RUN, replace(OTHERS[kind], seq_len=512, software="jax"), 1.0, 0.96, WIDE, WIDE)
     assert alone.pairs == 0 and WORDS["software"] in alone.basis
+    both = math.exp(math.hypot(math.log(1.4), math.log(1 / 0.7)) * 2)
+    assert found.high / found.low < alone.high / alone.low * 1.01
     if kind != "software":  # a dozen of groups: as wide as two intervals
-        assert found.high / found.low < 0.8 * alone.high / alone.low
+        assert found.high / found.low < 0.8 * both
+
+
+def test_a_chain_of_comparisons_is_narrower_than_independent_intervals_or_not_taken() -> None:
+    other = replace(OTHERS["device"], devices=64, across=True, signature="4096x32x128256x0|h200-sxm-141gbx64")
+    chained = paired_difference(RUN, other, 1.0, 0.96, WIDE, WIDE)
+    assert "one after the other" in chained.basis and chained.high / chained.low < 1.6
+    narrow = Interval(level=LEVEL, low=0.95, high=1.01, basis="", grade="assumed")
+    alone = paired_difference(RUN, other, 1.0, 0.96, narrow, replace(narrow, low=0.94, high=0.98))
+    assert "independent" in alone.basis and alone.grade == "assumed" and alone.high / alone.low < 1.2
 
 
 @pytest.mark.parametrize("kind", [PLAN, "device", "devices", "seq_len"])
