@@ -48,7 +48,8 @@ def fields_table(title: str, values: Mapping[str, Any], sources: Mapping[str, st
     below = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False, style="dim")
     for source, mark in marks.items():
         below.add_row(Text(mark), Text(source))
-    return Group(Text(title, style="bold"), table, *([Text(), below] if marks else []))
+    shown: list[RenderableType] = [Text(title, style="bold"), table]
+    return Group(*shown, *((Text(), below) if marks else ()))
 
 
 def _shown(field: str, value: Any) -> str:
