@@ -15,7 +15,7 @@ from windtunnel.scenarios.load import fields_of
 from windtunnel.scenarios.source import FieldsInFolder, folder_of
 from windtunnel.specs.settings import with_settings
 from windtunnel.sweeps.axes import MOST_VALUES, Axis, cells_of, read_axes
-from windtunnel.sweeps.definition import Definition
+from windtunnel.sweeps.definition import MOST_DRAWS, Definition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ def define(asked: Asked) -> Definition:
         varied = {name.split(".")[0]: True for axis in axes for name in axis.fields}
         for section in command.missing({**varied, **data}):
             problems.add(section, UNSET, f"is required to sweep `{verb}`")
-    if asked.draws < 0 or asked.draws > 100_000:
-        problems.add("--draws", asked.draws, "must lie from 0 to 100,000")
+    if not 0 <= asked.draws <= MOST_DRAWS:
+        problems.add("--draws", asked.draws, f"must lie from 0 to {MOST_DRAWS:,}")
     if command is not None and asked.draws and command.draws is None:
         problems.add("--draws", asked.draws, f"`{verb}` has nothing that is drawn")
     if cells_of(axes) * max(1, asked.draws) > MOST_VALUES:

@@ -11,9 +11,10 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.files import reading
 from windtunnel.files.checksums import unsealed
 from windtunnel.specs.settings import canonical
-from windtunnel.sweeps.axes import Axis, cells_of, points_of
+from windtunnel.sweeps.axes import MOST_VALUES, Axis, cells_of, points_of
 from windtunnel.sweeps.cells import SCHEMA, Cell, cell_of, physics
 
+MOST_DRAWS = 100_000
 MANIFEST = "manifest.json"
 MANIFEST_COPY = "manifest.copy.json"
 """The same again: what a sweep is cannot be computed anew where its manifest is damaged."""
@@ -101,9 +102,14 @@ def manifest_in(path: Path) -> Definition:
         raise BadInput(Problem("", "is a link", file=str(path)))
     try:
         data = unsealed(reading.read_text(path))
-        axes = tuple(
-            Axis(tuple(one["fields"]), tuple(tuple(values) for values in one["values"])) for one in data["axes"]
-        )
+        for name, kind in _KINDS.items():
+            if type(data[name]) is not kind:
+                raise TypeError(f"`{name}` must be a {kind.__name__}")
+        if not 0 <= data["draws"] <= MOST_DRAWS:
+            raise ValueError(f"`draws` must lie from 0 to {MOST_DRAWS:,}")
+        axes = tuple(map(_axis, data["axes"]))
+        if cells_of(axes) * max(1, data["draws"]) > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES:,} cells")
         return Definition(
             verb=data["verb"],
             scenario=data["scenario"],
@@ -116,6 +122,20 @@ def manifest_in(path: Path) -> Definition:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(Problem("", f"is damaged: {error}", file=str(path))) from None
+
+
+_KINDS = {"verb": str, "scenario": dict, "folder": str, "draws": int, "seed": int, "full": bool, "physics": str}
+"""Fields of a manifest, which may come from others, and their kinds."""
+
+
+def _axis(kept: Any) -> Axis:
+    """One axis as a manifest keeps it."""
+    axis = Axis(tuple(kept["fields"]), tuple(tuple(values) for values in kept["values"]))
+    if not all(isinstance(name, str) for name in axis.fields):
+        raise TypeError("`fields` of an axis must be texts")
+    if any(len(values) != len(axis.fields) for values in axis.values):
+        raise ValueError("an axis must have as many values a point as fields")
+    return axis
 
 
 def differences(old: Definition, new: Definition) -> list[str]:
