@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 KERNEL_SOURCES = {
     "clusters/event_loop": ("*kernel.py", "*records.py"),
@@ -141,14 +142,19 @@ def _processor_flags() -> frozenset[str]:
 
 def compile_seconds() -> float:
     """Seconds that this process has spent on compiling kernels; what the cache had costs none."""
-    jit = sys.modules.get("windtunnel.jit")
-    return float(jit.compile_seconds()) if jit is not None else 0.0
+    seconds = _of_jit("compile_seconds")
+    return float(seconds()) if seconds is not None else 0.0
 
 
 def compiling() -> bool:
     """Whether a kernel is being compiled at this moment, by any thread of this process."""
-    jit = sys.modules.get("windtunnel.jit")
-    return jit is not None and bool(jit.compiling())
+    asked = _of_jit("compiling")
+    return asked is not None and bool(asked())
+
+
+def _of_jit(name: str) -> Any:
+    """A function of `windtunnel.jit`; None before it is imported, and while another thread imports it."""
+    return getattr(sys.modules.get("windtunnel.jit"), name, None)
 
 
 def runs_on_twin(kernel: str, twin_s: float) -> bool:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -502,3 +503,9 @@ def test_a_first_run_compiles_nothing(verb: str, file: str, tmp_path: Path) -> N
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "compiled kernels" not in done.stderr
     assert not list(tmp_path.rglob("*.nbi"))
+
+
+def test_nothing_compiles_while_another_thread_imports_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of the progress line may ask when `windtunnel.jit` is half imported."""
+    monkeypatch.setitem(sys.modules, "windtunnel.jit", ModuleType("windtunnel.jit"))
+    assert (kernel_cache.compiling(), kernel_cache.compile_seconds()) == (False, 0.0)

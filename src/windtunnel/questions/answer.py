@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def _figure(result: Any) -> str:
     else:
         cost = result.cost_per_million_output_tokens
         parts = [
-            f"{result.num_devices:,} devices",
+            f"{result.num_devices:,} device{'s' * (result.num_devices > 1)}",
             f"{three(result.throughput_requests_per_s)} requests/s",
             f"TPOT {seconds(result.tpot_s.p50)}",
         ]
@@ -102,7 +103,7 @@ def _read(found: Found) -> Iterator[Row]:
     for name, text in _fields(data, training, serving):
         if name not in said:
             parts.append(text)
-    yield Row("read", " · ".join(parts), "", 2)
+    yield Row("read", " · ".join(parts), "", 3)
 
 
 def _fields(data: dict[str, Any], training: dict[str, Any], serving: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -122,6 +123,14 @@ def _fields(data: dict[str, Any], training: dict[str, Any], serving: dict[str, A
     for name in ("tokens", "steps"):
         if value := (data.get("run") or {}).get(name):
             yield f"run.{name}", f"{count(value)} {name}"
+    limits, run = (data.get("search") or {}).get("limits") or {}, data.get("run") or {}
+    if "memory_fraction" in limits:
+        yield "search.limits.memory_fraction", f"at most {percent(limits['memory_fraction'], 0)} of the memory"
+    for name, text in (("power", "at most {:,.0f} W in all"), ("cost_per_hour", "at most ${:g} an hour")):
+        if limits.get(name) is not None:
+            yield f"search.limits.{name}", text.format(limits[name])
+    if "spares" in (run.get("recovery") or {}):
+        yield "run.recovery.spares", f"{run['recovery']['spares']} spares"
     if "price_per_kwh" in (data.get("run") or {}):
         yield "run.price_per_kwh", f"{dollars(data['run']['price_per_kwh'])} a kWh"
     traffic, slo = serving.get("traffic") or {}, serving.get("slo") or {}
@@ -243,9 +252,23 @@ def _step(found: Found, result: TrainingResult) -> tuple[Row, list[Row]]:
     else:
         largest = sorted(result.memory.at_peak.items(), key=lambda item: -item[1])[:3]
         rows.append(Row("what binds", "memory: " + ", ".join(f"{kind} {gib(size)}" for kind, size in largest)))
-        rows.append(Row("would help", "more devices (`how many … do I need`), a smaller batch, lora or qlora", "", 2))
+        rows.append(Row("would help", ", ".join(_smaller(found.scenario)), "", 2))
     width = band.high / result.step_time_s - 1 if result.memory_fits else None
     return verdict, [*rows, _sure(result.memory.fit_probability, width, band.grade)]
+
+
+def _smaller(scenario: dict[str, Any]) -> Iterator[str]:
+    """What makes a step that does not fit smaller, and is not done yet."""
+    training = scenario["training"]
+    yield "more devices (`how many … do I need`)"
+    if training["global_batch"] > 1:
+        yield "a smaller batch"
+    if training["seq_len"] > 2048:
+        yield "shorter sequences"
+    if training.get("phase") != "lora":
+        yield "lora or qlora"
+    elif not (training.get("lora") or {}).get("quantized_base"):
+        yield "qlora"
 
 
 def _money(result: TrainingResult) -> str:
@@ -303,7 +326,7 @@ def _sure(chance: float | None, width: float | None, grade: str, *, margin: bool
     parts = [f"time up to {percent(width, 0)} longer"] if shown else []
     parts += [] if chance is None else [f"verdict {probability(likely)}"]
     parts += [] if margin else ["the objective holds at the central prediction alone"]
-    return Row("how sure", f"{word}: {', '.join(parts)} ({grade})")
+    return Row("how sure", f"{word}: {', '.join(parts)} ({grade})", "", 2)
 
 
 # -- whole runs --------------------------------------------------------------------------------------------------------
@@ -356,6 +379,10 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
         text, tone = f"Keeps the objective at {rate}, with no margin for the error of the prediction.", "warn"
     else:
         text = f"Serves {rate}" + (f"; {percent(result.slo_attainment)} keep the objective." if asked else ".")
+    if "fit" in found.asked.wants:
+        text = f"Fits. {text}"
+    if limit := next((_CACHE_HOLDS.search(note) for note in result.warnings if _CACHE_HOLDS.search(note)), None):
+        text += f" It starts with max_model_len {limit[1]} or less alone."
     if found.too_few:
         text += f" {_too_few(found)}"
     if found.central_devices and found.central_devices < result.num_devices:
@@ -370,7 +397,7 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
             "latency",
             f"TTFT {seconds(ttft.p50)} (p90 {seconds(ttft.p90)}) · TPOT {seconds(tpot.p50)} (p90 {seconds(tpot.p90)})",
         ),
-        Row("throughput", f"{count(result.output_tokens_per_s)} output tokens/s{money}{power}"),
+        Row("throughput", f"{count(result.output_tokens_per_s)} output tokens/s{money}{power}", "", 2),
         _served_memory(result),
         Row("deployment", _deployment(found, result), "", 2),
         Row("what binds", "; ".join(result.bound_by.split("; ")[:2]), "", 2),
@@ -378,7 +405,7 @@ def _serving(found: Found, result: ServingResult) -> tuple[Row, list[Row]]:
     ]
     band = result.intervals.get("tpot_s")
     width = band["high"] / tpot.mean - 1 if band and tpot.mean else 1.0
-    return Row("verdict", text, tone, 2), [
+    return Row("verdict", text, tone, 3), [
         *rows,
         _sure(None, width, str((band or {}).get("grade", "analytic")), margin=tone != "warn"),
     ]
@@ -411,8 +438,10 @@ def _deployment(found: Found, result: ServingResult) -> str:
     return f"{pool.get('replicas', 1)} × ({axes}) on {devices} · {serving.get('engine', 'vllm')}{batch}"
 
 
+_FOUR_BITS = ("w4a16", "w4a8", "nvfp4", "mxfp4", "q4_0", "int4")
+_EIGHT_BITS = ("fp8", "fp8_block", "int8", "mxfp8", "w8a16", "q8_0")
+_CACHE_HOLDS = re.compile(r"refuses to start as stated: its cache holds ([\d,]+) tokens")
 _FASTER = {
-    "weights": "fewer bits of weights (fp8), faster memory",
     "matrix products": "more matrix throughput, fp8 weights",
     "all-reduce": "a smaller tp, faster links",
     "cached keys and values": "an fp8 KV cache, shorter prompts",
@@ -426,7 +455,19 @@ def _served_help(result: ServingResult) -> Iterator[Row]:
     decode = result.composition.get("decode iteration") or next(iter(result.composition.values()), {})
     if decode:
         name, value = max(decode.items(), key=lambda item: item[1])
-        if name in _FASTER:
+        if name == "weights":
+            bits = (result.scenario.get("serving") or {}).get("precision", {}).get("weights", "bf16")
+            fewer = (
+                ""
+                if bits in _FOUR_BITS
+                else "4-bit weights, "
+                if bits in _EIGHT_BITS
+                else "fewer bits of weights (fp8), "
+            )
+            yield Row(
+                "would help", f"{fewer}faster memory: {name} {percent(value / sum(decode.values()), 0)} of a step"
+            )
+        elif name in _FASTER:
             yield Row("would help", f"{_FASTER[name]}: {name} {percent(value / sum(decode.values()), 0)} of a step")
 
 

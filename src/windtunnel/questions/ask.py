@@ -58,7 +58,7 @@ def ask(words: str, *, listener: Listener = SILENT) -> Answer:
 
 def _compared(parts: list[Reading], listener: Listener) -> Found:
     """The best side of a comparison, with what each gives."""
-    questions = [asked(part) for part in parts]
+    questions = [asked(part) for part in _of_one_batch(parts)]
     found = [_found(question, listener) for question in questions]
     shown = [one.step or one.shown or one.result for one in found]
     clusters = [f"{_count(question):,} × {question.scenario['cluster']['device']}" for question in questions]
@@ -67,6 +67,15 @@ def _compared(parts: list[Reading], listener: Listener) -> Found:
     best = max(did, key=lambda at: _rate(shown[at]), default=0)
     each = tuple((name, shown[at] if at in did else None) for at, name in enumerate(names))
     return replace(found[best], each=each, best=names[best])
+
+
+def _of_one_batch(parts: list[Reading]) -> list[Reading]:
+    """Sides with the same batch, the largest that their devices would get, where none was said."""
+    batches = [asked(part).scenario.get("training", {}).get("global_batch", 0) for part in parts]
+    said = any(name in part for part in parts for name in ("batch", "batchtokens", "accumulation"))
+    if said or len(set(batches)) == 1:
+        return parts
+    return [part.having(batch=float(max(batches))) for part in parts]
 
 
 def _count(question: Asked) -> int:

@@ -310,4 +310,4 @@ def _twice(found: list[Phrase]) -> Iterator[Problem]:
                 seen.setdefault(field, (value, phrase))
                 continue
             one, two = seen[field][1].text, phrase.text
-            yield Problem("", f"and '{two}' exclude each other; ask one question at a time", one)
+            yield Problem("", f"this and '{two}' exclude each other; ask one question at a time", one)

@@ -11,7 +11,7 @@ import yaml
 from windtunnel.commands import COMMANDS
 from windtunnel.commands.base import SILENT
 from windtunnel.errors import Infeasible
-from windtunnel.questions.answer import _sure, _without_objective, gauge
+from windtunnel.questions.answer import _smaller, _sure, _without_objective, gauge
 from windtunnel.questions.ask import _on_any_device, _surest, ask
 from windtunnel.questions.reading import read
 from windtunnel.questions.records import MOST_LINES, WIDTH, Found, Row, lines
@@ -169,3 +169,22 @@ def test_a_question_whether_it_fits_looks_for_a_plan_that_fits_surely(monkeypatc
     (told,) = [one for one in surer.assumed if one[0] == "search.limits.memory_fraction"]
     assert told[1:] == (0.7, "a plan that fits more surely than the fastest")
     assert _surest(question, question.scenario, (planned, step), SILENT)[1] is step
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("train llama3-70b on 2 4090", ["a smaller batch", "shorter sequences", "lora or qlora"]),
+        ("lora of llama3-70b on 2 4090 at 1k batch 1", ["qlora"]),
+        ("qlora of llama3-70b on 2 4090 at 1k batch 1", []),
+    ],
+)
+def test_what_would_make_it_fit_is_not_what_is_done_already(words: str, told: list[str]) -> None:
+    assert list(_smaller(asked(read(words)).scenario))[1:] == told
+
+
+def test_a_cache_smaller_than_the_model_s_context_is_told_with_the_verdict() -> None:
+    found = ask("does serving Qwen3-32B in 4 bits fit on one RTX 5090")
+    assert found.verdict.startswith("Fits. ") and "starts with max_model_len " in found.verdict
+    (helps,) = [row.text for row in found.rows if row.name == "would help"]
+    assert "fp8" not in helps and "4-bit" not in helps

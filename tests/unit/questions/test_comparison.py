@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from windtunnel.questions.ask import _of_one_batch
 from windtunnel.questions.comparison import sides
 from windtunnel.questions.reading import read
 from windtunnel.questions.to_scenario import asked
@@ -37,3 +38,10 @@ def test_what_both_sides_share_is_kept() -> None:
     both = [asked(side) for side in sides(read("1 4090 or 2 3090 for qlora of qwen2.5 7b at 4k"))]
     assert [one.task for one in both] == ["finetune", "finetune"]
     assert [one.scenario["training"]["seq_len"] for one in both] == [4096, 4096]
+
+
+def test_sides_of_unlike_clusters_have_one_batch() -> None:
+    parts = _of_one_batch(sides(read("compare 64 h100 with 128 a100 for llama3-70b")))
+    assert [asked(part).scenario["training"]["global_batch"] for part in parts] == [128, 128]
+    said = sides(read("compare 64 h100 with 128 a100 for llama3-70b, batch 256"))
+    assert _of_one_batch(said) == said
