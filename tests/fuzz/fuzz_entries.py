@@ -28,6 +28,8 @@ _NOT_BELOW_ZERO = re.compile(r"(?<!per)(_s|_seconds|_bytes|_tokens|_flops|_w|_j|
 _MAY_BE_NEGATIVE = re.compile(
     r"delta|differ|gap|change|saved|slack|margin|error|residual|offset|term|by_|less|headroom|low|worth"
 )
+_CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]")
+"""What a terminal obeys."""
 _INTERNAL = re.compile(r"internal error|Traceback \(most recent")
 _FRAME = re.compile(r'File "[^"]*/(windtunnel/[^"]+|\w+/[^"/]+)", line \d+, in (\w+)')
 errors: list[str] = []
@@ -160,6 +162,8 @@ def _printed(code: int | None, out: str, err: str, arguments: list[str]) -> Any:
         raise AssertionError(f"exit {code}: {err[-3000:]}") if "Traceback" not in err else _Printed(err)
     if code not in (0, 2, 3, 4):
         raise AssertionError(f"exit {code}: {err[-3000:]}")
+    if found := _CONTROL.search(out.replace("\r\n", "\n")) or _CONTROL.search(err):
+        raise AssertionError(f"printed the control character {found[0]!r}")
     if "Warning:" in err:
         raise AssertionError(f"a warning: {err[-800:]}")
     if code != 0:
