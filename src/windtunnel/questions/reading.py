@@ -23,6 +23,7 @@ _LAUNCH = re.compile(
     r"|sbatch\s|text-generation-launcher|([A-Z_]+=\S+\s+)*python3?\s+(-m\s+)?[\w./]+)"
 )
 """Beginnings of commands that start training or a server."""
+_PASTED = "this is a launch command, not a question: `windtunnel import '…'` reads it"
 LONG = 14
 """Words of a question from which on it is a sentence, in which plain words may stand that are not read."""
 EXAMPLES = (
@@ -149,8 +150,8 @@ def read(words: str) -> Reading:
     Raises:
         BadInput: words that no phrase covers, each with what is near to it; a field that is given two values.
     """
-    if _LAUNCH.search(words):
-        raise BadInput("this is a launch command, not a question: `windtunnel import '…'` reads it")
+    if len(words) > MOST_CHARACTERS and _LAUNCH.search(words):
+        raise BadInput(_PASTED)
     if not words.strip() or len(words) > MOST_CHARACTERS:
         raise BadInput(f"a question has 1 to {MOST_CHARACTERS} characters; for example: {EXAMPLES[0]}")
     tokens = tuple(token for token in tokens_of(words) if token.text not in SILENT)
@@ -158,6 +159,8 @@ def read(words: str) -> Reading:
     found = _with_the_best(found)
     passed = _passed_over(tokens, unread)
     problems = [*_unread(words, tokens, [at for at in unread if at not in passed]), *_twice(found)]
+    if problems and _LAUNCH.search(words):
+        raise BadInput(_PASTED)
     if problems:
         raise BadInput([*problems, Problem("", f"questions that are read: {'; '.join(EXAMPLES)}")])
     return Reading(words, tuple(found), _unused(tokens, found, passed))

@@ -173,7 +173,7 @@ def test_numbers_that_no_float_holds_are_not_read(words: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2",
+        "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2 --enforce-eager",
         "python -m sglang.launch_server --model-path x --tp 4",
         "torchrun --nproc-per-node 2 train.py",
         "OMP_NUM_THREADS=1 python3 train.py --config x",
