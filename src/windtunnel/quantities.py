@@ -21,8 +21,8 @@ def read_seconds(text: str) -> tuple[float, float] | None:
         ValueError: a number that no step takes: less than a nanosecond, more than thirty years, not finite.
 
     Example:
-        >>> read_seconds("950ms"), read_seconds("14.6-14.8"), read_seconds("trace.json")
-        ((0.95, 0.95), (14.6, 14.8), None)
+        >>> read_seconds("500ms"), read_seconds("14.6-14.8"), read_seconds("trace.json")
+        ((0.5, 0.5), (14.6, 14.8), None)
     """
     found = _TIME.match(text)
     if not found:
