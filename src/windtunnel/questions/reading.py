@@ -6,14 +6,14 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from windtunnel.data_files import read_yaml
 from windtunnel.errors import BadInput, Problem
 from windtunnel.questions.amounts import AMOUNTS
 from windtunnel.questions.names import is_size, nearest, of_size, placeholders
-from windtunnel.questions.patterns import Piece, Placeholder, Values, Word, matches, parsed
+from windtunnel.questions.patterns import Choice, Piece, Placeholder, Values, Word, matches, parsed
 from windtunnel.questions.tokens import SILENT, Token, glued, tokens_of
 from windtunnel.stacks.weight_formats import words as format_words
 
@@ -226,7 +226,7 @@ def _with_the_best(found: list[Phrase]) -> list[Phrase]:
 
 def _covered(words: str, tokens: tuple[Token, ...]) -> tuple[list[Phrase], list[int]]:
     """The phrases that leave fewest words unread and, of those, are fewest; and the places of unread words."""
-    kinds: dict[str, Placeholder] = {**AMOUNTS, **placeholders(words)}
+    kinds = {name: _once(read) for name, read in {**AMOUNTS, **placeholders(words)}.items()}
     context = grammar().context
     idle = grammar().idle | context
     best: list[tuple[int, int, Phrase | None]] = [(0, 0, None)] * (len(tokens) + 1)
@@ -254,11 +254,45 @@ def _covered(words: str, tokens: tuple[Token, ...]) -> tuple[list[Phrase], list[
 
 
 def _phrases_at(words: str, tokens: tuple[Token, ...], at: int, kinds: Mapping[str, Placeholder]) -> Iterator[Phrase]:
-    for rule in grammar().rules:
-        for pieces in rule.phrases:
-            for end, values in matches(pieces, tokens, at, kinds):
-                if end > at and not glued(tokens, end):
-                    yield Phrase(at, end, _filled(rule, values), words[tokens[at].start : tokens[end - 1].end])
+    for rule, pieces in _beginning_with(tokens[at].text):
+        for end, values in matches(pieces, tokens, at, kinds):
+            if end > at and not glued(tokens, end):
+                yield Phrase(at, end, _filled(rule, values), words[tokens[at].start : tokens[end - 1].end])
+
+
+@lru_cache(maxsize=4096)
+def _beginning_with(word: str) -> tuple[tuple[Rule, tuple[Piece, ...]], ...]:
+    """The phrases that may begin with a word, in their order: those with the word there, or a placeholder."""
+    every = ((rule, pieces) for rule in grammar().rules for pieces in rule.phrases)
+    return tuple((rule, pieces) for rule, pieces in every if word in (first := _firsts(pieces)) or None in first)
+
+
+@cache
+def _firsts(pieces: tuple[Piece, ...]) -> frozenset[str | None]:
+    """Words that may stand first in a phrase; None for a placeholder, or where all of the phrase may be absent."""
+    found: set[str | None] = set()
+    for piece in pieces:
+        if isinstance(piece, Word):
+            return frozenset({*found, piece.text})
+        if not isinstance(piece, Choice):
+            return frozenset({*found, None})
+        ways = [_firsts(way) for way in piece.ways if way]
+        found = found.union(*ways)
+        if all(piece.ways):
+            return frozenset(found)
+    return frozenset({*found, None})
+
+
+def _once(read: Placeholder) -> Placeholder:
+    """A placeholder that reads each place of one question once."""
+    known: dict[int, tuple[Any, int] | None] = {}
+
+    def reading(tokens: tuple[Token, ...], at: int) -> tuple[Any, int] | None:
+        if at not in known:
+            known[at] = read(tokens, at)
+        return known[at]
+
+    return reading
 
 
 def _filled(rule: Rule, values: Values) -> dict[str, Any]:
