@@ -14,8 +14,11 @@ class ScalePlan(Spec):
     """One size of an instance."""
 
     tp: Count = 1
+    """Tensor parallel ranks of an instance."""
     dp: Count = 1
+    """Ranks of attention data parallelism of an instance."""
     ep: Count = 1
+    """Expert parallel ranks of an instance."""
 
     @property
     def num_devices(self) -> int:
@@ -30,6 +33,7 @@ class AutoscaleSpec(Spec):
     """`replicas`: equal instances come and go. `in_place`: one instance grows over more devices while it serves, its
     weights and caches stay, what is missing moves from device to device. `restart`: it stops, and starts anew."""
     min: Count = 1
+    """Fewest instances that run."""
     max: Count | None = None
     """`replicas`: required."""
     plans: tuple[ScalePlan, ...] = ()

@@ -25,6 +25,7 @@ class DocumentLengths(Lengths):
     batches: int = Field(default=8, gt=0, le=1024)
     """Batches drawn."""
     seed: int = 0
+    """Seed of the lengths that are drawn."""
 
 
 def refuse_lengths(lengths: DocumentLengths | None, what: str) -> None:

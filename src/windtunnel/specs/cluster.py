@@ -26,7 +26,9 @@ class SlowLink(Spec):
     """A link between a leaf and a spine switch that runs below its rate, both ways."""
 
     leaf: int = Field(ge=0)
+    """Number of the leaf switch, from 0."""
     spine: int = Field(ge=0)
+    """Number of the spine switch, from 0."""
     factor: float = Field(ge=0.01, le=1.0)
     """Share of the link's rate that is left; a link that is down is best stated as one spine less."""
 
@@ -35,8 +37,11 @@ class SlowPort(Spec):
     """A port of a node that runs below the others' rate, both ways."""
 
     node: int = Field(ge=0)
+    """Number of the node, from 0."""
     port: int = Field(default=0, ge=0)
+    """Number of the port on that node, from 0."""
     factor: float = Field(ge=0.01, le=1.0)
+    """Share of the port's rate that is left."""
 
 
 class Fabric(Spec):
@@ -59,10 +64,13 @@ class Fabric(Spec):
     seed: int = Field(default=0, ge=0)
     """Seed of the hash that gives a flow its spine."""
     slow_links: tuple[SlowLink, ...] = ()
+    """Links between leaf and spine switches that run below their rate."""
     slow_ports: tuple[SlowPort, ...] = ()
     """Ports that differ: every ring has a flow through each, so that it goes at the pace of the slowest."""
     routers_per_group: Count = 16
+    """Dragonfly: routers of a group."""
     nodes_per_router: Count = 1
+    """Dragonfly: nodes on one router."""
     local_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
     """Between two routers of a dragonfly's group; absent: as all ports of a router."""
     global_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
@@ -90,20 +98,25 @@ class ScaleOut(Spec):
     in_network_reduction: bool = False
     """Whether switches add up what they forward (SHARP)."""
     family: str = "infiniband"
+    """Family of links, whose coefficients hold: infiniband, roce, ethernet, efa, slingshot …"""
 
 
 class Storage(Spec):
     """Drives of a node, all together; what they sustain in large transfers."""
 
     bytes: Bytes = Field(gt=0)
+    """Capacity."""
     read_bytes_per_s: LinkBytesPerS = Field(gt=0)
+    """Sustained rate of reads."""
     write_bytes_per_s: LinkBytesPerS = Field(gt=0)
+    """Sustained rate of writes."""
 
 
 class CxlMemory(Spec):
     """Memory cards on CXL of a node."""
 
     cards: Count = 1
+    """Memory cards of a node."""
     bytes: Bytes = Field(gt=0)
     """Capacity of one card."""
     bytes_per_s: LinkBytesPerS = Field(gt=0)

@@ -48,6 +48,7 @@ class Compression(Spec):
     """Compressed communication. What is absent travels as the framework sends it."""
 
     gradients: GradientCompression | None = None
+    """How gradients are compressed on their way between data-parallel ranks; absent: not at all."""
     gather_bits: float | None = Field(default=None, ge=1, le=32)
     """Bits of a weight in the gathers of ZeRO and FSDP; 16 and more are a cast, and 32 is that of a master copy."""
     gather_block: Count = 1024

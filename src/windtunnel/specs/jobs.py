@@ -16,9 +16,11 @@ class JobClassSpec(Spec):
     """Jobs of one kind in a generated mix."""
 
     name: str = ""
+    """Name of the class in results."""
     share: float = Field(default=1.0, gt=0, le=1e6)
     """Of the jobs, against the other classes' shares."""
     devices: Count = 1
+    """Devices that a job asks for."""
     duration: Seconds | None = Field(default=None, gt=0)
     """Mean time on the first kind of the cluster's devices."""
     scenario: str | None = None
@@ -28,6 +30,7 @@ class JobClassSpec(Spec):
     cv: float = Field(default=0.0, ge=0, le=20)
     """Coefficient of variation of durations or steps (log-normal)."""
     priority: int = Field(default=0, ge=-1000, le=1000)
+    """Higher ones go first under policies that read priorities."""
 
     @model_validator(mode="after")
     def _one_length(self) -> JobClassSpec:
@@ -44,6 +47,7 @@ class GenerateSpec(Spec):
     rate_per_hour: float = Field(gt=0, le=1e9)
     """Arrivals an hour, a Poisson process."""
     count: Count = 1000
+    """Jobs that are submitted in all."""
     measure: tuple[int, int] | None = None
     """First and last job (the last one excluded) whose figures count; the others fill the cluster. Absent: all."""
     mix: str = "gavel-single"
@@ -78,6 +82,7 @@ class OutagesSpec(Spec):
     manual_share: Share = 0.0
     """Nodes that people have to repair after that."""
     manual_repair_s: Seconds = 172800.0
+    """Mean time of a repair by hand."""
     repair_crews: int = Field(default=0, ge=0, le=10**6)
     """Repairs by hand at a time; 0: as many as needed."""
     save_interval_s: Seconds = 3600.0
@@ -100,6 +105,7 @@ class ShiftSpec(Spec):
     end out of working hours, when the next working day begins. `next_morning` is the same but for Friday evenings,
     after which it is Saturday's (as in the code of Wiesner et al. 2021)."""
     slack: Seconds = Field(default=86400.0, ge=0)
+    """Seconds by which `until: slack` lets a job end later."""
     work_hours: tuple[float, float] = (9.0, 17.0)
     """Hours of the day, Monday to Friday, on the clock of `jobs.start`."""
     forecast_error: float = Field(default=0.05, ge=0, le=10)
@@ -293,6 +299,7 @@ class JobsSpec(Spec):
     price_per_device_hour: float | None = Field(default=None, ge=0)
     """US dollars of a device for an hour. Absent: the cluster's, as the catalogue has it."""
     seed: int = Field(default=1, ge=0)
+    """Seed of all draws."""
 
     @model_validator(mode="before")
     @classmethod

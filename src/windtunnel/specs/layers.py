@@ -20,6 +20,7 @@ class SubBlock(Spec):
     """A mixer or a feed-forward network: norm, products, the work between them, products, residual addition."""
 
     kind: Literal["attention", "cross_attention", "scan", "convolution", "mlp", "mixture", "projection"]
+    """What the sub-block computes."""
     columns: tuple[Matrix, ...] = ()
     """Products whose outputs the tensor axis divides: queries, keys and values, gates, the first half of an MLP."""
     rows: tuple[Matrix, ...] = ()
@@ -30,13 +31,17 @@ class SubBlock(Spec):
     """Weights outside matrices: norms, biases, decays, taps of a short convolution."""
     # -- attention
     heads: int = Field(default=0, ge=0)
+    """Query heads; of a scan, its heads."""
     kv_heads: int = Field(default=0, ge=0)
+    """Key and value heads."""
     d_qk: int = Field(default=0, ge=0)
     """Elements of one query head; of a scan, of one key head or one row of its state."""
     d_v: int = Field(default=0, ge=0)
+    """Elements of one value head."""
     window: int = Field(default=0, ge=0)
     """Tokens that a query attends to at most; 0: all before it."""
     causal: bool = True
+    """Whether a query attends to what comes before it alone."""
     cached_elements: int = Field(default=0, ge=0)
     """Elements that the sub-block caches for each token while it decodes."""
     kv_rank: int = Field(default=0, ge=0)
@@ -69,10 +74,13 @@ class SubBlock(Spec):
     """Tokens of a block that a scan computes in parallel."""
     # -- mixture of experts
     experts: int = Field(default=0, ge=0)
+    """Routed experts."""
     experts_per_token: int = Field(default=0, ge=0)
+    """Routed experts that a token takes."""
     expert_columns: Matrix = (0, 0)
     """First product of one routed expert, its gate included."""
     expert_rows: Matrix = (0, 0)
+    """Second product of one routed expert."""
     # -- weights
     gated: bool = True
     """Feed-forward networks: whether half of the first product's outputs gates the other half."""
@@ -116,7 +124,9 @@ class Layer(Spec):
     """Sub-blocks of a layer, in order, and how many equal layers follow one another."""
 
     blocks: tuple[SubBlock, ...] = Field(min_length=1)
+    """Sub-blocks of a layer, in their order."""
     repeat: int = Field(default=1, gt=0, le=10_000)
+    """How many such layers follow one another."""
 
 
 def _elements(matrix: Matrix) -> int:

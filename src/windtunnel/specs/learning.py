@@ -14,8 +14,11 @@ class LearningRateSpec(Spec):
     """Learning rate of the inner optimizer over local steps."""
 
     peak: float = Field(gt=0, le=1e6)
+    """Largest learning rate."""
     warmup_steps: int = Field(default=0, ge=0, le=10**9)
+    """Steps over which the rate rises from 0."""
     decay: Literal["constant", "cosine", "linear"] = "constant"
+    """How the rate falls after the warm-up."""
     final: float = Field(default=0.1, ge=0, le=1)
     """Share of the peak that is left at the last step of a decay."""
 
@@ -39,6 +42,7 @@ class TargetSpec(Spec):
     """What a curve has to reach; time to target is reported for each algorithm."""
 
     loss: float | None = Field(default=None, ge=0, le=1e9)
+    """Loss whose first crossing is timed."""
     metric: float | None = Field(default=None, ge=0, le=1)
     """Of the task: accuracy …"""
 
@@ -73,6 +77,7 @@ class SiteSpec(Spec):
     bandwidth: BytesPerS = Field(gt=0)
     """Of a worker's link inside its site, one direction."""
     latency: Seconds = 0.0
+    """Seconds of an empty message inside the site."""
 
 
 class WorkerLinkSpec(Spec):
@@ -103,6 +108,7 @@ class WorkerLinkSpec(Spec):
     latency_spread: float = Field(default=0.0, ge=0, le=5)
     """Standard deviation of the logarithm of latencies between pairs of workers."""
     joules_per_byte: float = Field(default=0.0, ge=0, le=1)
+    """Energy of a byte on this link."""
 
     @model_validator(mode="before")
     @classmethod
@@ -182,6 +188,7 @@ class LearningSpec(Spec):
     link: Annotated[WorkerLinkSpec | None, Field(json_schema_extra=_link_or_preset)] = None
     """Absent: messages take no time; a preset's name alone is enough: `wan`."""
     speeds: SpeedsSpec | None = None
+    """How workers differ in speed; absent: not at all."""
     step_s: Annotated[Seconds, Field(gt=0)] | None = None
     """Seconds of one local step of the target; absent: predicted from `model`, `cluster` and `training`."""
     parameters: Amount | None = None
@@ -191,6 +198,7 @@ class LearningSpec(Spec):
     step_watts: float | None = Field(default=None, ge=0, le=1e9)
     """Watts of one worker while it computes, where no `cluster` says so."""
     idle_watts: float | None = Field(default=None, ge=0, le=1e9)
+    """Watts of a device that waits."""
     attack: AttackSpec | None = None
     """Workers that send something else than their gradients; absent: none."""
     failures: str | FailureProfile | None = None

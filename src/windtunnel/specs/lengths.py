@@ -17,11 +17,15 @@ class Lengths(Spec):
     """Tokens of prompts or answers."""
 
     distribution: Literal["fixed", "uniform", "normal", "lognormal", "gamma", "zipf", "empirical"] = "fixed"
+    """Form of the distribution."""
     mean: float | None = Field(default=None, gt=0)
+    """Mean of the distribution, in its unit."""
     cv: float = Field(default=1.0, ge=0)
     """Standard deviation over mean."""
     min: Count | None = None
+    """Smallest value; smaller draws are raised to it."""
     max: Count | None = None
+    """Largest value; larger draws are cut to it."""
     values: tuple[Count, ...] = ()
     """`empirical`: lengths to draw from."""
 

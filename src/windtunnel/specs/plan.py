@@ -76,6 +76,7 @@ class Recompute(Spec):
     """Which forward results are computed again in the backward pass."""
 
     policy: Annotated[Literal["none", "selective", "full", "modules"], Switch(exported=WRITTEN_BY_TARGETS)] = "none"
+    """`none`, `selective` (attention between its products), `full` (whole layers), or `modules` by name."""
     modules: Annotated[
         tuple[str, ...],
         Switch(
@@ -83,6 +84,7 @@ class Recompute(Spec):
             ignored_when=lambda x: None if x.recompute == "modules" else f"policy is {x.recompute}",
         ),
     ] = ()
+    """`modules`: parts of a layer that are computed again."""
     num_layers: Annotated[
         Layers | tuple[Layers, ...] | None,
         Switch(exported=WRITTEN_BY_TARGETS, ignored_when=lambda x: "policy is none" if x.recompute == "none" else None),
@@ -125,8 +127,11 @@ class Offload(Spec):
     """Fractions kept outside the device's memory, and where: host memory, CXL cards or drives of the node."""
 
     activations: Annotated[float, Switch(axis="policy", exported=WRITTEN_BY_TARGETS)] = Field(default=0.0, ge=0, le=1)
+    """Share of the activations that go to the host."""
     optimizer: Annotated[float, Switch(axis="policy", exported=WRITTEN_BY_TARGETS)] = Field(default=0.0, ge=0, le=1)
+    """Share of the optimizer's state that lives on the host."""
     params: Annotated[float, Switch(axis="policy", exported=WRITTEN_BY_TARGETS)] = Field(default=0.0, ge=0, le=1)
+    """Share of the weights that live on the host."""
     gradients: Annotated[float, Switch(exported=WRITTEN_BY_TARGETS)] = Field(default=0.0, ge=0, le=1)
     """Copied out after every backward pass and added up where they live; needs no buffer of all of them."""
     gradients_in_place: Annotated[
@@ -148,18 +153,22 @@ class Offload(Spec):
             ignored_when=not_offloaded("activations", why="no activations are offloaded"), exported=WRITTEN_BY_TARGETS
         ),
     ] = None
+    """Where activations go; absent: `tier`."""
     optimizer_tier: Annotated[
         Tier | None,
         Switch(ignored_when=not_offloaded("optimizer", why="no optimizer are offloaded"), exported=WRITTEN_BY_TARGETS),
     ] = None
+    """Where the optimizer's state lives; absent: `tier`."""
     params_tier: Annotated[
         Tier | None,
         Switch(ignored_when=not_offloaded("params", why="no params are offloaded"), exported=WRITTEN_BY_TARGETS),
     ] = None
+    """Where weights live; absent: `tier`."""
     gradients_tier: Annotated[
         Tier | None,
         Switch(ignored_when=not_offloaded("gradients", why="no gradients are offloaded"), exported=WRITTEN_BY_TARGETS),
     ] = None
+    """Where gradients live; absent: `tier`."""
     stripe: Annotated[
         bool, Switch(ignored_when=not_offloaded(*TENSOR_CLASSES, why="nothing is offloaded"), exported=NOT_LAUNCHED)
     ] = True
@@ -246,6 +255,7 @@ class Overlap(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Exchanges of tensor parallelism beside products."""
     p2p: Annotated[
         bool | None,
         Switch(
@@ -258,6 +268,7 @@ class Overlap(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Messages between pipeline stages beside computation."""
     moe_a2a: Annotated[
         bool | None,
         Switch(
@@ -269,6 +280,7 @@ class Overlap(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Exchanges of tokens between experts beside computation."""
     fsdp_prefetch: Annotated[
         bool | None,
         Switch(
@@ -279,6 +291,7 @@ class Overlap(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Gathering the weights of the next layers ahead."""
     one_communicator: Annotated[
         bool | None,
         Switch(
@@ -303,6 +316,7 @@ class Overlap(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Reductions of gradients beside the backward pass."""
     param_gather: Annotated[
         bool | None,
         Switch(
@@ -315,6 +329,7 @@ class Overlap(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = None
+    """Gathering updated weights beside the forward pass."""
 
 
 class CarriedSwitches(Spec):
@@ -467,6 +482,7 @@ class PlanSpec(CarriedSwitches):
     compression: Annotated[Compression, Switch(block_prices=False, exported=Export(otherwise=_sent_whole))] = (
         Compression()
     )
+    """What travels compressed; absent: nothing."""
     local_steps: Annotated[
         LocalSteps | None,
         Switch(
@@ -550,6 +566,7 @@ class PlanSpec(CarriedSwitches):
     embedding_as_layer: Annotated[
         bool | None, Switch(resolved_as="stage_layers", block_prices=False, exported=WRITTEN_BY_TARGETS)
     ] = None
+    """Whether the embedding counts as a layer where layers are cut into stages."""
     loss_as_layer: Annotated[
         bool | None, Switch(resolved_as="stage_layers", block_prices=False, exported=WRITTEN_BY_TARGETS)
     ] = None

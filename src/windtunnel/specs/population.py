@@ -37,6 +37,7 @@ class LengthLaw(Spec):
     """Tokens of an attempt: a lognormal law."""
 
     mean: Annotated[float, Field(gt=0, le=1e9)]
+    """Mean tokens."""
     sigma: Annotated[float, Field(ge=0, le=5)] = 0.5
     """Standard deviation of the logarithm."""
 
@@ -45,7 +46,9 @@ class AnswerLengths(Spec):
     """Tokens of right and of wrong attempts."""
 
     correct: LengthLaw
+    """Lengths of right answers."""
     wrong: LengthLaw
+    """Lengths of wrong answers."""
 
 
 def _or_flat(schema: dict[str, Any]) -> None:
@@ -61,6 +64,7 @@ class OnePopulation(Spec):
     """Success over problems for one (model, task, temperature, length cap), from exactly one source."""
 
     beta: BetaSpec | None = None
+    """Beta distribution of the chance of success over problems."""
     samples: str | None = Field(default=None, min_length=1)
     """A file of attempts or of successes (`windtunnel calibrate --from samples` says its columns), relative to the
     scenario."""
@@ -86,6 +90,7 @@ class OnePopulation(Spec):
     """Shares of the most frequent wrong answers among wrong attempts, largest first, for majority votes; a list of such
     lists stands for kinds of problem that are equally frequent. What is left over are answers that nobody repeats."""
     lengths: AnswerLengths | None = None
+    """Tokens of answers; absent: those of the programs."""
 
     @property
     def sources(self) -> tuple[str, ...]:

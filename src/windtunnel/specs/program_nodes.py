@@ -51,7 +51,9 @@ class GraphNode(Spec):
     """One node of every program. Nodes may be listed in any order."""
 
     id: str = Field(min_length=1)
+    """Name of the node, which others refer to."""
     kind: NodeKind = "call"
+    """What the node does."""
     after: tuple[str, ...] = ()
     """Nodes that it waits for; absent: it begins with the program. It is left out of a program where a branch that it
     names is not taken, or where everything that it names is left out."""
@@ -79,6 +81,7 @@ class GraphNode(Spec):
     delay_s: Seconds = 0.0
     """Mean seconds between the end of `after` and the call: tools of which nothing else is known."""
     delay_distribution: Literal["fixed", "exponential"] = "exponential"
+    """How its delay is distributed."""
     keep_s: Seconds | None = None
     """How long the KV blocks of a call are held for the next one; absent: as `programs.pause` says."""
     reuse: bool = False

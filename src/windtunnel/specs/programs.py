@@ -36,6 +36,7 @@ class ToolSpec(Spec):
     seconds: Seconds = Field(gt=0)
     """Mean time of service."""
     distribution: Literal["fixed", "exponential"] = "exponential"
+    """How a call's seconds are distributed."""
     concurrency: Count | None = None
     """How many run at once; further ones wait their turn. Absent: there is always room."""
     result_tokens: int | Lengths = Field(default=0)
@@ -123,9 +124,11 @@ class ProgramsSpec(Spec):
     plans_by: Literal["", "auto", "planner", "auto_of_list"] = ""
     """What a word under `plans` stands for."""
     verifier: VerifierSpec | None = None
+    """Model that scores answers; absent: strategies that need one are refused."""
     roles: dict[str, ServedModel] = {}
     """Further models on instances of their own, for nodes of a graph: a planner, a small model for easy steps."""
     tools: dict[str, ToolSpec] = {}
+    """Tools by name."""
     pause: Literal["evict", "hold", "drop"] = "evict"
     """KV blocks of a call whose program waits for a tool: evicted when others need room, held, or dropped at once."""
     hold_s: Seconds | None = Field(default=None, gt=0)
@@ -137,6 +140,7 @@ class ProgramsSpec(Spec):
     api_price: ApiPriceSpec | None = None
     """A provider's price: above how many tokens a day own devices are cheaper."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    """Seed of all draws."""
 
     @model_validator(mode="before")
     @classmethod

@@ -49,12 +49,15 @@ class FailureCause(Spec):
     """One cause of failures: how often, what it takes down, how long until somebody knows and what follows."""
 
     name: str = Field(min_length=1)
+    """Name of the cause in results."""
     per_1000_node_days: float | None = Field(default=None, ge=0)
     """Failures of 1,000 nodes in a day of running."""
     per_1000_device_days: float | None = Field(default=None, ge=0)
+    """Failures of 1,000 devices in a day of running."""
     per_job_day: float | None = Field(default=None, ge=0)
     """Failures of the job as a whole in a day of running, whatever its size: software, storage."""
     per_1000_rack_days: float | None = Field(default=None, ge=0)
+    """Failures of 1,000 racks in a day of running."""
     per_link_month: float | None = Field(default=None, ge=0, le=30)
     """Failures of one link between a node's port and its switch in 30 days; a node has one for each port."""
     per_switch_month: float | None = Field(default=None, ge=0, le=30)
@@ -108,9 +111,11 @@ class FailureProfile(Spec):
     """Failures of a site, as data."""
 
     name: str = ""
+    """Name of the profile in results."""
     source: str = ""
     """Where the rates come from."""
     causes: tuple[FailureCause, ...] = ()
+    """What fails, how often, and what is lost."""
     weibull_shape: float = Field(default=1.0, gt=0.1, le=10)
     """Of times between failures of one node: 1 exponential, below 1 infant mortality, above 1 wear."""
     node_variation: float = Field(default=0.0, ge=0, le=10)
@@ -118,7 +123,9 @@ class FailureProfile(Spec):
     bad_node_share: Share = 0.0
     """Nodes that fail more often until a repair finds out why."""
     bad_node_factor: float = Field(default=1.0, ge=1, le=1e6)
+    """How much more often those nodes fail."""
     nodes_per_rack: Count = 4
+    """Nodes of a rack, which causes of radius `rack` take down together."""
     while_restarting: bool = True
     """Nodes also fail while the job restarts."""
     repair_s: Annotated[Seconds, Field(gt=0)] | None = None
@@ -187,9 +194,11 @@ class CheckpointSpec(Spec):
     interval_steps: Count | None = None
     """Steps between saves, in place of `interval`."""
     tiers: tuple[CheckpointTier, ...] = (CheckpointTier(to="storage"),)
+    """Where checkpoints go, from near to far."""
     storage_write_bytes_per_s: BytesPerS | None = None
     """What the shared storage takes from all nodes together; absent: 1 GB/s a node (assumed)."""
     storage_read_bytes_per_s: BytesPerS | None = None
+    """Rate of all reads of the shared storage together; absent: that of writes."""
     writer_bytes_per_s: BytesPerS | None = None
     """What one writing process serialises and hands over."""
     parallel_writers: bool = True
@@ -284,29 +293,35 @@ class RecoverySpec(Spec):
     auto_repair_s: Seconds = 7200.0
     """Automatic repair of a node: reset, tests."""
     manual_repair_s: Seconds = 172800.0
+    """Mean time of a repair by hand."""
     manual_share: Share = 0.5
     """Nodes that automatic repair hands on to people."""
     auto_fails: Share = 0.0
     """Bad nodes that leave automatic repair as bad as they came."""
     manual_fails: Share = 0.0
+    """Share of the repairs by hand after which the node fails again."""
     repair_crews: int = Field(default=0, ge=0, le=10**6)
     """Repairs by hand at a time; 0: as many as needed."""
     retire_after: int = Field(default=0, ge=0, le=100)
     """Failures of one node within `retire_window_s` after which it is not used again; 0: never."""
     retire_window_s: Seconds = 604800.0
+    """Time within which a node's failures are counted before it is retired."""
 
 
 class MaintenanceSpec(Spec):
     """Planned stops."""
 
     every_s: Annotated[Seconds, Field(gt=0)] = 30 * DAY_S
+    """Seconds between the beginnings of two planned stops."""
     lasts_s: Seconds = 4 * 3600.0
+    """Seconds that one of them lasts."""
 
 
 class GridSpec(Spec):
     """Electricity: grams of CO₂ a kilowatt-hour, one value for all hours or a file of hours."""
 
     g_co2_per_kwh: Annotated[float, Field(ge=0, le=5000)] | None = None
+    """Grams of CO₂ a kilowatt-hour, for all hours."""
     file: str | None = None
     """CSV with `time_utc, g_co2_per_kwh`, relative to the scenario; the run's hours are found by `run.start`."""
 
@@ -342,6 +357,7 @@ class RunSearch(Spec):
     """What `windtunnel run S --search` chooses from, and what it makes best."""
 
     objective: Literal["days", "run_cost", "carbon_kg"] = "days"
+    """What is made least."""
     intervals: tuple[Annotated[float | Literal["auto"], BeforeValidator(_seconds_or_auto)], ...] | None = None
     """Save intervals, such as `30 min`; `auto` is the best one of the closed form. Absent: that one, and from a quarter
     of it to four times as long."""
@@ -372,14 +388,19 @@ class RunSpec(Spec):
     failure_scale: float = Field(default=1.0, ge=0, le=1e6)
     """Multiplies every rate of the profile: what if this site is half as reliable? Sites differ by a factor of five."""
     checkpoint: CheckpointSpec = CheckpointSpec()
+    """How often the run saves, and where to."""
     recovery: RecoverySpec = RecoverySpec()
+    """What happens after a failure."""
     maintenance: MaintenanceSpec | None = None
+    """Planned stops; absent: none."""
     spot: SpotSpec | None = None
     """Nodes that the provider adds and reclaims; absent: nodes stay."""
     stragglers: StragglersSpec | None = None
     """Workers of unequal speed in every step; absent: all are alike."""
     replications: Annotated[int, Field(ge=1, le=100_000)] = 200
+    """Simulated runs whose mean and quantiles are told."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    """Seed of all draws."""
     start: datetime | None = None
     """When the run begins; read for the hours of `grid`."""
     start_within: Seconds = 0.0

@@ -17,6 +17,7 @@ class RunPhase(Spec):
     """
 
     name: str = Field(min_length=1)
+    """Name of the phase in results."""
     share: float | None = Field(default=None, gt=0, lt=1)
     """Share of the run's steps; leave it out next to `every`."""
     every: int | None = Field(default=None, ge=2, le=10**9)

@@ -92,20 +92,33 @@ class Space(Spec):
     precision: tuple[Precision, ...] | None = None
     """Training precisions to choose from; absent: the one of `training`."""
     tp: tuple[Count, ...] | None = None
+    """Tensor parallel ranks."""
     sp: OnOff | None = None
+    """Sequence parallelism beside tensor parallelism, on or off."""
     pp: tuple[Count, ...] | None = None
+    """Pipeline stages."""
     vpp: tuple[Count, ...] | None = None
+    """Virtual stages (chunks of layers) a pipeline stage."""
     cp: tuple[Count, ...] | None = None
+    """Context parallel ranks."""
     cp_kind: tuple[Literal["ring", "all_to_all", "hybrid", "all_gather", "token_ring"], ...] | None = None
+    """How context parallel ranks exchange keys and values."""
     cp_all_to_all: tuple[Count, ...] | None = None
+    """`hybrid`: ranks that exchange all-to-all inside a ring."""
     ep: tuple[Count, ...] | None = None
+    """Expert parallel ranks."""
     etp: tuple[Count, ...] | None = None
+    """Ranks that cut one expert."""
     mbs: tuple[Count, ...] | None = None
+    """Sequences of a micro-batch."""
     zero: tuple[Stage, ...] | None = None
+    """Stages of ZeRO."""
     reshard_after_forward: OnOff | None = None
+    """ZeRO 3: whether gathered weights are let go after the forward pass."""
     shard_group: tuple[Count | Literal["all"], ...] | None = None
     """Ranks of a shard group; `all`: every replica, as without a group."""
     schedule: tuple[str, ...] | None = None
+    """Pipeline schedules, by id."""
     stage_layers: tuple[Literal["even", "balanced"] | tuple[Layers, ...], ...] | None = None
     """Layers of each virtual stage: `even` as the framework splits them, `balanced` so that the slowest stage is
     fastest, or written out. Absent: what the plan says, else even."""
@@ -113,25 +126,39 @@ class Space(Spec):
     """Policies by name (none, selective, full, or `full:4` for four layers a stage), or written out; `balanced`
     (`balanced:selective`): on each stage as many layers as memory asks for, and no more."""
     offload_activations: tuple[Share, ...] | None = None
+    """Shares of the activations that go to the host."""
     offload_optimizer: tuple[Share, ...] | None = None
+    """Shares of the optimizer's state that live on the host."""
     offload_params: tuple[Share, ...] | None = None
+    """Shares of the weights that live on the host."""
     overlap_grad_reduce: OnOff | None = None
+    """Reductions of gradients beside the backward pass, on or off."""
     overlap_param_gather: OnOff | None = None
+    """Gathering updated weights beside the forward pass, on or off."""
     overlap_tp: OnOff | None = None
+    """Exchanges of tensor parallelism beside products, on or off."""
     overlap_p2p: OnOff | None = None
+    """Messages between stages beside computation, on or off."""
     overlap_moe_a2a: OnOff | None = None
+    """Exchanges between experts beside computation, on or off."""
     group_axis: tuple[Literal["dp", "pp"], ...] | None = None
     """Axes that may cross groups of unlike devices."""
     order: tuple[tuple[Axis, ...], ...] | None = None
+    """Orders of axes over the devices, the innermost first."""
     dp: tuple[Count, ...] | None = None
     """Serving: ranks of attention data parallelism."""
     replicas: tuple[Count, ...] | None = None
     """Serving: instances; absent: as many as fit, or every number of them where the load is given."""
     max_num_seqs: tuple[Count, ...] | None = None
+    """Serving: most sequences of a batch."""
     max_num_batched_tokens: tuple[Count, ...] | None = None
+    """Serving: most tokens of a batch."""
     engine: tuple[Engine, ...] | None = None
+    """Serving: engines."""
     weights: tuple[WeightFormat, ...] | None = None
+    """Serving: formats of weights."""
     kv_cache: tuple[CacheFormat, ...] | None = None
+    """Serving: formats of cached keys and values."""
     deployment: tuple[Literal["aggregated", "disaggregated"], ...] | None = None
     """Serving: prompts and answers on the same instances, or on pools of their own; absent: aggregated."""
     rate_per_s: tuple[Price, ...] | None = None
@@ -200,24 +227,33 @@ class Limits(Spec):
     """Share of device memory that reserved memory may take: a caching allocator that comes nearer to all of it frees
     and asks again, and predictions of reserved memory are some per cent off. 1: all of it."""
     step_time: Seconds | None = Field(default=None, gt=0)
+    """Seconds of a training step."""
     tokens_per_s: Number | None = Field(default=None, gt=0)
     """Lower bound of the rate of all devices together."""
     tokens_per_s_per_device: Number | None = Field(default=None, gt=0)
     """Lower bound of the rate of one device."""
     cost_per_million_tokens: float | None = Field(default=None, gt=0)
+    """US dollars a million tokens."""
     cost_per_trillion_tokens: float | None = Field(default=None, gt=0)
+    """US dollars a trillion tokens."""
     energy_per_million_tokens: Joules | None = Field(default=None, gt=0)
+    """Energy of a million tokens."""
     power: Watts | None = Field(default=None, gt=0)
     """Mean draw of all devices together."""
     memory_headroom: Bytes | None = None
     """Lower bound of the device memory that is not reserved."""
     time_to_tokens: Seconds | None = Field(default=None, gt=0)
+    """Time until `search.tokens` are trained, without failures."""
     cost: float | None = Field(default=None, gt=0)
+    """US dollars of `search.tokens`, without failures."""
     days: float | None = Field(default=None, gt=0)
     """Of the whole run, failures included."""
     run_cost: float | None = Field(default=None, gt=0)
+    """US dollars of the whole run, failures included."""
     carbon_kg: float | None = Field(default=None, gt=0)
+    """Kilograms of CO₂ of the whole run."""
     devices: Count | None = None
+    """Devices in all."""
     cost_per_hour: float | None = Field(default=None, gt=0)
     """Serving: price of all devices."""
     tokens_per_s_per_user: Number | None = Field(default=None, gt=0)
@@ -242,6 +278,7 @@ class SearchSpec(Spec):
     objective: Objective | tuple[Objective, ...] = "step_time"
     """One, or two or three: then every plan that no other beats in all of them is found, and the first decides."""
     limits: Limits = Limits()
+    """What every plan has to keep."""
     tokens: Number | None = Field(default=None, gt=0)
     """Tokens of the whole run; absent: those of `run`. For `time_to_tokens` and `cost`, which know no failures, and for
     `days`, `run_cost` and `carbon_kg`, which take the run's failures, saves and spares (a run's defaults without a
@@ -249,6 +286,7 @@ class SearchSpec(Spec):
     prices: dict[str, Price] = {}
     """Device → money an hour; absent: the cluster's, then the catalogue's."""
     space: Space = Space()
+    """Values that axes may take; absent: every legal one."""
     top: Count = 10
     """Plans of the table."""
     slo_at: Literal["central", "upper"] = "upper"

@@ -36,6 +36,7 @@ class ServingPrecision(Spec):
     ends: WeightFormat | None = None
     """Embedding and head; absent: 16 bits."""
     kv_cache: CacheFormat = "bf16"
+    """Format of cached keys and values."""
 
 
 class ServingPlan(Spec):
@@ -110,6 +111,7 @@ class KvSpec(Spec):
     block_size: Count | None = None
     """Tokens; absent: the engine's default."""
     prefix_caching: bool | None = None
+    """Whether blocks of equal prefixes are kept and shared; absent: as the engine's release does."""
     num_blocks: Count | None = None
     """Blocks of an instance, where they are known; absent: predicted from memory."""
     swap_space_bytes: Bytes = 0.0
@@ -180,8 +182,11 @@ class SloSpec(Spec):
     """What a request must meet to count as good. Absent parts always hold."""
 
     ttft_s: Seconds | None = Field(default=None, gt=0)
+    """Most seconds to the first token."""
     tpot_s: Seconds | None = Field(default=None, gt=0)
+    """Most seconds a token after the first."""
     e2e_s: Seconds | None = Field(default=None, gt=0)
+    """Most seconds of a whole request."""
     percentile: float = Field(default=0.9, gt=0, lt=1)
     """Share of requests that has to meet them."""
 
@@ -212,6 +217,7 @@ class ServingSpec(Spec):
     speculation: SpeculationSpec | None = None
     """Drafted tokens that are verified together; absent: one token a step."""
     streaming: bool = True
+    """Whether tokens are sent one by one, which the front end pays for."""
     expert_skew: float = Field(default=0.85, gt=0, le=1)
     """Experts that routing treats as alike, as a share of all: below 1 where some are drawn more often."""
     expert_load: ExpertLoadSpec | None = None

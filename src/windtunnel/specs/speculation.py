@@ -17,6 +17,7 @@ class SpeculationSpec(Spec):
     """Several tokens a step: some are drafted, one pass of the model verifies them all, a prefix of them is kept."""
 
     method: Method
+    """What drafts: a smaller model, heads of the model itself (MTP, EAGLE), or n-grams of the prompt."""
     tokens: Count = 1
     """Drafted tokens that a step verifies, k; vLLM's `num_speculative_tokens`."""
     acceptance: float | tuple[float, ...] | None = None

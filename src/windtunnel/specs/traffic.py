@@ -24,6 +24,7 @@ class Sessions(Spec):
     """Conversations: each turn's prompt holds the turns before it."""
 
     turns: Lengths = Lengths(mean=1.0)
+    """Turns of a conversation."""
     think_time_s: Seconds = 0.0
     """Mean time between an answer and the next turn (exponential)."""
 
@@ -45,6 +46,7 @@ class Tenant(Spec):
     """One of several who send requests. What is absent is as `traffic` has it."""
 
     name: str = Field(min_length=1)
+    """Name in results."""
     share: float | None = Field(default=None, gt=0)
     """Share of `rate_per_s` and `num_requests`, next to the other tenants' shares; absent: 1."""
     rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9)
@@ -52,28 +54,39 @@ class Tenant(Spec):
     concurrency: Count | None = None
     """Own closed loop: this many requests are in flight; needs `num_requests`."""
     num_requests: Count | None = None
+    """Requests that it sends; absent: its share of all."""
     weight: float = Field(default=1.0, gt=0)
     """Weight of the tenant under queue disciplines that share service fairly."""
     priority: int = Field(default=0, ge=0, lt=CLASSES)
     """0 is served first."""
     process: Literal["poisson", "gamma", "constant", "bursty", "diurnal"] | None = None
+    """How its requests arrive."""
     burstiness: float | None = Field(default=None, gt=0)
+    """Shape of gamma arrivals: 1 is Poisson, below 1 burstier."""
     period_s: Seconds | None = None
+    """`bursty`, `diurnal`: seconds of a period."""
     peak_to_mean: float | None = Field(default=None, ge=1)
+    """`bursty`, `diurnal`: highest rate over the mean one."""
     input_tokens: Count | Lengths | None = None
+    """Tokens of its prompts."""
     output_tokens: Count | Lengths | None = None
+    """Tokens of its answers."""
     shared_prefix_tokens: int | None = Field(default=None, ge=0)
     """First tokens that its own prompts share; absent: the prefix that all tenants share."""
     prefixes: Count = 1
     """Different prefixes of that many tokens; each prompt (or session) begins with one of them."""
     sessions: Sessions | None = None
+    """Conversations of several turns."""
     start_s: Seconds = 0.0
+    """When it begins to send."""
     end_s: Seconds | None = None
     """When it sends: from `start_s` on, before `end_s`."""
     ttft_s: Seconds | None = Field(default=None, gt=0)
     """Own objective; absent: `serving.slo`."""
     tpot_s: Seconds | None = Field(default=None, gt=0)
+    """Own objective of seconds a token; absent: `serving.slo`."""
     e2e_s: Seconds | None = Field(default=None, gt=0)
+    """Own objective of seconds a request; absent: `serving.slo`."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Tenant:
@@ -98,6 +111,7 @@ class AgentCall(Spec):
     """One call of a model in an agent's work, and the tools that run before it."""
 
     id: str = Field(min_length=1)
+    """Name of the call, which later ones refer to."""
     after: tuple[str, ...] = ()
     """Calls, listed before this one, whose answers its prompt holds; it is sent when the last of them and its tools
     have ended. Absent: it is sent when the task begins."""
@@ -107,9 +121,11 @@ class AgentCall(Spec):
     input_tokens: Count | Lengths
     """New tokens: what the caller and its tools add."""
     output_tokens: Count | Lengths
+    """Tokens of its answer."""
     tool_s: Seconds = 0.0
     """Mean seconds of the tools before this call."""
     tool_distribution: Literal["fixed", "exponential"] = "exponential"
+    """How seconds of the tools are distributed."""
     repeat: int = Field(default=1, gt=0, le=1000)
     """Such calls in a row, each going on from the one before; calls that come after it follow the last."""
 
@@ -118,11 +134,13 @@ class Agent(Spec):
     """A task as a graph of calls: what depends on what, and what prompts are built from."""
 
     name: str = Field(min_length=1)
+    """Name in results."""
     share: float = Field(default=1.0, gt=0)
     """Share of the tasks, next to the other agents' shares."""
     system_tokens: int = Field(default=0, ge=0)
     """First tokens that the prompts of all its tasks share; they come before those of each call."""
     calls: tuple[AgentCall, ...] = Field(min_length=1)
+    """Its calls, each after those that it depends on."""
     latency_s: Seconds | None = None
     """Objective of a whole task."""
 
@@ -195,6 +213,7 @@ class TrafficSpec(Spec):
     trace_format: str = "auto"
     """A reader's id (azure, burstgpt, mooncake, sharegpt, vllm_bench, aiperf …); auto: by the file's content."""
     trace_time_unit: Literal["s", "ms"] | None = None
+    """Unit of the trace's times; absent: told by its format."""
     trace_block_size: Count | None = None
     """Tokens of one prefix hash of a trace."""
     trace_characters_per_token: float | None = Field(default=None, gt=0)

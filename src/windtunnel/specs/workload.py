@@ -63,6 +63,7 @@ class LoraSpec(Spec):
     """Low-rank adapters; base weights are frozen."""
 
     rank: int = Field(default=16, gt=0)
+    """Rank of the low-rank products."""
     targets: tuple[str, ...] = ("qkv", "proj", "fc1", "fc2")
     """Products with an adapter. `qkv` and `fc1` have one over the joint product; `q`, `k`, `v`, `gate` and `up` have
     one each, which is how PEFT and torchtune write them. Others: `mla_up_proj`, `shared_experts`, `experts` (one for
@@ -94,6 +95,7 @@ class ExpertLoad(Spec):
     """How tokens spread over experts. `imbalance` = load of the busiest rank over the mean (1 = forced balance)."""
 
     imbalance: float = Field(default=1.0, ge=1.0)
+    """Tokens of the busiest expert over the mean of all."""
     loads: tuple[float, ...] | None = None
     """Measured share of each expert (sums to 1); the imbalance follows from it and the placement."""
     popularity: float | None = Field(default=None, ge=0, le=2)
@@ -219,6 +221,7 @@ class TrainingSpec(Spec):
     1 under direct preference optimisation, 3 under KTO. The reference is the base without its adapters, else a second
     copy of the weights in 16 bits."""
     optimizer_in_backward: Annotated[bool, Switch(exported=WRITTEN_BY_TARGETS)] = False
+    """Whether each weight is updated as soon as its gradient is there, so that gradients need no room."""
     master_weights: Annotated[
         Literal["fp32", "bf16", "none"] | None,
         Switch(
@@ -230,6 +233,7 @@ class TrainingSpec(Spec):
         Literal["fp32", "bf16", "fp16"] | None,
         Switch(assumed=Assumed(origin="as {framework}", when=lambda x: x.replicas > 1), exported=WRITTEN_BY_TARGETS),
     ] = None
+    """Format that gradients are reduced in; absent: as the framework does."""
     attention: Annotated[
         Literal["auto", "unfused", "flash1", "flash2", "flash3", "cudnn", "sdpa"],
         Switch(assumed=Assumed(origin="as {framework}"), exported=WRITTEN_BY_TARGETS),
@@ -249,6 +253,7 @@ class TrainingSpec(Spec):
         bool | None,
         Switch(framework_default="fused_cross_entropy", resolved_as="fused_loss", exported=WRITTEN_BY_TARGETS),
     ] = None
+    """Whether the loss is computed without writing all logits; absent: as the framework does."""
     fused_rope: Annotated[bool | None, Switch(framework_default="fused_rope", exported=WRITTEN_BY_TARGETS)] = None
     """Whether one kernel rotates queries, and one keys; else single operators do. Megatron-Core alone reads it: other
     frameworks compile the rotation or have operators for it anyway."""
@@ -328,6 +333,7 @@ class TrainingSpec(Spec):
             exported=WRITTEN_BY_TARGETS,
         ),
     ] = False
+    """Whether sharded weights are gathered in 8 bits (torchao)."""
     controller: Annotated[Controller | None, Switch(exported=NOT_LAUNCHED)] = None
     """Absent: every host launches its own devices' work (multi-controller)."""
     input_s: Annotated[float, Switch(exported=NOT_LAUNCHED)] = Field(default=0.0, ge=0)
