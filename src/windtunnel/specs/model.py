@@ -19,7 +19,9 @@ class Provenance(Spec):
     """Where a figure was read, and when."""
 
     source: str
+    """File, page or paper."""
     as_of: str = ""
+    """Year and month."""
 
 
 class ModelSpec(Spec):

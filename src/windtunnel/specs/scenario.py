@@ -25,7 +25,9 @@ class ModelFile(Spec):
     """A Hugging Face `config.json`: its path, relative to the scenario, or what it says, also without `config:`."""
 
     config: str | dict[str, Any]
+    """Path of the file, relative to the scenario, or its fields."""
     num_hidden_layers: int | None = Field(default=None, gt=0)
+    """Layers in place of those that the file says."""
 
     def located(self, folder: Path) -> Path | dict[str, Any]:
         """The path of the file, or its fields."""
