@@ -90,7 +90,8 @@ def test_its_numbers_are_those_of_the_result(report: Report) -> None:
     if "breakdown" in data:
         assert seconds(data["step_time_s"]) in report.said and percent(data["mfu"]) in report.said
         assert all(gib(size) in report.said for size in data["memory"]["at_peak"].values() if size > 0)
-        shares = [100 * value / data["step_time_s"] for value in data["breakdown"].values() if value > 0]
+        shares = [100 * value / data["step_time_s"] for value in data["breakdown"].values()]
+        shares = [share for share in shares if share >= 0.05]  # smaller classes of time have no line
         assert all(f">{share:.1f} %<" in report.page for share in shares)
     elif "ttft_s" in data:
         for name in ("p50", "p99", "mean"):

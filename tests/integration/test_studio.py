@@ -269,9 +269,9 @@ def test_rows_of_a_sweep_stay_below_the_folder(studio: Any, folder: str) -> None
 
 def test_a_sweep_reads_no_file_from_outside_and_has_a_most_number_of_cells(studio: Any) -> None:
     client, root, _ = studio
-    asked = {"text": EXAMPLE.read_text(), "folder": "runs/x", "count": True}
+    asked = {"text": EXAMPLE.read_text(), "folder": "never/x", "count": True}
     told = client.post("/api/sweeps", {**asked, "vary": [f"model.config={root.parent}/secret.yaml"]})
     assert "secret" not in json.dumps(told).replace("secret.yaml", "")
     told = client.post("/api/sweeps", {**asked, "vary": ["training.global_batch=1..100000:+1"]})
     assert not told["ok"] and "more than 2,000 cells" in told["problems"][0]["message"]
-    assert not (root / "runs").exists()
+    assert not (root / "never").exists()

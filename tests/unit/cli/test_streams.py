@@ -129,6 +129,7 @@ def test_a_signal_ends_learning_with_its_exit_code_and_no_process_stays(number: 
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509  # nohup would let it be ignored
     )
     assert process.stderr is not None
     time.sleep(8.0)
