@@ -50,6 +50,12 @@ _BYTES: Final = {"g": 1e9, "gb": 1e9, "gib": 2.0**30, "gig": 1e9, "gigs": 1e9, "
 _BITS: Final = {"gbit": 1e9, "gbits": 1e9, "gbps": 1e9, "gigabit": 1e9, "tbps": 1e12, "tbit": 1e12}
 
 
+NUMBERS: Final = frozenset({"hundred", *_TENS_IN_WORDS, *(word for word in _TENS if len(word) > 4)}) | {
+    word for word, value in _IN_WORDS.items() if value > 1
+}
+"""Words that are numbers, or that multiply one."""
+
+
 def number(tokens: tuple[Token, ...], at: int) -> Read | None:
     """A number in digits."""
     if at >= len(tokens) or tokens[at].kind != "number" or tokens[at].text.count(".") > 1:

@@ -438,8 +438,6 @@ def _deployment(found: Found, result: ServingResult) -> str:
     return f"{pool.get('replicas', 1)} × ({axes}) on {devices} · {serving.get('engine', 'vllm')}{batch}"
 
 
-_FOUR_BITS = ("w4a16", "w4a8", "nvfp4", "mxfp4", "q4_0", "int4")
-_EIGHT_BITS = ("fp8", "fp8_block", "int8", "mxfp8", "w8a16", "q8_0")
 _CACHE_HOLDS = re.compile(r"refuses to start as stated: its cache holds ([\d,]+) tokens")
 _FASTER = {
     "matrix products": "more matrix throughput, fp8 weights",
@@ -451,24 +449,21 @@ _FASTER = {
 """Largest class of an iteration's time → what makes it smaller."""
 
 
+def _fewer_bits(result: ServingResult) -> str:
+    """Formats of weights with fewer bytes than those of a deployment, in words; empty where it has the smallest."""
+    from windtunnel.serving.iteration.instance_shape import stored_bytes
+
+    size = stored_bytes((result.scenario.get("serving") or {}).get("precision", {}).get("weights") or "bf16")
+    return "fewer bits of weights (fp8), " if size > 1.5 else "4-bit weights, " if size > 0.75 else ""
+
+
 def _served_help(result: ServingResult) -> Iterator[Row]:
     decode = result.composition.get("decode iteration") or next(iter(result.composition.values()), {})
     if decode:
         name, value = max(decode.items(), key=lambda item: item[1])
-        if name == "weights":
-            bits = (result.scenario.get("serving") or {}).get("precision", {}).get("weights", "bf16")
-            fewer = (
-                ""
-                if bits in _FOUR_BITS
-                else "4-bit weights, "
-                if bits in _EIGHT_BITS
-                else "fewer bits of weights (fp8), "
-            )
-            yield Row(
-                "would help", f"{fewer}faster memory: {name} {percent(value / sum(decode.values()), 0)} of a step"
-            )
-        elif name in _FASTER:
-            yield Row("would help", f"{_FASTER[name]}: {name} {percent(value / sum(decode.values()), 0)} of a step")
+        faster = f"{_fewer_bits(result)}faster memory" if name == "weights" else _FASTER.get(name)
+        if faster:
+            yield Row("would help", f"{faster}: {name} {percent(value / sum(decode.values()), 0)} of a step")
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +64,10 @@ def _compared(parts: list[Reading], listener: Listener) -> Found:
     clusters = [f"{_count(question):,} × {question.scenario['cluster']['device']}" for question in questions]
     names = [label or cluster for label, cluster in zip(labels(parts), clusters, strict=True)]
     did = [at for at, one in enumerate(shown) if one is not None and getattr(one, "memory_fits", True)]
-    best = max(did, key=lambda at: _rate(shown[at]), default=0)
+    by, worth = _measure(questions[0], [shown[at] for at in did])
+    best = max(did, key=lambda at: worth(shown[at]), default=0)
     each = tuple((name, shown[at] if at in did else None) for at, name in enumerate(names))
-    return replace(found[best], each=each, best=names[best])
+    return replace(found[best], each=each, best=f"{names[best]} by {by}")
 
 
 def _of_one_batch(parts: list[Reading]) -> list[Reading]:
@@ -83,9 +84,26 @@ def _count(question: Asked) -> int:
     return int(cluster["nodes"] * cluster["devices_per_node"])
 
 
-def _rate(result: Any) -> float:
-    """What a comparison ranks by: tokens a second of training, of a deployment those of one user."""
-    return float(result.tokens_per_s if hasattr(result, "step_time_s") else 1.0 / result.tpot_s.p50)
+def _measure(question: Asked, results: list[Any]) -> tuple[str, Callable[[Any], float]]:
+    """What a comparison ranks by, in words, and how much of it a prediction has; more is better.
+
+    What was asked for: the price of a token where all have one; else the rate of training, of a deployment the rate
+    that was looked for, or under a load that was said the seconds a token.
+    """
+    if question.best == "cost" and results and all(_price(one) is not None for one in results):
+        return "price", lambda one: -(_price(one) or 0.0)
+    if question.task != "serve":
+        return "tokens/s", lambda one: float(one.tokens_per_s)
+    if question.objective in ("goodput", "tokens_per_s"):
+        return "requests/s", lambda one: float(one.throughput_requests_per_s)
+    return "TPOT", lambda one: -float(one.tpot_s.p50)
+
+
+def _price(result: Any) -> float | None:
+    """US dollars a million tokens; of a deployment, of those that it generates."""
+    name = "cost_per_million_tokens" if hasattr(result, "step_time_s") else "cost_per_million_output_tokens"
+    found: float | None = getattr(result, name)
+    return found
 
 
 def _longest(reading: Reading, listener: Listener) -> Found:

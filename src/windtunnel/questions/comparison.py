@@ -32,6 +32,8 @@ def sides(reading: Reading) -> list[Reading]:
         rule = "of which side? ask for the two one after the other"
         raise BadInput(Problem("", rule, reading.text("replicas")))
     rest = reading.without("versus", "compare", *settings, *(_CLUSTER if clusters else ()))
+    if "best" in reading and "best" not in rest and reading.get("best") != "time":
+        rest = rest.having(best=reading.get("best"))  # the words that compare say by what: `cheaper`
     out = []
     for at in range(number):
         own: dict[str, Any] = {name: values[at] for name, values in settings.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 from windtunnel.data_files import read_yaml
 from windtunnel.errors import BadInput, Problem
-from windtunnel.questions.amounts import AMOUNTS
+from windtunnel.questions.amounts import AMOUNTS, NUMBERS
 from windtunnel.questions.names import is_size, nearest, of_size, placeholders
 from windtunnel.questions.patterns import Choice, Piece, Placeholder, Values, Word, matches, parsed
 from windtunnel.questions.tokens import SILENT, Token, glued, tokens_of
@@ -88,7 +88,7 @@ def grammar() -> Grammar:
         tuple(rules),
         frozenset(data["idle"].split()),
         frozenset(data["context"].split()),
-        frozenset(data["turning"].split()),
+        frozenset(data["turning"].split()) | NUMBERS,
     )
 
 

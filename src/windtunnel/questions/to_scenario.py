@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ _SERVING = (
 _TRAINING = (
     "batchtokens", "mbs", "tokens", "steps", "zero", "recompute", "framework", "optimizer", "vpp", "rank", "method",
     "dpo", "deadline", "accumulation", "samples", "epochs", "schedule", "offloads", "mtbf", "saveevery", "spares",
-    "pricekwh",
+    "pricekwh", "memorylimit",
 )  # fmt: skip
 """Fields that only serving, and only training, has."""
 _TTFT_S, _TPOT_S, _TOKENS_OF_TTFT = 1.0, 0.05, 2048
@@ -81,7 +82,7 @@ def asked(reading: Reading) -> Asked:
     reading, held = _with_a_device(_as_a_rate(reading))
     build = Builder(reading, task, [] if said else [("task", task, _OTHERWISE[task])])
     build.assumed += held
-    problems = [*_misplaced(reading, task), *_missing(reading, task)]
+    problems = [*_misplaced(reading, task), *_missing(reading, task), *_alone(reading)]
     if problems:
         raise BadInput(problems)
     model = _model(build)
@@ -210,6 +211,17 @@ def _missing(reading: Reading, task: str) -> list[Problem]:
     if "days" in reading.all("wants") and task != "serve" and not _ends(reading):
         problems.append(Problem("", "how long is the run? say for example `on 1T tokens` or `10k steps`"))
     return problems
+
+
+def _alone(reading: Reading) -> Iterator[Problem]:
+    """What was said and means nothing without something else."""
+    for name, needed, rule in (
+        ("interval", (), "of how many users? say for example `200 users, each sends a request every 20 seconds`"),
+        ("epochs", ("samples",), "needs the number of examples, such as `50k examples`"),
+        ("portbits", ("device", "cluster"), "of which devices?"),
+    ):
+        if name in reading and not any(other in reading for other in needed):
+            yield Problem("", rule, reading.text(name))
 
 
 def _any_device(reading: Reading, task: str) -> bool:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from windtunnel.questions.ask import _of_one_batch
+from windtunnel.questions.ask import _measure, _of_one_batch
 from windtunnel.questions.comparison import sides
 from windtunnel.questions.reading import read
 from windtunnel.questions.to_scenario import asked
+
+OUTPUT, TRAINED = "cost_per_million_output_tokens", "cost_per_million_tokens"
 
 
 def clusters(words: str) -> list[tuple[int | None, str]]:
@@ -45,3 +50,30 @@ def test_sides_of_unlike_clusters_have_one_batch() -> None:
     assert [asked(part).scenario["training"]["global_batch"] for part in parts] == [128, 128]
     said = sides(read("compare 64 h100 with 128 a100 for llama3-70b, batch 256"))
     assert _of_one_batch(said) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "by", "better"),
+    [
+        (
+            "is it cheaper to serve llama3-8b on 1 h100 or 4 l40s at 5 rps",
+            "price",
+            {"cost_per_million_output_tokens": 1},
+        ),
+        ("serve llama3-8b on 1 h100 vs 4 l40s", "requests/s", {"throughput_requests_per_s": 9}),
+        ("serve llama3-8b on 1 h100 vs 4 l40s at 5 rps", "TPOT", {"tpot_s": SimpleNamespace(p50=0.01)}),
+        ("train llama3-8b on 8 h100 vs 4 h200", "tokens/s", {"tokens_per_s": 9, "step_time_s": 1}),
+        (
+            "is it cheaper to train llama3-8b on 8 h100 or 4 h200",
+            "price",
+            {"cost_per_million_tokens": 1, "step_time_s": 1},
+        ),
+    ],
+)
+def test_a_comparison_is_decided_by_what_was_asked(words: str, by: str, better: dict[str, Any]) -> None:
+    usual = {OUTPUT: 2, "throughput_requests_per_s": 3, "tpot_s": SimpleNamespace(p50=0.02)}
+    trained = {TRAINED: 2, "tokens_per_s": 3, "step_time_s": 1}
+    other = SimpleNamespace(**(trained if "step_time_s" in better else usual))
+    best = SimpleNamespace(**vars(other) | better)
+    name, worth = _measure(asked(sides(read(words))[0]), [other, best])
+    assert name == by and worth(best) > worth(other)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from windtunnel.errors import BadInput
-from windtunnel.questions.reading import EXAMPLES, MOST_CHARACTERS, read
+from windtunnel.questions.reading import EXAMPLES, MOST_CHARACTERS, grammar, read
 from windtunnel.questions.to_scenario import Asked, asked
 
 
@@ -188,3 +188,20 @@ def test_a_size_without_a_family_names_models_of_it() -> None:
     told = refusal("13b on 8 h100")
     assert "13b: is a size without a family; models of it: " in told
     assert all("13b" in name.lower() for name in told.partition("models of it: ")[2].partition("\n")[0].split(", "))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("serve llama3-8b on 4 l40s at most 40 GB a device", "is not of a question about serving"),
+        ("serve llama3-8b on 1 h100, each sends a request every 20 seconds", "of how many users?"),
+        ("sft llama3-8b on 8 h100, 3 epochs", "needs the number of examples"),
+    ],
+)
+def test_what_would_be_left_unused_is_refused(words: str, says: str) -> None:
+    assert says in refusal(words)
+
+
+@pytest.mark.parametrize("word", ["two", "ninety", "hundred", "million", "dozen"])
+def test_a_number_in_words_is_never_passed_over(word: str) -> None:
+    assert word in grammar().turning

@@ -72,6 +72,11 @@ ATTENTION_MODULES = frozenset({"qkv", "proj", "mla_up_proj"})
 """Modules of the linear layers of attention and of recurrent layers."""
 
 
+def stored_bytes(weights: str) -> float:
+    """Bytes of one weight in a format of `serving.precision.weights`, its scales included."""
+    return _FORMATS[weights].bytes_per_weight
+
+
 def format_of(weights: str, device: DeviceSpec) -> Format:
     """A weight format on a device; without matrix units for it the weights are unpacked to 16 bits (Marlin kernels).
 
