@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from windtunnel import catalog
@@ -75,7 +76,7 @@ def device_of(reading: Reading) -> str:
     like = [one for one in catalog.devices() if one.partition("-")[0] == family]
     fitting = [one for one in like if _near(said, catalog.device(one).memory_bytes)]
     if fitting:
-        return fitting[0]
+        return max(fitting, key=lambda one: len(os.path.commonprefix([one, named.id])))  # a card stays a card
     rule = f"is not the memory of {named.id}, {gib(named.memory_bytes)}"
     raise BadInput(Problem("", rule, reading.text("devicememory")))
 

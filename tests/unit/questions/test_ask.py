@@ -169,6 +169,8 @@ def test_a_question_whether_it_fits_looks_for_a_plan_that_fits_surely(monkeypatc
     (told,) = [one for one in surer.assumed if one[0] == "search.limits.memory_fraction"]
     assert told[1:] == (0.7, "a plan that fits more surely than the fastest")
     assert _surest(question, question.scenario, (planned, step), SILENT)[1] is step
+    chances |= {0.85: 0.92}
+    assert share(_surest(question, question.scenario, (question.scenario, train({})), SILENT)[0]) == 0.85
 
 
 @pytest.mark.parametrize(

@@ -77,3 +77,7 @@ def test_a_comparison_is_decided_by_what_was_asked(words: str, by: str, better: 
     best = SimpleNamespace(**vars(other) | better)
     name, worth = _measure(asked(sides(read(words))[0]), [other, best])
     assert name == by and worth(best) > worth(other)
+
+
+def test_three_settings_on_two_clusters_are_no_pairs() -> None:
+    assert sides(read("serve llama3-8b with tp 1 or tp 2 or tp 4 on 8 h100 or 4 h200")) == []

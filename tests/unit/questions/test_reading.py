@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from windtunnel.errors import BadInput
+from windtunnel.questions.builder import whole
 from windtunnel.questions.reading import EXAMPLES, MOST_CHARACTERS, grammar, read
 from windtunnel.questions.to_scenario import Asked, asked
 
@@ -205,3 +206,20 @@ def test_what_would_be_left_unused_is_refused(words: str, says: str) -> None:
 @pytest.mark.parametrize("word", ["two", "ninety", "hundred", "million", "dozen"])
 def test_a_number_in_words_is_never_passed_over(word: str) -> None:
     assert word in grammar().turning
+
+
+@pytest.mark.parametrize(
+    ("words", "device"),
+    [("1x 16GB v100", "v100-pcie-16gb"), ("1x 32GB v100", "v100-pcie-32gb"), ("24GB 4090", "rtx-4090")],
+)
+def test_memory_beside_a_device_chooses_among_those_of_its_name(words: str, device: str) -> None:
+    assert asked(read(f"lora of llama3-8b on {words}")).scenario["cluster"]["device"] == device
+
+
+@pytest.mark.parametrize("words", ["30GB 4090", "18GB 4090", "64GB v100"])
+def test_memory_that_no_such_device_has_is_refused(words: str) -> None:
+    assert "is not the memory of" in refusal(f"lora of llama3-8b on {words}")
+
+
+def test_a_fraction_stays_one() -> None:
+    assert (whole(8192.0), whole(1.5), whole("auto")) == (8192, 1.5, "auto")
