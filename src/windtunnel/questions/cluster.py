@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from windtunnel import catalog
@@ -76,7 +75,8 @@ def device_of(reading: Reading) -> str:
     like = [one for one in catalog.devices() if one.partition("-")[0] == family]
     fitting = [one for one in like if _near(said, catalog.device(one).memory_bytes)]
     if fitting:
-        return max(fitting, key=lambda one: len(os.path.commonprefix([one, named.id])))  # a card stays a card
+        form = named.id.split("-")[1]
+        return next((one for one in fitting if one.split("-")[1] == form), fitting[0])  # a card stays a card
     rule = f"is not the memory of {named.id}, {gib(named.memory_bytes)}"
     raise BadInput(Problem("", rule, reading.text("devicememory")))
 

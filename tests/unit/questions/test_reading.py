@@ -210,7 +210,7 @@ def test_a_number_in_words_is_never_passed_over(word: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "device"),
-    [("1x 16GB v100", "v100-pcie-16gb"), ("1x 32GB v100", "v100-pcie-32gb"), ("24GB 4090", "rtx-4090")],
+    [("1x 16GB v100", "v100-sxm-16gb"), ("1x 32GB v100", "v100-sxm-32gb"), ("24GB 4090", "rtx-4090")],
 )
 def test_memory_beside_a_device_chooses_among_those_of_its_name(words: str, device: str) -> None:
     assert asked(read(f"lora of llama3-8b on {words}")).scenario["cluster"]["device"] == device
