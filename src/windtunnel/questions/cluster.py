@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from windtunnel import catalog
@@ -11,6 +12,7 @@ from windtunnel.quantities import gib
 from windtunnel.questions.builder import LOADS, Builder, whole
 from windtunnel.questions.reading import Reading
 
+_FORM = re.compile(r"-(?:sxm|pcie|nvl)\b")
 A_SITE_W = 2500.0
 """A limit above this many watts is one of all devices: no device of the catalogue draws as much."""
 
@@ -71,14 +73,18 @@ def device_of(reading: Reading) -> str:
     said = reading.get("devicememory")
     if said is None or _near(said, named.memory_bytes):
         return named.id
-    family = named.id.partition("-")[0] if not named.id.startswith("rtx") else named.id
-    like = [one for one in catalog.devices() if one.partition("-")[0] == family]
+    like = [one for one in catalog.devices() if _family(one) == _family(named.id)]
     fitting = [one for one in like if _near(said, catalog.device(one).memory_bytes)]
     if fitting:
-        form = named.id.split("-")[1]
-        return next((one for one in fitting if one.split("-")[1] == form), fitting[0])  # a card stays a card
+        form = _FORM.findall(named.id)
+        return next((one for one in fitting if _FORM.findall(one) == form), fitting[0])  # a card stays a card
     rule = f"is not the memory of {named.id}, {gib(named.memory_bytes)}"
     raise BadInput(Problem("", rule, reading.text("devicememory")))
+
+
+def _family(device: str) -> str:
+    """The id of a device without its form and its memory: `v100` of `v100-sxm-32gb`."""
+    return re.sub(r"-\d+gb$", "", _FORM.sub("", device))
 
 
 def _near(said: float, memory: float) -> bool:

@@ -216,7 +216,7 @@ def test_memory_beside_a_device_chooses_among_those_of_its_name(words: str, devi
     assert asked(read(f"lora of llama3-8b on {words}")).scenario["cluster"]["device"] == device
 
 
-@pytest.mark.parametrize("words", ["30GB 4090", "18GB 4090", "64GB v100"])
+@pytest.mark.parametrize("words", ["30GB 4090", "18GB 4090", "64GB v100", "64GB m3 ultra", "16GB tpu v4"])
 def test_memory_that_no_such_device_has_is_refused(words: str) -> None:
     assert "is not the memory of" in refusal(f"lora of llama3-8b on {words}")
 
